@@ -114,7 +114,7 @@ async def _load(
         *([loaded_checks.needs_key_finding()] if loaded.opened.variables else ()),
         *loaded.wheel.findings,
         *loaded_checks.loaded_findings(loaded.observed),
-        *loaded_checks.described_in_readme(package_files, loaded.observed),
+        *loaded_checks.rewards_in_readme(package_files, loaded.observed),
     ]
     recorded = {"shapes": dict(loaded.observed.traits.shapes)}
     return Facts(env_args=given, toolchain=loaded.opened.toolchain, unreported=recorded), findings, loaded.wheel.shipped

@@ -24,7 +24,7 @@ def findings(tmp_path: Path, folder: dict[str, str | None], installed: dict[str,
     files = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in installed.items()}
     built = UnpackedWheel(tmp_path, files)
     lacking = wheel_contents.missing_from_wheel(read, built)
-    return {(f.code, f.severity) for f in (*lacking, *wheel_contents.other_than_tested(read, built))}
+    return {(f.code, f.severity) for f in (*lacking, *wheel_contents.untested_files(read, built))}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ async def test_a_real_build_from_another_folder_is_refused(settings: Settings, t
     taken = package_texts.snapshot(tmp_path, files)
     built = await wheel.build_wheel(settings, taken, InstalledVersions.here().interpreter())
     read = package.read_package(taken)
-    assert [f.code for f in wheel_contents.other_than_tested(read, built)] == ["wheel-differs"]
+    assert [f.code for f in wheel_contents.untested_files(read, built)] == ["wheel-differs"]
     assert [f.code for f in wheel_requirements(read, built.tree)] == ["undeclared-dependency"]
 
 

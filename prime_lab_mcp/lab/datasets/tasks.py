@@ -40,7 +40,7 @@ class TaskRow:
     """Texts of the offered options in display order."""
     gold_option: int | None = None
     """Index of the right option in `options`, from 0."""
-    unwritten: str = ""
+    other_content: str = ""
     """Distinguishes tasks of the same prompt: the images of the task, or the state that a rollout reads."""
 
     @property
@@ -104,8 +104,8 @@ def task_key(row: TaskRow) -> bytes:
     Rows with equal digests ask the same.
     """
     text = golds.normalised_text(row.prompt)
-    if row.unwritten:
-        text = f"{text}\x1e{row.unwritten}"
+    if row.other_content:
+        text = f"{text}\x1e{row.other_content}"
     if row.options:
         text = "\x1f".join((text, *sorted(map(golds.normalised_text, row.options))))
     return _digest(text)

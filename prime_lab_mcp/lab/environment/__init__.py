@@ -1,4 +1,4 @@
-"""The checks of `check_environment`: of a package's files, of its wheel, and of the loaded environment."""
+"""The checks of `check_environment`. They examine a package's files, its wheel, and the loaded environment."""
 
 ENTRY = (
     "build_code",

@@ -1,7 +1,7 @@
-"""Code that a package runs while its wheel is built.
+"""Detects packages that run their own code while their wheel is built.
 
-Such code can build one wheel while the package is checked and another one when it is published or installed, and it
-runs on the machine of whoever builds. So nothing is built until a person waives the finding.
+Such code runs on the machine that builds the wheel. It can also build one wheel during the check and another one when
+the package is published. The server therefore builds no such package until a person waives the finding.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _BACKENDS: Mapping[str, str] = {
     "pdm.backend": "pdm-backend",
     "uv_build": "uv-build",
 }
-"""Build backends that run no code of the package unless it asks for that, with their distributions."""
+"""Build backends and their distributions. They run code of the package only if its configuration asks for that."""
 _REQUIRED = frozenset({*_BACKENDS.values(), "wheel"})
 _BUILD_FILES = frozenset({"setup.py", "hatch.toml", "hatch_build.py", "pdm_build.py"})
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)(.*)", re.S)
 
 
 def build_code(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Report everything that makes a build run code which is not the backend's own."""
+    """Report a package whose build runs code other than the backend's."""
     reasons = build_reasons(package.snapshot)
     if reasons:
         yield Finding(
@@ -53,12 +53,15 @@ def build_code(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def build_reasons(snapshot: Snapshot) -> list[str]:
-    """The reasons that a build would run code that is not the backend's own."""
+    """Return the reasons why a build would run code other than the backend's; empty if it would not."""
     return [] if snapshot.manifest.problem is not None else list(_reasons(snapshot))
 
 
 def may_build(snapshot: Snapshot, waived: Set[tuple[str, str]]) -> bool:
-    """Whether a build runs no code, or a person waived that for these files (`Ledger.overrides`)."""
+    """Return whether the build runs no code of the package, or a person has waived that for exactly these files.
+
+    `waived` are the overrides of the ledger (`Ledger.overrides`): pairs of a digest of files and a finding's code.
+    """
     prints = {(snapshot.content, BUILD_RUNS_CODE), (snapshot.source, BUILD_RUNS_CODE)}
     return bool(prints & waived) or (snapshot.manifest.problem is None and not build_reasons(snapshot))
 
@@ -119,8 +122,11 @@ def _tool_reasons(tool: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _flit_reasons(snapshot: Snapshot) -> Iterator[str]:
-    """flit imports the module where its docstring or `__version__` is wanted and is no literal
-    (flit_core 3.12, flit_core/common.py, get_info_from_module)."""
+    """Yield the reasons why flit imports the module.
+
+    flit does so if it needs the module's docstring or `__version__`, and that is not a literal (flit_core 3.12,
+    flit_core/common.py, get_info_from_module).
+    """
     table = snapshot.manifest.table
     flit = _table(_table(table, "tool"), "flit")
     project = _table(table, "project")
@@ -140,7 +146,7 @@ def _flit_reasons(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _literals(snapshot: Snapshot, path: str) -> set[str]:
-    """Which of version and description a module states as literals."""
+    """Return which of `version` and `description` a module states as literals."""
     try:
         module = parse_python((snapshot.tree / path).read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -164,7 +170,7 @@ def _setuptools_reasons(snapshot: Snapshot, backend: str) -> Iterator[str]:
     tops = {PurePosixPath(path).parts[0] for path in snapshot.files}
     if any(top.endswith((".egg-info", ".dist-info")) for top in tops):
         yield "metadata in the package can name plugins of setuptools"
-    # The legacy entry point puts the package's folder before the installed packages.
+    # The legacy backend searches the package's folder before the installed packages.
     names = {top.removesuffix(".py") for top in tops}
     if backend.endswith(":__legacy__") and (shadowing := sorted(names & _BESIDE_BACKEND)):
         yield f"without build-backend, setuptools imports {quote(shadowing[0], 60)} of the package"

@@ -1,7 +1,7 @@
-"""Checks of a package's code: how the code gets its data, and how a reward affects the process that scores.
+"""Checks of a package's code: how it loads data, and how its rewards affect the process that scores.
 
-Data must be pinned, free of foreign code, and not fetched while the module is imported. A reward must not execute a
-model's output, block other rollouts, or match by substring.
+A package should pin its dataset to a revision, run no code of the dataset's repository, and download nothing at import.
+A reward should not execute the model's output, block other rollouts, or search for the answer as a substring.
 """
 
 from __future__ import annotations
@@ -35,11 +35,9 @@ _NETWORK = re.compile(
 
 
 def unpinned_dataset(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about a dataset that is not pinned: a later change of the dataset silently invalidates every test of the
-    environment.
-    """
+    """Warn about a dataset without a pinned revision. A later change of the dataset would silently change the tasks."""
     for file in package.code.files:
-        constants = _names(file)
+        constants = _text_constants(file)
         for name, call in file.calls():
             if name.rsplit(".", 1)[-1] not in _LOADERS or not (call.args or call.keywords):
                 continue
@@ -77,9 +75,7 @@ def unpinned_dataset(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def network_at_import(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about downloads at import: every worker that imports the environment repeats them, and none works
-    offline.
-    """
+    """Warn about downloads at import. Every worker that imports the environment repeats them and fails offline."""
     for file in package.code.files:
         for node in _at_import(file.tree) if file.tree is not None else ():
             name = dotted_name(node.func) or ""
@@ -107,8 +103,8 @@ def _is_main(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
 
 
-def _names(file: SourceFile) -> dict[str, str]:
-    """Return the module-level names that stand for one string."""
+def _text_constants(file: SourceFile) -> dict[str, str]:
+    """Return the module-level variables that are assigned a string literal, with their values."""
     constants: dict[str, str] = {}
     for node in file.tree.body if file.tree is not None else ():
         if not isinstance(node, ast.Assign | ast.AnnAssign):
@@ -126,7 +122,7 @@ def _text(node: ast.expr | None, constants: dict[str, str]) -> str | None:
 
 
 def _is_path(node: ast.expr | None, text: str | None) -> bool:
-    """True for a local path, written literally or computed."""
+    """Return whether an argument is a local path, either a literal or a computed one."""
     if text is not None:
         return text.startswith((".", "/", "~")) or text.endswith((".json", ".jsonl", ".csv", ".parquet"))
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if node is not None else set()
@@ -162,10 +158,10 @@ _BLOCKING = ("requests.", "urllib.request.", "subprocess.run", "subprocess.check
 
 
 def hazards(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about calls that harm the process that serves the environment, or that execute a model's output in it.
+    """Warn about calls that disturb the process that serves the environment, or execute text as code there.
 
-    Files that only another process runs (a grader started by path) are exempt, and signals and timers in the part of a
-    file that only runs where the file is started as a program.
+    Files that the environment's module does not import (a grader that is started as a program) are exempt. So are
+    signals and timers in code that only runs if its file is started as a program.
     """
     for file in imported_files(package.code, package.snapshot.manifest.module or ""):
         own_process = _run_as_program(file)
@@ -189,8 +185,9 @@ def hazards(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def _run_as_program(file: SourceFile) -> set[int]:
-    """Ids of the calls that only run where the file is started as a program: those of the block below
-    `if __name__ == "__main__"`, and of the functions that nothing but this block leads to.
+    """Return the ids of the call nodes that only run if the file is started as a program.
+
+    These are the calls in the block `if __name__ == "__main__"`, and in functions that only this block uses.
     """
     body = file.tree.body if file.tree is not None else []
     blocks = [node for node in body if _is_main(node)]
@@ -216,7 +213,7 @@ def _all_constant(call: ast.Call) -> bool:
 
 
 def blocking(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about blocking calls, because all rollouts share one event loop."""
+    """Warn about blocking calls in async functions and rewards. All rollouts share one event loop."""
     for file in package.code.files:
         finding = next(_blocking(file, package.generation.api == "v0"), None)
         if finding is not None:
@@ -241,7 +238,7 @@ def _blocking(file: SourceFile, v0: bool) -> Iterator[Finding]:
 
 
 def substring_match(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about `gold in reply`, which rewards listing every answer and denying the right one."""
+    """Warn about `gold in reply`. Such a reward also pays for listing all answers and for denying the right one."""
     for file in package.code.files:
         for function in functions_of(file):
             if _is_reward(function):

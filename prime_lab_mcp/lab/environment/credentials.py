@@ -1,4 +1,4 @@
-"""Checks of credentials: keys in the files of a package, and environment variables that the code needs at run time."""
+"""Checks of credentials: keys in a package's files, and environment variables that its code reads."""
 
 from __future__ import annotations
 
@@ -16,35 +16,34 @@ from prime_lab_mcp.lab.environment.package import EnvironmentPackage, PackageChe
 from prime_lab_mcp.lab.state.source_code import SourceFile, dotted_name
 
 FORWARDED_VARIABLES = frozenset({"HF_TOKEN", "WANDB_API_KEY"})
-"""Variables that a hosted training run can receive (prime 0.18.0 refuses any other name); others need `prime env
-secret`.
-"""
+"""Variables that a training config can pass to a hosted run. prime 0.18.0 refuses all other names; those need
+`prime env secret`."""
 _SETTINGS = (
     ".py", ".pyi", ".ipynb", ".toml", ".yaml", ".yml", ".cfg", ".ini", ".conf", ".properties", ".env", ".sh", ".bash",
     ".js", ".mjs", ".ts", ".netrc", ".ppk", ".key", ".pem", ".rb", ".pl", "kaggle.json", "config.json", ".dockercfg",
 )  # fmt: skip
 _MAX_TEXT = 16_000_000
-"""Length of a text from which only keys with a form of their own are searched."""
+"""Characters. In a longer text, only credentials with a recognisable form are searched."""
 _LISTED = 20
 _READERS = frozenset({"os.getenv", "os.environ.get", "getenv", "environ.get", "os.environ.setdefault"})
 _ORDINARY = frozenset({"HOME", "PATH", "TMPDIR", "USER", "PWD", "LANG", "TOKENIZERS_PARALLELISM", "VF_LOG_LEVEL"})
 
 
-class _Read(NamedTuple):
+class _VariableRead(NamedTuple):
     name: str
     line: int
     optional: bool
-    """True when the code has a default."""
+    """Whether the code has a default for the variable."""
 
 
 def secrets_in_files(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Block a push of keys, because a published key is a stolen key.
+    """Report credentials in the files that a push would publish.
 
-    Every file is searched, whatever its name. A value that only a word beside it tells to be a key blocks in code and
-    settings, and warns in data, which may speak of keys.
+    Files of every type are searched. A text with the form of a credential is a blocker. A text without such a form that
+    a variable's name declares to be a credential is a blocker in code and settings, and a warning in data files.
     """
     for path in package.snapshot.files:
-        certain, named = _secrets_of(path, (package.snapshot.tree / path).read_bytes())
+        certain, named = _first_secrets(path, (package.snapshot.tree / path).read_bytes())
         secret, line = certain or named or (None, None)
         if secret is not None:
             blocks = certain is not None or _is_setting(path)
@@ -63,15 +62,16 @@ def secrets_in_files(package: EnvironmentPackage) -> Iterator[Finding]:
 _Located = tuple[credentials.Credential, int | None]
 
 
-def _secrets_of(path: str, data: bytes) -> tuple[_Located | None, _Located | None]:
-    """The first credential of a file that its own text tells, and the first that only a word beside it tells.
+def _first_secrets(path: str, data: bytes) -> tuple[_Located | None, _Located | None]:
+    """Return the first text with a credential's form in a file, and the first text that a name declares a credential.
 
-    Each has its line where it stands in the file as it lies.
+    Each comes with its line, or None as the line if the text was decoded or joined. If there is a first, the second is
+    None.
     """
     named: _Located | None = None
     for number, text in enumerate((path, *file_texts(path, data))):
-        found = (*credentials.find(text), *credentials.key_blocks(text))
-        secret = min(found, key=lambda c: c.start, default=None)
+        detected = (*credentials.find(text), *credentials.key_blocks(text))
+        secret = min(detected, key=lambda c: c.start, default=None)
         line = None
         if secret is not None:
             line = text.count("\n", 0, secret.start) + 1 if number == 1 else None
@@ -89,12 +89,10 @@ def _is_setting(path: str) -> bool:
 
 
 def secrets_needed(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Report the environment variables that the code reads: a variable that is missing in training fails every
-    rollout.
-    """
+    """Report the environment variables that the code reads. If one is missing in training, every rollout may fail."""
     variables: dict[str, tuple[bool, str]] = {}
     for file in package.code.files:
-        for read in _variables(file):
+        for read in _variable_reads(file):
             if read.name in _ORDINARY or not re.fullmatch(r"[A-Z][A-Z0-9_]{2,}", read.name):
                 continue
             optional, where = variables.get(read.name, (True, file.at(read.line)))
@@ -117,7 +115,7 @@ def secrets_needed(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def variables_of(findings: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the environment variables without a default that recorded findings name."""
+    """Return the environment variables without a default that recorded `secret-needed` findings list."""
     rows = [row for f in findings if f.get("code") == "secret-needed" for row in f.get("rows") or ()]
     return tuple(dict.fromkeys(str(row.get("variable")) for row in rows if not row.get("optional")))
 
@@ -149,23 +147,25 @@ _NEEDED = {
 }
 
 
-def _variables(file: SourceFile) -> Iterator[_Read]:
+def _variable_reads(file: SourceFile) -> Iterator[_VariableRead]:
     for name, call in file.calls():
         if (name in _READERS or name.endswith("ensure_keys")) and call.args:
             default = call.args[1] if len(call.args) > 1 else None
             optional = default is not None and not (isinstance(default, ast.Constant) and default.value is None)
-            yield from (_Read(text, call.lineno, optional) for text in string_constants(call.args[0]))
+            yield from (_VariableRead(text, call.lineno, optional) for text in string_constants(call.args[0]))
         for keyword in call.keywords:
             if keyword.arg and re.search(r"(?:^|_)key_var$|api_key_var", keyword.arg):
-                yield from (_Read(text, call.lineno, False) for text in string_constants(keyword.value))
+                yield from (_VariableRead(text, call.lineno, False) for text in string_constants(keyword.value))
     for node in ast.walk(file.tree) if file.tree is not None else ():
         if isinstance(node, ast.Subscript) and dotted_name(node.value) in ("os.environ", "environ"):
-            optional = not isinstance(node.ctx, ast.Load)  # setting one is not reading it
-            yield from (_Read(text, node.lineno, optional) for text in string_constants(node.slice) if not optional)
+            optional = not isinstance(node.ctx, ast.Load)  # An assignment to a variable does not read it.
+            yield from (
+                _VariableRead(text, node.lineno, optional) for text in string_constants(node.slice) if not optional
+            )
 
 
 def string_constants(node: ast.expr) -> Iterator[str]:
-    """Yield the string constants of an argument: the argument, or the elements of a literal list."""
+    """Yield the argument if it is a string constant, or the string constants in a literal list, tuple or set."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.List | ast.Tuple | ast.Set):

@@ -1,8 +1,8 @@
-"""The texts in a pushed file in which a credential could stand.
+"""Extracts from a pushed file all texts that could contain a credential.
 
-A file is read as it lies, whatever its name: a published key is a stolen key in a notebook, a table and a pickle too.
-Archives and compressed files are unpacked, other encodings are decoded, and what the code joins is joined: parts of a
-text, cells of a notebook, base64. Not read are formats of other programs' compression (zstd, Parquet with gzip, 7z).
+Files of every type are read, because a key that is published in a notebook or a pickle is as exposed as one in code.
+Archives and compressed files are unpacked, other encodings and base64 are decoded, and string parts that Python code or
+a notebook cell joins are joined. Some compression formats are not read (zstd, Parquet with gzip, 7z).
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from urllib.parse import unquote
 from prime_lab_mcp.lab.base.syntax import parse_python
 
 MAX_UNPACKED = 64 << 20
-"""Bytes that are unpacked of one file at most."""
+"""Most bytes that are unpacked from one file."""
 _MAX_MEMBERS = 2_000
 _MAX_DEPTH = 3
 _MAX_DERIVED = 4 << 20
-"""Length of a text from which it is only searched as it lies."""
+"""Characters. A longer text is only searched as it is, without decoding or joining its parts."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-_MOST_JOINED = 20_000
-_BROKEN = re.compile(r"[\"'\\,+ \t]*\r?\n[\"' \t]*")
-"""A line break inside a text, with the quotes and signs that parts of a text have there."""
+_MOST_TEXTS = 20_000
+_LINE_BREAK = re.compile(r"[\"'\\,+ \t]*\r?\n[\"' \t]*")
+"""Matches a line break and the quotes, commas and signs around it where a string literal is split into lines."""
 _PERCENT = re.compile(r"%[0-9a-fA-F]{2}")
-_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 _DASHES = dict.fromkeys(range(0x2010, 0x2016), "-") | {0x2212: "-"}
-_PRINTED = re.compile(rb"[\x20-\x7e]{12,}")
-"""Text in a binary file. A length that is a letter may stand before it, as in a pickle."""
+_ASCII_RUN = re.compile(rb"[\x20-\x7e]{12,}")
+"""Matches a run of readable characters in a binary file. Its first character may be a length byte, as in a pickle."""
 
 
 class JoinedLines(str):
-    """The text of a file with its lines joined, in which words meet that do not belong together."""
+    """The text of a file with its lines joined. Words that do not belong together may be next to each other."""
 
     __slots__ = ()
 
 
 def file_texts(path: str, data: bytes) -> Iterator[str]:
-    """Every text of a file, the one as it lies first."""
+    """Yield all texts of a file. The first is the decoded file itself."""
     yield from _texts(path, data, 0)
 
 
@@ -60,24 +60,27 @@ def _texts(path: str, data: bytes, depth: int) -> Iterator[str]:
     text = _decoded(data)
     yield text
     if _is_binary(data):
-        yield "\n".join(run[0][1:].decode("ascii") for run in _PRINTED.finditer(data))
+        yield "\n".join(run[0][1:].decode("ascii") for run in _ASCII_RUN.finditer(data))
     if depth < _MAX_DEPTH:
         for name, inner in _unpacked(path, data):
             yield from _texts(name, inner, depth + 1)
     if len(text) > _MAX_DERIVED:
         return
     if path.lower().endswith((".py", ".pyi", ".pyw")):
-        yield from _joined(data)
+        yield from _python_texts(data)
     elif path.lower().endswith(".ipynb"):
-        yield from _cells(text)
-    yield from _respelt(text)
+        yield from _notebook_texts(text)
+    yield from _plain_spellings(text)
     yield from _from_base64(text, depth)
     if not _is_binary(data) and "\n" in text:
-        yield JoinedLines(_BROKEN.sub("", text))
+        yield JoinedLines(_LINE_BREAK.sub("", text))
 
 
 def _decoded(data: bytes) -> str:
-    """The text of a file. What is no UTF-8 keeps its bytes as characters, so that ASCII in it stays readable."""
+    """Decode a file as text.
+
+    If it is not UTF-8 or UTF-16, each byte becomes a character, so that ASCII stays readable.
+    """
     for mark, encoding in ((b"\xff\xfe\0\0", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
         if data.startswith(mark):
             return data.decode(encoding, "replace")
@@ -95,7 +98,7 @@ def _is_binary(data: bytes) -> bool:
 
 
 def _unpacked(path: str, data: bytes) -> Iterator[tuple[str, bytes]]:
-    """What an archive or a compressed file holds, by name. A damaged or protected one holds nothing that is read."""
+    """Yield the name and content of each file in an archive or compressed file. Damaged archives are skipped."""
     try:
         if data.startswith(b"PK\x03\x04"):
             yield from _zipped(data)
@@ -160,11 +163,11 @@ _COMPRESSED: tuple[tuple[bytes, Callable[[bytes], bytes]], ...] = (
     (b"BZh", _bunzipped),
     (b"\xfd7zXZ\0", _unxzed),
 )
-"""First bytes of compressed files, and what unpacks them."""
+"""The first bytes of each compression format, and the function that unpacks it."""
 
 
-def _cells(text: str) -> Iterator[str]:
-    """The cells of a notebook, whose lines are single texts."""
+def _notebook_texts(text: str) -> Iterator[str]:
+    """Yield the text of each cell of a notebook, and the string constants in its code."""
     try:
         notebook = json.loads(text)
     except (ValueError, RecursionError):
@@ -174,11 +177,11 @@ def _cells(text: str) -> Iterator[str]:
         source: Any = cell.get("source") if isinstance(cell, dict) else None
         whole = "".join(map(str, source)) if isinstance(source, list) else str(source or "")
         yield whole
-        yield from _joined(whole.encode("utf-8", "replace"))
+        yield from _python_texts(whole.encode("utf-8", "replace"))
 
 
-def _joined(data: bytes) -> Iterator[str]:
-    """The texts that Python code writes in parts, each on a line of its own."""
+def _python_texts(data: bytes) -> Iterator[str]:
+    """Yield the string constants of Python code, with joined parts, as one text with a constant on each line."""
     try:
         tree = parse_python(data)
     except (SyntaxError, ValueError, RecursionError):
@@ -188,21 +191,21 @@ def _joined(data: bytes) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.keyword | ast.Dict):
             for name, value in _named_values(node):
-                folded = _folded(value, known)
-                if folded is not None:
-                    known[name] = folded
-                    texts[f"{name} = {folded!r}"] = None
+                text = _constant_text(value, known)
+                if text is not None:
+                    known[name] = text
+                    texts[f"{name} = {text!r}"] = None
         if isinstance(node, ast.BinOp | ast.Call | ast.JoinedStr | ast.Constant):
-            folded = _folded(node, known)
-            if folded is not None and len(folded) >= 12:
-                texts[folded] = None
-        if len(texts) > _MOST_JOINED:
+            text = _constant_text(node, known)
+            if text is not None and len(text) >= 12:
+                texts[text] = None
+        if len(texts) > _MOST_TEXTS:
             break
     yield "\n".join(texts)
 
 
 def _named_values(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """The names that a node binds, each with its value."""
+    """Yield the names that a node assigns, passes or uses as keys, each with the expression of its value."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             name = target.id if isinstance(target, ast.Name) else getattr(target, "attr", "")
@@ -220,8 +223,8 @@ def _named_values(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
                 yield key.value, value
 
 
-def _folded(node: ast.AST, known: dict[str, str], depth: int = 0) -> str | None:
-    """The text that an expression of constants gives; None for any other."""
+def _constant_text(node: ast.AST, known: dict[str, str], depth: int = 0) -> str | None:
+    """Evaluate an expression of string constants. None for any other expression. `known` are values of variables."""
     if depth > 60:
         return None
     if isinstance(node, ast.Constant):
@@ -230,15 +233,15 @@ def _folded(node: ast.AST, known: dict[str, str], depth: int = 0) -> str | None:
     if isinstance(node, ast.Name):
         return known.get(node.id)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _folded(node.left, known, depth + 1), _folded(node.right, known, depth + 1)
+        left, right = _constant_text(node.left, known, depth + 1), _constant_text(node.right, known, depth + 1)
         return None if left is None or right is None else left + right
     if isinstance(node, ast.JoinedStr):
         parts = [p.value if isinstance(p, ast.FormattedValue) else p for p in node.values]
-        return "".join(_folded(part, known, depth + 1) or "" for part in parts)
+        return "".join(_constant_text(part, known, depth + 1) or "" for part in parts)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join" and node.args:
-        between, listed = _folded(node.func.value, known, depth + 1), node.args[0]
+        between, listed = _constant_text(node.func.value, known, depth + 1), node.args[0]
         items = listed.elts if isinstance(listed, ast.List | ast.Tuple) else []
-        inner = [_folded(item, known, depth + 1) for item in items]
+        inner = [_constant_text(item, known, depth + 1) for item in items]
         if between is not None and inner and None not in inner:
             return between.join(part or "" for part in inner)
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[-1], ast.List | ast.Tuple):
@@ -246,13 +249,13 @@ def _folded(node: ast.AST, known: dict[str, str], depth: int = 0) -> str | None:
         if len(numbers) >= 12 and all(isinstance(n, int) and 31 < n < 127 for n in numbers):
             return "".join(chr(n) for n in numbers if isinstance(n, int))
     if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "::-1":
-        whole = _folded(node.value, known, depth + 1)
+        whole = _constant_text(node.value, known, depth + 1)
         return None if whole is None else whole[::-1]
     return None
 
 
-def _respelt(text: str) -> Iterator[str]:
-    """The text in plain characters, where it holds escapes, invisible characters or letters that look alike."""
+def _plain_spellings(text: str) -> Iterator[str]:
+    """Yield the text with escapes resolved, invisible characters removed, and look-alike letters replaced by ASCII."""
     if "\\u" in text:
         yield _ESCAPED.sub(lambda m: chr(int(m[1], 16)), text)
     if "&#" in text:
@@ -260,20 +263,20 @@ def _respelt(text: str) -> Iterator[str]:
     if len(_PERCENT.findall(text)) > 8:
         yield unquote(text)
     if not text.isascii():
-        yield unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).translate(_DASHES)
+        yield unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).translate(_DASHES)
 
 
 def _from_base64(text: str, depth: int) -> Iterator[str]:
-    """Readable texts that are written in base64 or hexadecimal, one on a line, and what is compressed in them."""
-    found: list[str] = []
+    """Yield the readable texts that are encoded in base64 or hexadecimal, and the texts of compressed data in them."""
+    readable: list[str] = []
     for match in _BASE64.finditer(text):
         for decoded in _decodings(match[0].rstrip("=")):
             if decoded.isascii() and all(c >= 32 or c in (9, 10, 13) for c in decoded[:400]):
-                found.append(decoded.decode("ascii"))
+                readable.append(decoded.decode("ascii"))
             elif depth < _MAX_DEPTH and decoded.startswith(tuple(mark for mark, _ in _COMPRESSED)):
                 yield from _texts("", decoded, depth + 1)
-    if found:
-        whole = "\n".join(found)
+    if readable:
+        whole = "\n".join(readable)
         yield whole
         if depth < _MAX_DEPTH:
             yield from _from_base64(whole, depth + 1)

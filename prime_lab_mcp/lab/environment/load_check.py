@@ -34,31 +34,33 @@ from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
 
 SLOW_LOAD_SECONDS = 20.0
-"""Seconds of loading from which the second load is skipped."""
+"""Seconds. If the first load takes longer, there is no second load."""
 _ROWS = 2
 _CASE_SECONDS = 3.0
-_STEADY = 5
-"""Repetitions with equal rewards after which a reward counts as deterministic; a fair coin agrees once with
-probability 1/2.
-"""
-_COSTLY_MS = 1000.0
-_NAMES = ("answer", "gold", "target", "expected", "label", "ground_truth", "solution", "reference")
+_REPETITIONS = 5
+"""Repetitions with equal rewards after which a reward counts as deterministic. A reward that tosses a fair coin passes
+with a probability of 1/32."""
+_SLOW_MS = 1000.0
+_GOLD_FIELDS = ("answer", "gold", "target", "expected", "label", "ground_truth", "solution", "reference")
 
 
 @dataclass(slots=True)
 class SecondLoad:
-    """The result of the second load. `loads` is None where there was no second load."""
+    """The result of loading from the wheel. `loads` is None if that was not tried."""
 
     findings: list[Finding] = field(default_factory=list)
     loads: bool | None = None
 
 
 async def load_again(worker: Worker, first: Loaded, hidden: Sequence[str], *, timeout: float) -> SecondLoad:
-    """Load from the wheel, and compare the tasks with those from the folder."""
+    """Load the environment from its wheel, and compare the number of tasks with the first load from the folder.
+
+    `hidden` are the modules that the worker cannot import, and `timeout` is in seconds.
+    """
     try:
         loaded = await worker.load(timeout=timeout)
     except LoadFailed as error:
-        return SecondLoad([_failed(error, hidden)], False)
+        return SecondLoad([_load_failed_finding(error, hidden)], False)
     except WorkerError as error:
         finding = Finding("wheel-does-not-load", "blocker", f"installed from its wheel, {error.message}", error.fix)
         return SecondLoad([finding], False)
@@ -73,7 +75,7 @@ async def load_again(worker: Worker, first: Loaded, hidden: Sequence[str], *, ti
     return SecondLoad([], True)
 
 
-def _failed(error: LoadFailed, hidden: Sequence[str]) -> Finding:
+def _load_failed_finding(error: LoadFailed, hidden: Sequence[str]) -> Finding:
     cause = quote(f"{error.type}: {error.reason}", 300)
     lacking = next((m for m in hidden if f"'{m}'" in error.reason or f"'{m}." in error.reason), None)
     if lacking is not None and error.type in ("ModuleNotFoundError", "ImportError"):
@@ -92,7 +94,7 @@ def _failed(error: LoadFailed, hidden: Sequence[str]) -> Finding:
 
 
 async def rebuilt_task_findings(original: Worker, other: Worker, traits: Traits) -> list[Finding]:
-    """Report tasks that score differently when rebuilt from their data where `load()` never ran (v1)."""
+    """Report tasks that score differently if they are rebuilt from their data in a process without `load()` (v1)."""
     if traits.lossy_total or traits.other_tasks or not traits.sent_tasks:
         return []
     pairs = [(data, case) for row, data in traits.sent_tasks[:_ROWS] for case in _cases(row, data)]
@@ -109,10 +111,10 @@ async def rebuilt_task_findings(original: Worker, other: Worker, traits: Traits)
     changed = [(case, a, b) for (_, case), a, b in zip(pairs, before, after, strict=True) if _differs(a, b)]
     if not changed:
         return []
-    for _ in range(_STEADY):
+    for _ in range(_REPETITIONS):
         again = await _scored_here(original, [case for case, _, _ in changed])
         if again is None or any(a.reward != b.reward for (_, a, _), b in zip(changed, again, strict=True)):
-            return []  # the reward is not deterministic, which test_reward reports
+            return []  # The reward is not deterministic. test_reward reports that.
     case, first, second = changed[0]
     if second.errors:
         problem = second.errors[0]
@@ -137,11 +139,11 @@ def _not_self_contained(message: str, where: str | None, row: Mapping[str, Any] 
 
 
 async def _scored_here(worker: Worker, cases: Sequence[Case]) -> list[Scored] | None:
-    """Return the scores; None where scoring is slow or fails by itself, so that a comparison would prove nothing."""
+    """Score the cases in the first worker. None if scoring is slow or fails, so that nothing can be compared."""
     scores: list[Scored] = []
     for case in cases:
         (scored,) = await worker.score([case], case_timeout=_CASE_SECONDS)
-        if scored.ms > _COSTLY_MS or scored.has(ProblemCode.TIMEOUT) or (scored.broken and not scores):
+        if scored.ms > _SLOW_MS or scored.has(ProblemCode.TIMEOUT) or (scored.broken and not scores):
             return None
         scores.append(scored)
     return scores
@@ -154,8 +156,8 @@ def _differs(before: Scored, after: Scored) -> bool:
 
 
 def _cases(row: int, data: Mapping[str, Any]) -> list[Case]:
-    """Return replies that most rewards can read: the gold in the usual forms, and a reply without the gold."""
-    raw = next((data[n] for n in _NAMES if data.get(n) is not None), "")
+    """Return completions for a task: the gold in usual answer formats, and a reply without the gold."""
+    raw = next((data[n] for n in _GOLD_FIELDS if data.get(n) is not None), "")
     text = golds.gold_text(raw).split("####")[-1].strip()
     gold = golds.boxed_content(text) or text
     replies = (f"<answer>{gold}</answer>", f"The answer is \\boxed{{{gold}}}.", gold, "I do not know.")
@@ -163,30 +165,34 @@ def _cases(row: int, data: Mapping[str, Any]) -> list[Case]:
 
 
 def is_slow(first: Loaded) -> bool:
-    """True when a second load would take too long."""
+    """Return whether the first load took so long that there is no second load."""
     return first.seconds > SLOW_LOAD_SECONDS
 
 
 SAMPLED_TASKS = 2000
-"""Tasks to inspect at most; a larger set is sampled with a seed."""
-_OTHER_SECONDS = 30.0
-_QUICK = 10.0
-"""Seconds of loading up to which the held-out split of a v1 taskset is loaded too."""
+"""Most tasks that are inspected. A larger taskset is sampled with a seed."""
+_HELD_OUT_SECONDS = 30.0
+"""Time limit for loading the held-out split."""
+_QUICK_SECONDS = 10.0
+"""Seconds. The held-out split of a v1 taskset is loaded only if the first load was not slower than that."""
 
 
 @dataclass(slots=True)
 class WheelResult:
-    """The result for the wheel. `state` is one of "loads", "built", "fails", "not checked"."""
+    """The result of checking the wheel. `state` is "loads", "built" (but not loaded), "fails" or "not checked"."""
 
     state: str = "not checked"
     findings: list[Finding] = field(default_factory=list)
     shipped: frozenset[str] | None = None
-    """The Python files of the snapshot that the wheel tells to be the package's code; None where no wheel was built."""
+    """The Python files of the snapshot that are part of the wheel; None if no wheel was built."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadCheck:
-    """A loaded environment with all observations. `held_out` names the compared split, or says why there is none."""
+    """A loaded environment with all observations.
+
+    `held_out` names the held-out split, or says why it was not compared.
+    """
 
     opened: LoadedEnvironment
     observed: LoadedObservations
@@ -196,14 +202,14 @@ class LoadCheck:
 
 async def check_loading(lab: Lab, package: EnvironmentPackage, *, with_wheel: bool, progress: Say) -> LoadCheck:
     """Load the environment and observe it. Raises the errors of `open_environment`."""
-    require_agreement(lab, package.snapshot)  # before a build that runs beside the loading
+    require_agreement(lab, package.snapshot)  # Must precede the build, which runs concurrently with loading.
     building = _Building(lab, package)
     failed: Exception | None = None
     check: LoadCheck | None = None
     async with anyio.create_task_group() as group:
         if with_wheel:
             group.start_soon(building.run)
-        # Caught here, because a task group would wrap it.
+        # The error is caught here, because the task group would wrap it in an ExceptionGroup.
         try:
             async with open_environment(lab, package.snapshot, progress=progress) as environment:
                 check = await _observe(environment)
@@ -223,7 +229,7 @@ async def check_loading(lab: Lab, package: EnvironmentPackage, *, with_wheel: bo
 
 
 class _Building:
-    """The build of the wheel, which runs beside the first load."""
+    """Builds the wheel concurrently with the first load."""
 
     def __init__(self, lab: Lab, package: EnvironmentPackage) -> None:
         self.finished = anyio.Event()
@@ -254,7 +260,9 @@ async def _observe(environment: LoadedEnvironment) -> LoadCheck:
     traits = await worker.facts()
     held_out, note = None, "none"
     if traits.held_out is not None:
-        held_out, note = await _held_out(worker, traits.held_out, loaded.api == "v1" and loaded.seconds > _QUICK)
+        held_out, note = await _held_out(
+            worker, traits.held_out, loaded.api == "v1" and loaded.seconds > _QUICK_SECONDS
+        )
     return LoadCheck(environment, LoadedObservations(loaded, sample, traits, held_out), note, WheelResult())
 
 
@@ -262,7 +270,7 @@ async def _held_out(worker: Worker, name: str, slow: bool) -> tuple[Rows | None,
     if slow:
         return None, f"{name}: not loaded, because loading takes long"
     try:
-        rows = await worker.rows(limit=SAMPLED_TASKS, split="eval", timeout=_OTHER_SECONDS)
+        rows = await worker.rows(limit=SAMPLED_TASKS, split="eval", timeout=_HELD_OUT_SECONDS)
     except (LoadFailed, WorkerError) as error:
         return None, f"{name}: not compared, because loading it failed ({error.code})"
     if not rows.rows:
@@ -277,7 +285,7 @@ async def _from_wheel(
         return _not_built(building.failed)
     lacking = [
         *wheel_contents.missing_from_wheel(package, building.wheel),
-        *wheel_contents.other_than_tested(package, building.wheel),
+        *wheel_contents.untested_files(package, building.wheel),
         *wheel_contents.entry_points(package),
         *wheel_references(building.wheel.tree),
         *wheel_requirements(package, building.wheel.tree),
@@ -307,7 +315,7 @@ async def _from_wheel(
         again = await load_again(worker, first, building.hidden, timeout=LOAD_SECONDS)
         if again.loads and not again.findings and first.api == "v1":
             again.findings += await _rebuilt(check.opened.worker, worker, check.observed.traits)
-        await worker.close()  # nothing asks for it again
+        await worker.close()  # No later call uses this worker.
     return "fails" if again.loads is False else "loads", [*lacking, *again.findings]
 
 
@@ -315,7 +323,7 @@ async def _rebuilt(original: Worker, other: Worker, traits: Traits) -> list[Find
     try:
         return await rebuilt_task_findings(original, other, traits)
     except (LoadFailed, WorkerError):
-        return []  # scoring broke the loaded environment itself: test_reward says how
+        return []  # Scoring ended the process of the first worker. test_reward reports why.
 
 
 def _not_built(failed: LabError | None) -> tuple[str, list[Finding]]:

@@ -1,6 +1,7 @@
-"""Checks of a loaded environment: its rewards, its tasks, and the rows that it yields.
+"""Checks of a loaded environment: its rewards, its tasks, and its rows.
 
-The rows get the same findings as the rows of a dataset, including the comparison with the held-out split.
+The rows get the same checks as the rows of a dataset in `inspect_dataset`, including the comparison with the held-out
+split.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from prime_lab_mcp.lab.rollouts.components import is_about_form
 from prime_lab_mcp.lab.worker.description import Loaded, Row, Rows, Traits
 from prime_lab_mcp.lab.worker.faults import GET_THE_DATA, LoadFailed
 
-_FEW_SHOT = 40
-"""Characters from which a prompt inside the system prompt is no coincidence."""
+_FEW_SHOT_CHARACTERS = 40
+"""Characters. A shorter prompt may occur in the system prompt by coincidence."""
 
 
 def task_findings(rows: Sequence[Row], held_out: Sequence[Row] = (), *, stateful: bool = False) -> Iterator[Finding]:
-    """Yield every finding about the rows. `held_out` are tasks of the other split, which are compared for leaks.
+    """Yield all findings about the rows. `held_out` are tasks of the other split; they must not repeat the rows.
 
-    `stateful`: a rollout may read all data of the task, so that two tasks with one prompt can be different tasks.
+    `stateful` says that a rollout may use all data of a task. Two tasks with the same prompt can then be different.
     """
     if not rows:
         return
@@ -52,20 +53,25 @@ def task_findings(rows: Sequence[Row], held_out: Sequence[Row] = (), *, stateful
         tasks, format=candidates[0].format if candidates else None, eval_rows=others, answered=bool(candidates)
     )
     comparable = bool(candidates) and _one_comparison_serves(candidates[0])
-    # test_reward scores such golds, so an answer that the reward cannot compare is found there.
+    # For such golds, test_reward finds the answers that the reward cannot compare.
     yield from (f for f in findings if not (comparable and f.code in ("mixed-format", "gold-unparseable")))
     yield from few_shot_findings(rows)
 
 
-_NAME = 80
-"""Longest answer that counts as a name."""
+_NAME_CHARACTERS = 80
+"""Most characters of an answer that counts as a name."""
 
 
 def _one_comparison_serves(golds: SampleGolds) -> bool:
-    """Whether the golds are numbers and names, which a comparison serves that takes what is no number as a text."""
+    """Return whether all golds are numbers or short names, so that one comparison can handle all of them.
+
+    Such a comparison compares numbers by value and everything else as text.
+    """
     texts = [gold_text(gold.raw) for gold in golds.golds]
     working = ("####", "\\boxed", "\n", "<")
-    return golds.format == "numeric" and all(len(t) <= _NAME and not any(w in t for w in working) for t in texts)
+    return golds.format == "numeric" and all(
+        len(t) <= _NAME_CHARACTERS and not any(w in t for w in working) for t in texts
+    )
 
 
 def _as_tasks(rows: Sequence[Row], prompts: Sequence[str], golds: SampleGolds | None, stateful: bool) -> list[TaskRow]:
@@ -81,27 +87,34 @@ def _as_tasks(rows: Sequence[Row], prompts: Sequence[str], golds: SampleGolds | 
                 raw=gold.raw if gold else None,
                 offered=bool(options),
                 options=tuple(options),
-                gold_option=_option(gold, options, golds),
-                unwritten=_unwritten(row, stateful),
+                gold_option=_gold_option(gold, options, golds),
+                other_content=_other_content(row, stateful),
             )
         )
     return tasks
 
 
-def _unwritten(row: Row, stateful: bool) -> str:
-    """Return a digest of the parts of the prompt that are no text, such as images, and of the task's data without the
-    gold where a rollout may read the data.
+def _other_content(row: Row, stateful: bool) -> str:
+    """Return a digest of the parts of a prompt that are not text, such as images; empty if there are none.
+
+    With `stateful`, the digest includes the task's data without the gold.
     """
     contents = [message.get("content") for message in row.prompt]
     parts = [part for content in contents if isinstance(content, list) for part in content]
-    unwritten: list[Any] = [part for part in parts if not (isinstance(part, Mapping) and part.get("type") == "text")]
+    other_content: list[Any] = [
+        part for part in parts if not (isinstance(part, Mapping) and part.get("type") == "text")
+    ]
     if stateful:
-        unwritten.append({name: value for name, value in row.fields.items() if name not in GOLD_NAMES})
-    return hashlib.sha256(json.dumps(unwritten, sort_keys=True, default=str).encode()).hexdigest() if unwritten else ""
+        other_content.append({name: value for name, value in row.fields.items() if name not in GOLD_NAMES})
+    return (
+        hashlib.sha256(json.dumps(other_content, sort_keys=True, default=str).encode()).hexdigest()
+        if other_content
+        else ""
+    )
 
 
-def _option(gold: TaskGold | None, options: Sequence[str], golds: SampleGolds | None) -> int | None:
-    """Return the index of the option that the gold names: by letter, by index, or by its text."""
+def _gold_option(gold: TaskGold | None, options: Sequence[str], golds: SampleGolds | None) -> int | None:
+    """Return the index of the option that the gold names by letter, index or text; None if there is no such option."""
     if gold is None or golds is None or not options:
         return None
     for form in gold.forms:
@@ -114,58 +127,64 @@ def _option(gold: TaskGold | None, options: Sequence[str], golds: SampleGolds | 
 
 
 def _prompts(rows: Sequence[Row]) -> list[str]:
-    """Return the text of each task without the instructions that all tasks share.
+    """Return the prompt text of each task without the instructions that all tasks share.
 
-    Where system prompts differ from task to task, their differences are part of the text.
+    If the system prompts of the tasks differ, their differences are part of the texts.
     """
-    prompts = _distinct([prompt_of(row) for row in rows])
+    prompts = _without_shared_text([prompt_of(row) for row in rows])
     systems = ["\n".join(message_text(m) for m in row.prompt if m.get("role") == "system") for row in rows]
     if len(set(systems)) <= 1:
         return prompts
-    return [f"{own}\n{prompt}".strip() for own, prompt in zip(_distinct(systems), prompts, strict=True)]
+    return [f"{own}\n{prompt}".strip() for own, prompt in zip(_without_shared_text(systems), prompts, strict=True)]
 
 
-def _distinct(prompts: list[str]) -> list[str]:
-    """Return the prompts without the instructions that all prompts share, which say how to answer and are no data."""
+def _without_shared_text(prompts: list[str]) -> list[str]:
+    """Return the prompts without the lines with which all of them begin and end.
+
+    Such lines are instructions on how to answer, not data.
+    """
     if len(set(prompts)) < 3:
         return prompts
-    head = _common(prompts)
+    head = _common_prefix(prompts)
     head = head[: head.rfind("\n") + 1]
-    tail = _common([p[::-1] for p in prompts])[::-1]
+    tail = _common_prefix([p[::-1] for p in prompts])[::-1]
     tail = tail[tail.find("\n") :] if "\n" in tail else ""
     return [p[len(head) : len(p) - len(tail)] if len(head) + len(tail) < len(p) else p for p in prompts]
 
 
-def _common(texts: list[str]) -> str:
+def _common_prefix(texts: list[str]) -> str:
     low, high = min(texts), max(texts)
     same = next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
     return low[:same]
 
 
 def few_shot_findings(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Report an example in the system prompt that is also a task, because the example gives away that task's answer."""
+    """Report tasks that the system prompt contains as examples, because an example gives away the task's answer."""
     common = Counter(message_text(m) for row in rows for m in row.prompt if m.get("role") == "system").most_common(1)
-    if not common or len(common[0][0]) < _FEW_SHOT:
+    if not common or len(common[0][0]) < _FEW_SHOT_CHARACTERS:
         return
     system_prompt = " ".join(common[0][0].split())
-    scored_probes = [
-        r for r in rows if len(prompt := " ".join(prompt_of(r).split())) >= _FEW_SHOT and prompt in system_prompt
+    examples = [
+        r
+        for r in rows
+        if len(prompt := " ".join(prompt_of(r).split())) >= _FEW_SHOT_CHARACTERS and prompt in system_prompt
     ]
-    if scored_probes:
+    if examples:
         yield Finding(
             "few-shot-task",
             "warning",
-            f"the system prompt holds {count(len(scored_probes), 'task')} as examples, which gives their answers away",
+            f"the system prompt holds {count(len(examples), 'task')} as examples, which gives their answers away",
             "Take the examples out of the tasks, or write others.",
-            rows=tuple({"row": r.index, "value": quote(prompt_of(r), 160)} for r in scored_probes[:3]),
+            rows=tuple({"row": r.index, "value": quote(prompt_of(r), 160)} for r in examples[:3]),
         )
 
 
 _ROW_BYTES = 1_000_000
+"""Most characters of a task's data as JSON. Every rollout sends the data."""
 
 
 _SANDBOXED = frozenset({"prime", "modal", "e2b"})
-"""Runtimes that another provider rents by the hour."""
+"""Runtimes that cost money by the hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +205,14 @@ LoadedCheck = Callable[[LoadedObservations], Iterator[Finding]]
 
 
 def loaded_findings(observations: LoadedObservations) -> list[Finding]:
-    """Return every finding about a loaded environment."""
+    """Run all checks of a loaded environment and return their findings."""
     return run_checks(ENVIRONMENT_CHECKS, observations)
 
 
 def load_failed_finding(error: LoadFailed) -> Finding:
-    """Return the finding for the error that the environment raised while loading, with a fix for this kind of error.
+    """Return the finding for an error that the environment raised while loading, with a fix for this kind of error.
 
-    Data or a host that could not be reached is `data-unreachable`, which leaves the verdict open.
+    If data or a host could not be reached, the code is `data-unreachable`, and there is no verdict on the environment.
     """
     raised = f"loading raised {quote(f'{error.type}: {error.reason}', 400)}"
     return Finding(
@@ -207,7 +226,7 @@ def load_failed_finding(error: LoadFailed) -> Finding:
 
 
 def needs_key_finding() -> Finding:
-    """Return the finding for an environment that loads only with a key for an absent endpoint."""
+    """Return the finding for an environment that loads only if OPENAI_API_KEY is set."""
     return Finding(
         "judge-needs-key",
         "warning",
@@ -234,7 +253,7 @@ def _fix(error: LoadFailed) -> str:
 
 
 def reward_checks(observations: LoadedObservations) -> Iterator[Finding]:
-    """Check that the environment has a reward, without which there is nothing to learn."""
+    """Check that the environment has a reward with a positive weight, and that v1 rewards are async."""
     paying = [r for r in observations.loaded.rewards if r.kind != "metric" and r.weight]
     if not paying and observations.loaded.own_run:
         yield Finding(
@@ -273,7 +292,7 @@ def reward_checks(observations: LoadedObservations) -> Iterator[Finding]:
 
 
 def task_checks(observations: LoadedObservations) -> Iterator[Finding]:
-    """Check the tasks that a model receives."""
+    """Check that there are tasks, and that none is empty, too large or a repetition."""
     if not observations.rows:
         yield Finding(
             "no-tasks",
@@ -282,17 +301,16 @@ def task_checks(observations: LoadedObservations) -> Iterator[Finding]:
             "Make load() (v1) or the dataset (v0) yield at least one row.",
         )
         return
-    silent = [
+    empty = [
         row.index
         for row in observations.rows
         if not any(message_text(m).strip() for m in row.prompt if m.get("role") != "system")
     ]
-    if silent and not observations.loaded.own_run:  # Such an Env writes the prompts itself.
+    if empty and not observations.loaded.own_run:  # Such an Env writes the prompts itself.
         yield Finding(
             "empty-prompt",
-            "blocker" if len(silent) > 0.01 * len(observations.rows) else "warning",
-            f"{count(len(silent), 'task')} of {len(observations.rows):,} have an empty prompt (first: task "
-            f"{silent[0]})",
+            "blocker" if len(empty) > 0.01 * len(observations.rows) else "warning",
+            f"{count(len(empty), 'task')} of {len(observations.rows):,} have an empty prompt (first: task {empty[0]})",
             "Fill the prompt from the column that holds the question, or drop these rows.",
         )
     heavy = [row.index for row in observations.rows if len(json.dumps(row.fields, default=str)) > _ROW_BYTES]
@@ -314,7 +332,7 @@ def task_checks(observations: LoadedObservations) -> Iterator[Finding]:
 
 
 def generator_checks(observations: LoadedObservations) -> Iterator[Finding]:
-    """Check that generated tasks follow from their arguments, and that seed and level change them."""
+    """Check that equal arguments give equal tasks, and that the arguments for seed and level change the tasks."""
     ignored = []
     for effect in observations.traits.generator:
         if effect.values[0] == effect.values[1] and not effect.same:
@@ -338,9 +356,9 @@ def generator_checks(observations: LoadedObservations) -> Iterator[Finding]:
 
 
 def weight_checks(observations: LoadedObservations) -> Iterator[Finding]:
-    """Check the weights: a format with a high weight is learned instead of the task.
+    """Check the weights of rewards for format. A model learns the format instead of the task if its weight is high.
 
-    Correctness should weigh at least 0.7, and format 0.1 to 0.3.
+    Correctness should have at least 0.7 of the total weight, and format 0.1 to 0.3.
     """
     paying = [r for r in observations.loaded.rewards if r.kind != "metric" and r.weight > 0]
     form = [r for r in paying if is_about_form(r.name)]
@@ -355,8 +373,9 @@ def weight_checks(observations: LoadedObservations) -> Iterator[Finding]:
 
 
 def serialisation(observations: LoadedObservations) -> Iterator[Finding]:
-    """Check that tasks survive serialisation: training ships a task as JSON and rebuilds it from the declared
-    classes (v1).
+    """Check that tasks survive serialisation.
+
+    Training sends a task as JSON and rebuilds it from the declared classes.
     """
     traits = observations.traits
     for name in traits.excluded[:3]:
@@ -383,8 +402,8 @@ def serialisation(observations: LoadedObservations) -> Iterator[Finding]:
         )
 
 
-def endless(observations: LoadedObservations) -> Iterator[Finding]:
-    """Warn about an infinite taskset, which evaluations of a whole taskset refuse."""
+def infinite_taskset(observations: LoadedObservations) -> Iterator[Finding]:
+    """Report an infinite taskset, and a v1 taskset that is too large to count but does not declare itself infinite."""
     if observations.loaded.infinite:
         yield Finding(
             "infinite-taskset",
@@ -401,8 +420,8 @@ def endless(observations: LoadedObservations) -> Iterator[Finding]:
         )
 
 
-def roles(observations: LoadedObservations) -> Iterator[Finding]:
-    """Warn that without an Env of its own, a run without flags uses the harness bash and a rented sandbox."""
+def paid_runtimes(observations: LoadedObservations) -> Iterator[Finding]:
+    """Report agents that run in a paid sandbox by default."""
     rented = [r for r in observations.traits.roles or () if r.runtime in _SANDBOXED]
     if rented:
         yield Finding(
@@ -415,8 +434,8 @@ def roles(observations: LoadedObservations) -> Iterator[Finding]:
         )
 
 
-def parsers(observations: LoadedObservations) -> Iterator[Finding]:
-    """Check the parser that a v0 rubric really passes to its functions."""
+def default_parsers(observations: LoadedObservations) -> Iterator[Finding]:
+    """Report v0 reward functions that get the default parser although the environment has another parser."""
     uses = observations.traits.parsers
     with_default = [u for u in uses if u.given == "Parser" and u.environment not in ("Parser", "NoneType")]
     if with_default:
@@ -424,7 +443,7 @@ def parsers(observations: LoadedObservations) -> Iterator[Finding]:
 
 
 def system_messages(observations: LoadedObservations) -> Iterator[Finding]:
-    """Warn about two system messages, one more than most chat templates accept."""
+    """Warn about tasks with two system messages. Most chat templates accept only one."""
     twice = [row.index for row in observations.rows if sum(m.get("role") == "system" for m in row.prompt) > 1]
     if twice:
         yield Finding(
@@ -436,8 +455,8 @@ def system_messages(observations: LoadedObservations) -> Iterator[Finding]:
         )
 
 
-def shadowed(observations: LoadedObservations) -> Iterator[Finding]:
-    """Block a name of a built-in taskset, because vf-eval and training search the built-in tasksets first."""
+def shadowed_name(observations: LoadedObservations) -> Iterator[Finding]:
+    """Report a name of a built-in taskset of verifiers. vf-eval and training would load the built-in taskset."""
     if observations.loaded.shadowed_by:
         yield Finding(
             "name-shadowed",
@@ -449,7 +468,7 @@ def shadowed(observations: LoadedObservations) -> Iterator[Finding]:
 
 
 def not_trainable(observations: LoadedObservations) -> Iterator[Finding]:
-    """Report that only v1 environments can be trained."""
+    """Report that the platform cannot train a v0 environment."""
     if observations.loaded.api == "v0":
         yield Finding(
             "v0-not-trainable",
@@ -460,17 +479,17 @@ def not_trainable(observations: LoadedObservations) -> Iterator[Finding]:
 
 
 def row_checks(observations: LoadedObservations) -> Iterator[Finding]:
-    """Return the findings of inspect_dataset for the rows that the environment yields."""
+    """Run the checks of `inspect_dataset` on the rows of the environment."""
     held_out = observations.held_out.rows if observations.held_out is not None else ()
     loaded = observations.loaded
     solved = loaded.turns and loaded.solutions
     for finding in task_findings(observations.rows, held_out, stateful=loaded.turns or loaded.own_run):
-        # A prompt may name the state to reach. test_reward shows what the bare answer earns beside the solution.
+        # In such an environment a prompt may name the state to reach. test_reward measures the reward of the bare gold.
         yield replace(finding, severity="warning") if solved and finding.code == "gold-in-prompt" else finding
 
 
-def described_in_readme(package: EnvironmentPackage, observations: LoadedObservations) -> Iterator[Finding]:
-    """Report reward components that a README with a breakdown of the reward does not name."""
+def rewards_in_readme(package: EnvironmentPackage, observations: LoadedObservations) -> Iterator[Finding]:
+    """Report reward functions that the README does not mention, if there are several."""
     names = [r.name for r in observations.loaded.rewards if r.kind != "metric" and r.weight]
     text = (package.readme or "").casefold()
     missing = [n for n in names if n.casefold() not in text and n.replace("_", " ").casefold() not in text]
@@ -490,11 +509,11 @@ ENVIRONMENT_CHECKS: tuple[LoadedCheck, ...] = (
     task_checks,
     generator_checks,
     serialisation,
-    endless,
-    roles,
-    parsers,
+    infinite_taskset,
+    paid_runtimes,
+    default_parsers,
     system_messages,
-    shadowed,
+    shadowed_name,
     not_trainable,
     row_checks,
 )

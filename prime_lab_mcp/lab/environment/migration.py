@@ -1,6 +1,6 @@
-"""Finds code for other versions of verifiers: names that 0.4 removed, and names that never existed.
+"""Finds code that uses names of verifiers that version 0.4 removed, or that never existed.
 
-The table lists every name of the v0 API that 0.4.0 dropped (compared with verifiers 0.3.1) with its replacement.
+`REMOVED_NAMES` lists all names of the v0 API that 0.4.0 removed (compared with verifiers 0.3.1) with replacements.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ INVENTED_NAMES: dict[str, str] = {
     "TaskSet": "vf.Taskset",
     "ChatMessage": "vf.Message (vf.UserMessage, vf.AssistantMessage, ...)",
 }
-"""Names that old guides use and that no release from 0.1.14 on has."""
-_NEVER_WAS = "exists in no release of verifiers from 0.1.10 on"
-_IS_GONE = "is gone in the verifiers this package requires"
+"""Names that old guides use but no release from 0.1.14 on has, with their replacements."""
+_NEVER_EXISTED = "exists in no release of verifiers from 0.1.10 on"
+_REMOVED = "is gone in the verifiers this package requires"
 _METHODS = frozenset({"get_dataset", "get_eval_dataset", "evaluate", "evaluate_sync", "generate", "generate_sync"})
 _V0_HOOKS = {
     "env_response": _TURNS,
@@ -113,64 +113,65 @@ _V0_HOOKS = {
 }
 
 
-class _Old(NamedTuple):
+class _OutdatedName(NamedTuple):
     name: str
-    present: str
+    replacement: str
     where: str
     never: bool = False
+    """Whether the name never existed in verifiers."""
 
 
 def migration_findings(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Report code from outdated guides and from guides that were never right."""
+    """Report names that verifiers removed, names that it never had, and v0 hooks that it no longer calls."""
     reported: set[str] = set()
     for file in package.code.files:
-        for old in _old(file, only_v1=package.only_v1):
-            if old.name in reported:
+        for outdated in _outdated_names(file, only_v1=package.only_v1):
+            if outdated.name in reported:
                 continue
-            reported.add(old.name)
-            why = _NEVER_WAS if old.never else _IS_GONE
+            reported.add(outdated.name)
+            why = _NEVER_EXISTED if outdated.never else _REMOVED
             yield Finding(
                 "migration",
                 "blocker",
-                f"{old.name} {why}",
-                f"Use {old.present}; the prompt migrate_environment and lab://guide/migration show how.",
-                old.where,
+                f"{outdated.name} {why}",
+                f"Use {outdated.replacement}; the prompt migrate_environment and lab://guide/migration show how.",
+                outdated.where,
             )
     yield from _signatures(package)
     if package.generation.api == "v1":
-        yield from _leftovers(package)
+        yield from _v0_hooks_in_v1(package)
 
 
-def _old(file: SourceFile, *, only_v1: bool) -> Iterator[_Old]:
+def _outdated_names(file: SourceFile, *, only_v1: bool) -> Iterator[_OutdatedName]:
     for imported in file.imports():
         top, where = imported.module.split(".")[0], file.at(imported.line)
         if top != "verifiers":
             continue
         if imported.module == "verifiers.api" or imported.module.startswith("verifiers.api."):
-            yield _Old(imported.module, "`import verifiers.v1 as vf`", where, never=True)
+            yield _OutdatedName(imported.module, "`import verifiers.v1 as vf`", where, never=True)
         elif imported.name in INVENTED_NAMES:
-            yield _Old(f"verifiers.{imported.name}", INVENTED_NAMES[imported.name], where, never=True)
+            yield _OutdatedName(f"verifiers.{imported.name}", INVENTED_NAMES[imported.name], where, never=True)
         elif only_v1 and imported.name in REMOVED_NAMES and imported.name not in _METHODS:
-            yield _Old(f"verifiers.{imported.name}", REMOVED_NAMES[imported.name], where)
-        elif only_v1 and not imported.guarded and _is_old(imported.module, imported.name):
+            yield _OutdatedName(f"verifiers.{imported.name}", REMOVED_NAMES[imported.name], where)
+        elif only_v1 and not imported.guarded and _is_outside_v1(imported.module, imported.name):
             name = (
                 f"{imported.module}.{imported.name}"
                 if imported.name and imported.module == "verifiers"
                 else imported.module
             )
-            yield _Old(name, "`import verifiers.v1 as vf`, which holds all there is", where)
+            yield _OutdatedName(name, "`import verifiers.v1 as vf`, which holds all there is", where)
     yield from _attributes(file, only_v1=only_v1)
     yield from _keywords(file)
 
 
-def _is_old(module: str, name: str | None) -> bool:
-    """True for a module or root name of verifiers outside of `verifiers.v1`, the only part that 0.4.0 has."""
+def _is_outside_v1(module: str, name: str | None) -> bool:
+    """Return whether an import of verifiers is outside of `verifiers.v1`. Version 0.4.0 has no other modules."""
     if module == "verifiers":
         return name is not None and name not in ("v1", "*", "__version__")
     return not (module == "verifiers.v1" or module.startswith("verifiers.v1."))
 
 
-def _attributes(file: SourceFile, *, only_v1: bool) -> Iterator[_Old]:
+def _attributes(file: SourceFile, *, only_v1: bool) -> Iterator[_OutdatedName]:
     aliases = {
         local: full
         for local, full in import_aliases(file, "verifiers").items()
@@ -183,17 +184,17 @@ def _attributes(file: SourceFile, *, only_v1: bool) -> Iterator[_Old]:
             continue
         attribute, where = f"{node.value.id}.{node.attr}", file.at(node.lineno)
         if node.attr in INVENTED_NAMES:
-            yield _Old(attribute, INVENTED_NAMES[node.attr], where, never=True)
+            yield _OutdatedName(attribute, INVENTED_NAMES[node.attr], where, never=True)
         elif not only_v1 or node in notes:
             continue
         elif node.attr in REMOVED_NAMES and node.attr not in _METHODS:
-            yield _Old(attribute, REMOVED_NAMES[node.attr], where)
+            yield _OutdatedName(attribute, REMOVED_NAMES[node.attr], where)
         elif aliases[node.value.id] == "verifiers" and node.attr != "v1" and not node.attr.startswith("__"):
-            yield _Old(attribute, "`import verifiers.v1 as vf`; the root package is empty since 0.4.0", where)
+            yield _OutdatedName(attribute, "`import verifiers.v1 as vf`; the root package is empty since 0.4.0", where)
 
 
 def _annotations(file: SourceFile) -> set[ast.AST]:
-    """Return the nodes inside annotations, which `from __future__ import annotations` leaves unevaluated."""
+    """Return all nodes inside annotations. `from __future__ import annotations` keeps Python from evaluating them."""
     roots: list[ast.AST | None] = []
     for node in ast.walk(file.tree) if file.tree is not None else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -203,16 +204,18 @@ def _annotations(file: SourceFile) -> set[ast.AST]:
     return {inner for root in roots if root is not None for inner in ast.walk(root)}
 
 
-def _keywords(file: SourceFile) -> Iterator[_Old]:
+def _keywords(file: SourceFile) -> Iterator[_OutdatedName]:
     aliases = import_aliases(file, "verifiers")
     for name, call in file.calls():
         head = name.partition(".")[0]
         if name.rsplit(".", 1)[-1] == "Rubric" and head in aliases and any(k.arg == "score_fn" for k in call.keywords):
-            yield _Old("Rubric(score_fn=...)", "Rubric(funcs=[...], weights=[...])", file.at(call.lineno), never=True)
+            yield _OutdatedName(
+                "Rubric(score_fn=...)", "Rubric(funcs=[...], weights=[...])", file.at(call.lineno), never=True
+            )
 
 
 def _signatures(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Report hooks of v0 environments whose signatures do not match the calls of 0.1.14."""
+    """Report hooks of v0 environments that do not fit the way in which verifiers 0.1.14 calls them."""
     if package.only_v1:
         return
     for file in package.code.files:
@@ -220,12 +223,12 @@ def _signatures(package: EnvironmentPackage) -> Iterator[Finding]:
             if not (isinstance(kind, ast.ClassDef) and any((dotted_name(b) or "").endswith("Env") for b in kind.bases)):
                 continue
             for method in kind.body:
-                if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and (problem := _old_hook(method)):
+                if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and (problem := _outdated_hook(method)):
                     message, fix = problem
                     yield Finding("migration", "blocker", message, fix, file.at(method.lineno))
 
 
-def _old_hook(method: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, str] | None:
+def _outdated_hook(method: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, str] | None:
     parameters = [a.arg for a in method.args.args]
     if method.name == "env_response":
         fix = "Write `async def env_response(self, messages, state, **kwargs) -> vf.Messages` and return messages only."
@@ -233,7 +236,7 @@ def _old_hook(method: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, str]
             return "env_response is no async function; verifiers awaits it", fix
         if len(parameters) < 3 and method.args.vararg is None:
             return f"env_response takes ({', '.join(parameters)}); verifiers calls it with messages and state", fix
-        pairs = [n for n in _own(method) if isinstance(n, ast.Return) and isinstance(n.value, ast.Tuple)]
+        pairs = [n for n in _own_nodes(method) if isinstance(n, ast.Return) and isinstance(n.value, ast.Tuple)]
         if pairs:
             return "env_response returns a tuple, as before 0.1.6; verifiers takes the messages only", fix
     if method.name == "is_completed":
@@ -249,30 +252,30 @@ def _old_hook(method: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, str]
     return None
 
 
-def _own(function: ast.AST) -> Iterator[ast.AST]:
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes of a function, except those of nested functions."""
     for child in ast.iter_child_nodes(function):
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             yield child
-            yield from _own(child)
+            yield from _own_nodes(child)
 
 
-def _leftovers(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Report v0 hooks in a v1 package, which nothing calls."""
+def _v0_hooks_in_v1(package: EnvironmentPackage) -> Iterator[Finding]:
+    """Report v0 hooks in a v1 package. verifiers never calls them."""
     for file in package.code.files:
         for node in file.tree.body if file.tree is not None else ():
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "load_environment":
-                yield _leftover(node.name, file.at(node.lineno))
+                yield _v0_hook_finding(node.name, file.at(node.lineno))
             for method in node.body if isinstance(node, ast.ClassDef) else ():
                 if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name in (
                     "env_response",
                     "setup_state",
                     "is_completed",
                 ):
-                    yield _leftover(method.name, file.at(method.lineno))
+                    yield _v0_hook_finding(method.name, file.at(method.lineno))
 
 
-def _leftover(name: str, where: str) -> Finding:
+def _v0_hook_finding(name: str, where: str) -> Finding:
     return Finding(
         "migration",
         "warning",

@@ -1,9 +1,8 @@
-"""The input of the static checks: a snapshot's files, its code as text, and its metadata. No code of the package
-runs.
+"""The input of the static checks: a snapshot's files, its parsed code, and its metadata. No code of the package runs.
 
-Only what the wheel holds is the package's code. Before the wheel is built, folders that no build takes by itself
-(tests, scripts, docs) count as beside the package, unless the build configuration names them or the package imports
-them; once the wheel is there, `read_package` is called again with the files that the wheel holds.
+The checks examine only files that are part of the wheel. Before the wheel is built, these files are guessed: build
+backends leave out folders such as tests, scripts and docs, unless the build configuration names them or the package
+imports them. After the wheel is built, `read_package` is called again with the files of the wheel.
 """
 
 from __future__ import annotations
@@ -28,7 +27,11 @@ from prime_lab_mcp.lab.state.source_code import (
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentPackage:
-    """One environment package, whose code has not run."""
+    """One environment package. Its code has been parsed but not run.
+
+    `code` holds the Python files of the wheel, and `pyproject` and `readme` the texts of those files. `allow_env` are
+    the environment variables that the user lets the server pass on to environments.
+    """
 
     snapshot: Snapshot
     code: SourceCode
@@ -36,8 +39,6 @@ class EnvironmentPackage:
     pyproject: str
     readme: str | None
     allow_env: tuple[str, ...] = ()
-    beside: tuple[SourceFile, ...] = ()
-    """Python files that are pushed beside the package (tests, scripts); no wheel holds them."""
 
     def line_of(self, text: str) -> str:
         """Return `pyproject.toml:LINE` of the first line that contains `text`."""
@@ -48,7 +49,7 @@ class EnvironmentPackage:
 
     @property
     def only_v1(self) -> bool:
-        """True when the package's requirement excludes every version that has the v0 API."""
+        """Whether the package's requirement excludes all versions of verifiers that have the v0 API."""
         needed = self.snapshot.manifest.verifiers
         return needed is not None and not needed.url and not requirement_admits(needed, V0_RELEASES)
 
@@ -59,9 +60,9 @@ PackageCheck = Callable[[EnvironmentPackage], Iterator[Finding]]
 def read_package(
     snapshot: Snapshot, allow_env: tuple[str, ...] = (), shipped: Collection[str] | None = None
 ) -> EnvironmentPackage:
-    """Read the files that the static checks need. `shipped` are the paths that the wheel holds, where that is known."""
+    """Read the files that the static checks need. `shipped` are the paths in the wheel, if the wheel has been built."""
     every = read_source(snapshot)
-    outside = set(snapshot.files) - set(shipped) if shipped is not None else beside_package(snapshot, every)
+    outside = set(snapshot.files) - set(shipped) if shipped is not None else unpackaged_files(snapshot, every)
     code = replace(every, files=tuple(f for f in every.files if f.path not in outside))
     return EnvironmentPackage(
         snapshot,
@@ -70,22 +71,21 @@ def read_package(
         _text(snapshot, "pyproject.toml") or "",
         _text(snapshot, "README.md"),
         allow_env,
-        tuple(f for f in every.files if f.path in outside),
     )
 
 
-_BESIDE = frozenset(
+_UNPACKAGED_FOLDERS = frozenset(
     {"tests", "test", "docs", "doc", "examples", "example", "scripts", "script", "notebooks", "benchmarks", "bench"}
 )
-"""Folders at the top of a project that neither hatchling nor setuptools takes into a wheel by itself."""
+"""Top-level folders of a project that neither hatchling nor setuptools includes in a wheel by default."""
 _TEST_FILES = re.compile(r"(?:conftest|test_\w+|\w+_test|noxfile)\.py")
 
 
-def beside_package(snapshot: Snapshot, code: SourceCode) -> frozenset[str]:
-    """Return the Python files that lie beside the package: tests, scripts and the like that no wheel holds.
+def unpackaged_files(snapshot: Snapshot, code: SourceCode) -> frozenset[str]:
+    """Return the Python files that the wheel will not contain, such as tests and scripts.
 
-    A folder that the build configuration names, that has the package's name, or that the package imports is no such
-    folder. A build configuration that takes everything leaves nothing beside.
+    A folder counts as part of the wheel if the build configuration names it, if it has the package's name, or if the
+    package imports it. If the build configuration includes everything, the result is empty.
     """
     tool = snapshot.manifest.table.get("tool")
     settings = json.dumps(tool, default=str) if isinstance(tool, Mapping) else ""
@@ -94,7 +94,7 @@ def beside_package(snapshot: Snapshot, code: SourceCode) -> frozenset[str]:
     candidates: dict[str, list[SourceFile]] = {}
     for file in code.files:
         top, _, rest = file.path.partition("/")
-        if (rest and top in _BESIDE) or (not rest and _TEST_FILES.fullmatch(top)):
+        if (rest and top in _UNPACKAGED_FOLDERS) or (not rest and _TEST_FILES.fullmatch(top)):
             candidates.setdefault(top, []).append(file)
     outside = {file.path for files in candidates.values() for file in files}
     imported = {i.module.split(".")[0] for f in code.files if f.path not in outside for i in f.imports()}
@@ -102,12 +102,12 @@ def beside_package(snapshot: Snapshot, code: SourceCode) -> frozenset[str]:
     return frozenset(
         file.path
         for top, files in candidates.items()
-        if (name := top.removesuffix(".py")) != own and name not in imported and not _names(settings, top)
+        if (name := top.removesuffix(".py")) != own and name not in imported and not _is_named(settings, top)
         for file in files
     )
 
 
-def _names(configuration: str, top: str) -> bool:
+def _is_named(configuration: str, top: str) -> bool:
     return re.search(rf'["/.]{re.escape(top)}["/*.]', configuration) is not None
 
 

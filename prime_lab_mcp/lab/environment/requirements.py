@@ -1,12 +1,11 @@
 """Checks of a package's requirements: the bound on verifiers, undeclared imports, shadowed names, pinned addresses.
 
 `hidden_modules` returns the modules of an interpreter that the package's declared requirements do not provide. The
-server's own environment and the toolchain's contain more than a package declares. Loading a package with those modules
-hidden has the effect of a clean installation without making one.
+interpreters of the server and of its toolchain contain more packages than an environment declares. Loading a package
+with these modules hidden has the same effect as a clean installation, but is faster.
 
-A requirement may name an address instead of a released version. The proof used the files that the address gave here.
-Whoever installs the published package gets what the address gives then. So only an address whose contents cannot change
-may be published: a commit, or an archive with its hash.
+A requirement may name a URL instead of a released version. The files at a URL can change after the check. A package may
+therefore be published only if the contents of its URLs cannot change: a commit, or an archive with its hash.
 """
 
 from __future__ import annotations
@@ -32,8 +31,9 @@ from prime_lab_mcp.lab.state.source_code import requirement_admits
 
 
 def hidden_modules(python: Path, key: str, requirements: Sequence[Requirement]) -> tuple[str, ...]:
-    """Return the interpreter's top-level modules that `requirements` does not provide. `key` identifies its exact
-    contents.
+    """Return the top-level modules of the interpreter `python` that `requirements` do not provide.
+
+    `key` identifies the installed packages of the interpreter. Results are cached by it.
     """
     return _hidden(python, key, tuple(map(str, requirements)))
 
@@ -53,7 +53,7 @@ def _installed(python: Path, key: str) -> Mapping[str, InstalledDistribution]:
 
 
 BUILT_IN = frozenset({"harbor", "nemo_gym", "openenv", "textarena"})
-"""Tasksets of verifiers 0.4.0 that take precedence over an environment of the same name."""
+"""Built-in tasksets of verifiers 0.4.0. They take precedence over an environment of the same name."""
 _IMPORT_NAMES = {
     "yaml": "pyyaml",
     "PIL": "pillow",
@@ -94,12 +94,15 @@ _IMPLIED = frozenset(
         "renderers",
     }
 )
-"""Distributions that come with verifiers. Declaring them is better style, but omitting them breaks nothing."""
+"""Distributions that verifiers installs. A package may import them without declaring them."""
 _V0_IMPLIED = _IMPLIED | {"datasets", "textual", "nest-asyncio", "pydantic-config"}
 
 
 def requirement(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Check the bound on verifiers, which decides the installed API and the Hub's label of the environment."""
+    """Check the bound on verifiers.
+
+    It determines the installed API, and whether the Hub labels the package v0 or v1.
+    """
     manifest, api = package.snapshot.manifest, package.generation.api
     if manifest.problem is not None:
         return
@@ -183,7 +186,7 @@ def _v1_bounds(needed: Requirement, where: str) -> Iterator[Finding]:
 
 
 def undeclared_imports(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Report undeclared imports: an import that happens to work here fails where training runs."""
+    """Report imports of distributions that are not declared. They may be installed here but not where training runs."""
     if package.snapshot.manifest.problem is not None:
         return
     declared = {"verifiers"}
@@ -207,7 +210,7 @@ def undeclared_imports(package: EnvironmentPackage) -> Iterator[Finding]:
         if own or imported.guarded or distribution in reported or distribution in declared or distribution in implied:
             continue
         if any(distribution in d or d in distribution for d in declared):
-            continue  # distributions whose import name is a part of theirs
+            continue  # The import name is a part of a declared distribution's name, or the other way round.
         reported.add(distribution)
         yield Finding(
             "undeclared-dependency",
@@ -238,30 +241,30 @@ GENERIC_NAMES = frozenset(
         "lib",
     }
 )
-"""Top-level names that many packages install, so that one overwrites the other."""
+"""Top-level module names that many packages install, so that they overwrite each other."""
 
 
-_OTHERS = frozenset(
+_KNOWN_MODULES = frozenset(
     {*(d.replace("-", "_") for d in _V0_IMPLIED), "verifiers", "prime", "torch", "prime_rl", "vllm", "prime_lab_mcp"}
 )
 
 
 def foreign_modules(manifest: Manifest) -> frozenset[str]:
-    """Modules of Python, of verifiers and of what a package requires, besides the package's own module."""
+    """Return the modules of Python, verifiers and the package's requirements, without the package's own module."""
     names = {canonicalize_name(r.name) for text in manifest.requirements if (r := _parsed(text)) is not None}
     modules = {name.replace("-", "_") for name in names}
     modules |= {module for module, distribution in _IMPORT_NAMES.items() if distribution in names}
-    return (frozenset(sys.stdlib_module_names) | _OTHERS | modules) - {manifest.module or ""}
+    return (frozenset(sys.stdlib_module_names) | _KNOWN_MODULES | modules) - {manifest.module or ""}
 
 
 def shadowing(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Block a module name that Python or a requirement uses already, because imports would load the other module."""
+    """Report a module name that Python, verifiers or other packages use. Imports would load the other module."""
     module = package.snapshot.manifest.module or ""
     if module in BUILT_IN:
         why = f"verifiers has a built-in taskset called {module}, which would be loaded instead"
     elif module in sys.stdlib_module_names:
         why = f"Python's standard library has a module {module}, which would be imported instead"
-    elif module in _OTHERS:
+    elif module in _KNOWN_MODULES:
         why = f"installing the package would overwrite the module {module} of another distribution"
     elif module in GENERIC_NAMES:
         why = f"many packages install a module {module}, and the last one wins"
@@ -275,19 +278,19 @@ _HASH = re.compile(r"(?:^|&)(?:sha256=[0-9a-f]{64}|sha384=[0-9a-f]{96}|sha512=[0
 
 
 def direct_references(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Block dependencies of pyproject.toml whose address may give other files later."""
+    """Report dependencies in pyproject.toml whose URL may have other contents later."""
     manifest = package.snapshot.manifest
     if manifest.problem is not None:
         return
     requirements = [r for r in map(_parsed, manifest.requirements) if r is not None]
     for requirement in requirements:
-        yield from _finding(requirement, package.line_of(requirement.name))
+        yield from _unpinned_findings(requirement, package.line_of(requirement.name))
     tool = manifest.table.get("tool")
     uv = tool.get("uv") if isinstance(tool, Mapping) else None
     sources = uv.get("sources") if isinstance(uv, Mapping) else None
     required = {canonicalize_name(r.name) for r in requirements}
     for name, source in sources.items() if isinstance(sources, Mapping) else ():
-        kinds = {"git", "url", "path", "workspace"} & _keys(source)
+        kinds = {"git", "url", "path", "workspace"} & _source_keys(source)
         if canonicalize_name(str(name)) in required and kinds:
             yield Finding(
                 "dependency-unpinned",
@@ -301,22 +304,29 @@ def direct_references(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def wheel_references(tree: Path) -> Iterator[Finding]:
-    """Block addresses that only the built wheel requires, as where a build backend adds dependencies."""
+    """Report unpinned URLs among the requirements of the built wheel in the folder `tree`.
+
+    A build backend can add requirements that pyproject.toml does not state.
+    """
     for metadata in sorted(tree.glob("*.dist-info/METADATA")):
         message = HeaderParser().parsestr(metadata.read_text(encoding="utf-8", errors="replace"))
         for requirement in map(_parsed, message.get_all("Requires-Dist") or ()):
             if requirement is not None and "extra" not in str(requirement.marker or ""):
-                yield from _finding(requirement, "pyproject.toml")
+                yield from _unpinned_findings(requirement, "pyproject.toml")
 
 
 def wheel_requirements(package: EnvironmentPackage, tree: Path) -> Iterator[Finding]:
-    """Block requirements that only the built wheel states: nothing here runs with them."""
+    """Report requirements of the built wheel that pyproject.toml does not state. No test here runs with them."""
     manifest = package.snapshot.manifest
-    stated = {_stated(r) for r in map(_parsed, manifest.requirements) if r is not None}
+    stated = {_requirement_key(r) for r in map(_parsed, manifest.requirements) if r is not None}
     for metadata in sorted(tree.glob("*.dist-info/METADATA")):
         message = HeaderParser().parsestr(metadata.read_text(encoding="utf-8", errors="replace"))
         for requirement in map(_parsed, message.get_all("Requires-Dist") or ()):
-            if requirement is None or "extra" in str(requirement.marker or "") or _stated(requirement) in stated:
+            if (
+                requirement is None
+                or "extra" in str(requirement.marker or "")
+                or _requirement_key(requirement) in stated
+            ):
                 continue
             yield Finding(
                 "undeclared-dependency",
@@ -328,19 +338,22 @@ def wheel_requirements(package: EnvironmentPackage, tree: Path) -> Iterator[Find
             )
 
 
-def _stated(requirement: Requirement) -> tuple[str, frozenset[str], str, str]:
+def _requirement_key(requirement: Requirement) -> tuple[str, frozenset[str], str, str]:
     name = canonicalize_name(requirement.name)
     return name, frozenset(requirement.extras), str(requirement.specifier), requirement.url or ""
 
 
-def elsewhere_required(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about a requirement that another machine installs and this one does not: nothing here runs with it."""
+def conditional_requirements(package: EnvironmentPackage) -> Iterator[Finding]:
+    """Warn about a requirement that training machines install but this machine does not. No test here runs with it."""
     for text in package.snapshot.manifest.requirements:
         requirement = _parsed(text)
         marker = requirement.marker if requirement is not None else None
         if requirement is None or marker is None or marker.evaluate():
             continue
-        if any(marker.evaluate({**_LINUX, "python_version": v, "python_full_version": f"{v}.9"}) for v in _PYTHONS):
+        if any(
+            marker.evaluate({**_TRAINING_MARKERS, "python_version": v, "python_full_version": f"{v}.9"})
+            for v in _PYTHONS
+        ):
             yield Finding(
                 "undeclared-dependency",
                 "warning",
@@ -352,7 +365,7 @@ def elsewhere_required(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 _PYTHONS = ("3.11", "3.12", "3.13")
-_LINUX = {
+_TRAINING_MARKERS = {
     "os_name": "posix",
     "sys_platform": "linux",
     "platform_system": "Linux",
@@ -361,11 +374,11 @@ _LINUX = {
     "platform_python_implementation": "CPython",
     "extra": "",
 }
-"""Marker values of the machines that train."""
+"""Values of environment markers (PEP 508) on training machines."""
 
 
 def local_distribution_findings(names: Sequence[str]) -> Iterator[Finding]:
-    """Block distributions that are installed from a folder of this machine, which nobody else has."""
+    """Report distributions that are installed from a folder of this machine. Other machines do not have the folder."""
     for name in names:
         yield Finding(
             "dependency-unpinned",
@@ -375,7 +388,7 @@ def local_distribution_findings(names: Sequence[str]) -> Iterator[Finding]:
         )
 
 
-def _finding(requirement: Requirement, where: str) -> Iterator[Finding]:
+def _unpinned_findings(requirement: Requirement, where: str) -> Iterator[Finding]:
     reason = unpinned_reason(requirement)
     if reason is None:
         return
@@ -391,7 +404,7 @@ def _finding(requirement: Requirement, where: str) -> Iterator[Finding]:
 
 
 def unpinned_reason(requirement: Requirement) -> str | None:
-    """The reason that the contents of a requirement's address may change. None for a pinned address, or for none."""
+    """Return why the contents of a requirement's URL may change; None if it is pinned or has no URL."""
     if requirement.url is None:
         return None
     address = urlsplit(requirement.url.strip())
@@ -406,14 +419,14 @@ def _parsed(text: str) -> Requirement | None:
     try:
         return Requirement(text)
     except InvalidRequirement:
-        return None  # undeclared_imports reports it
+        return None  # `undeclared_imports` reports the text.
 
 
-def _keys(source: object) -> set[str]:
+def _source_keys(source: object) -> set[str]:
     tables = source if isinstance(source, list) else [source]
     return {str(key) for table in tables if isinstance(table, Mapping) for key in table}
 
 
-REQUIREMENT_CHECKS: tuple[PackageCheck, ...] = (requirement, undeclared_imports, shadowing, elsewhere_required)
+REQUIREMENT_CHECKS: tuple[PackageCheck, ...] = (requirement, undeclared_imports, shadowing, conditional_requirements)
 
 REFERENCE_CHECKS: tuple[PackageCheck, ...] = (direct_references,)

@@ -1,4 +1,4 @@
-"""Checks of a package's files before its code runs, and the ordered list of all static checks."""
+"""Checks of a package's files that run none of its code, and the ordered list of all static checks."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _SECTIONS = {
     "reward": r"reward|scor|rubric|grad(?:e|ing)",
     "usage": r"usage|quick ?start|example|how to|running|run\b|install",
 }
-"""The topics that the README must describe, each with a pattern for headings and sentences about the topic."""
+"""The topics that a README must describe. Each has a pattern that matches headings and sentences about the topic."""
 _PLACEHOLDER = re.compile(
     r"<(?:[a-z -]*description|links?|(?:split )?sizes|source links|comma-separated tags|format instruction"
     r"|your [a-z -]+|train/eval counts|briefly list [^<>]+)>|\bTODO\b|\bFIXME\b",
     re.I,
 )
 BIG_FILE_BYTES = 5_000_000
-"""Bytes of one file above which a package is slow to push and to install."""
+"""Size in bytes. A package with a larger file is slow to push and to install."""
 _IGNORED = frozenset({"uv.lock", "LICENSE", "Makefile", "poetry.lock", "LICENSE.txt", "LICENSE.md", "CHANGELOG.md"})
 
 
 def pyproject(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Check the fields of pyproject.toml that `prime env push` and the Hub read."""
+    """Check the fields of pyproject.toml that `prime env push` and the Environments Hub read."""
     manifest = package.snapshot.manifest
     if manifest.problem is not None:
         missing = "pyproject.toml" not in package.snapshot.files
@@ -85,13 +85,13 @@ def pyproject(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def metadata(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Check the metadata that the Hub's search and the installation use."""
+    """Check the metadata that the Hub's search and Python's installers use."""
     manifest = package.snapshot.manifest
     if manifest.problem is not None:
         return
     system = manifest.table.get("build-system")
     backend = str(system.get("build-backend", "")) if isinstance(system, dict) else ""
-    # `tags` is no standard key: hatchling passes it, setuptools refuses it.
+    # `tags` is not a standard key of [project]. hatchling passes it on, and setuptools refuses it.
     expected = ["requires-python", *(["tags"] if backend.startswith("hatchling") else [])]
     missing = [field for field in expected if not manifest.project.get(field)]
     if missing:
@@ -178,12 +178,12 @@ _README = re.compile(r"readme(?:\.(?:md|markdown|mdown|rst|txt))?", re.I)
 
 
 def _other_readme(package: EnvironmentPackage) -> str | None:
-    """A README at the top whose spelling the push does not take."""
+    """Return a top-level README whose name differs from README.md, so that the push leaves it out."""
     return next((s.path for s in package.snapshot.left_out if _README.fullmatch(s.path)), None)
 
 
 def big_files(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about big files: every install downloads the wheel, and every push uploads the wheel twice."""
+    """Warn about big files. Every installation downloads the wheel, and every push uploads it twice."""
     sizes = {p: (package.snapshot.tree / p).stat().st_size for p in package.snapshot.files}
     big = {p: size for p, size in sorted(sizes.items(), key=lambda item: -item[1]) if size > BIG_FILE_BYTES}
     if big:
@@ -201,7 +201,7 @@ _DATA_ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet", ".md", "
 
 
 def empty_files(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about files without content, such as sample data that was emptied when tasks came from elsewhere."""
+    """Warn about files without content, such as sample data whose rows were removed."""
     empty = [
         path
         for path in sorted(package.snapshot.files)
@@ -219,7 +219,7 @@ def empty_files(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def layout(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Check that the module that both generations import has the project's name."""
+    """Check that the package has an importable module with the project's name, which v0 and v1 both import."""
     snapshot, code = package.snapshot, package.code
     for file in code.files:
         if file.problem is not None:
@@ -269,7 +269,7 @@ def layout(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def _harnesses(package: EnvironmentPackage) -> Iterator[str]:
-    """The classes of the package that derive from the Harness of verifiers."""
+    """Yield the names of the package's classes that derive from verifiers' Harness."""
     for file in package.code.files:
         for node in ast.walk(file.tree) if file.tree is not None else ():
             if not isinstance(node, ast.ClassDef):
@@ -286,7 +286,7 @@ def _importable(module: str, files: Iterable[str]) -> bool:
 
 
 def left_out(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Report data files that the push leaves out, with which the environment works here but fails on the Hub."""
+    """Report files that the push leaves out. An environment that needs one works here and fails on the Hub."""
     opened: list[tuple[str, str, str]] = []
     silent: list[str] = []
     for skipped in package.snapshot.left_out:
@@ -324,7 +324,7 @@ def _mentions(package: EnvironmentPackage, name: str) -> str | None:
 
 
 def own_files(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Say where the code may read its README or its own metadata, because both count as source then."""
+    """Report code that may read the package's README or metadata. These files then count as source code."""
     where = package.snapshot.own_files_reader
     if where is not None:
         place, _, reason = where.partition(": ")
@@ -364,5 +364,5 @@ STATIC_CHECKS: tuple[PackageCheck, ...] = (
 
 
 def static_findings(package: EnvironmentPackage) -> list[Finding]:
-    """Return every static finding."""
+    """Run all static checks and return their findings."""
     return run_checks(STATIC_CHECKS, package)

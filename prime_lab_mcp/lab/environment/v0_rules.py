@@ -1,8 +1,8 @@
-"""Static rules of the v0 API: the wiring of parsers, prompts and reward functions.
+"""Static rules for v0 environments: how parsers, prompts and reward functions are connected.
 
-Each rule is a hint, never a blocker: the scores that test_reward measures decide. The rules come from common mistakes
-and from threads where such code scored zero for a whole training run (PrimeIntellect-ai/verifiers issue 277, prime-rl
-issue 346).
+The findings are never blockers, because test_reward measures the scores. The rules come from common mistakes and from
+issues in which such code scored zero for a whole training run (PrimeIntellect-ai/verifiers issue 277, prime-rl issue
+346).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _PLURAL = frozenset({"states", "prompts", "completions", "answers", "tasks", "in
 
 
 def parser_not_in_rubric(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about a rubric without a parser: its functions get the default parser, which returns the whole reply."""
-    for file in _v0(package):
+    """Warn about a rubric without a parser. Its functions get the default parser, which returns the whole reply."""
+    for file in _v0_files(package):
         if not any(_last(name) in _PARSERS for name, _ in file.calls()):
             continue
         functions = {f.name: f for f in functions_of(file)}
@@ -38,7 +38,10 @@ def parser_not_in_rubric(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def parser_missing(takers: list[str], where: str | None = None, environment: str | None = None) -> Finding:
-    """Return the finding for reward functions that get the default parser."""
+    """Return the finding for reward functions that get the default parser.
+
+    `environment` is the environment's parser.
+    """
     has = f" and not the {environment} of the environment" if environment else ""
     listed = ", ".join(quote(n, 60) for n in takers[:3])
     return Finding(
@@ -51,10 +54,8 @@ def parser_missing(takers: list[str], where: str | None = None, environment: str
 
 
 def think_field(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about a parser that requires thoughts: chat templates and servers strip them, and every reply lacks a
-    field.
-    """
-    for file in _v0(package):
+    """Warn about a parser with a field for thoughts. Chat templates and servers remove thoughts, so parsing fails."""
+    for file in _v0_files(package):
         for name, call in file.calls():
             fields = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "fields"), None)
             if _last(name) == "XMLParser" and fields is not None and "think" in set(string_constants(fields)):
@@ -68,8 +69,8 @@ def think_field(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def prompt_columns(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about a `prompt` column beside `question`: it overrides both the question and the system prompt."""
-    for file in _v0(package):
+    """Warn about rows with a `prompt`. It overrides the `question` of the row and the environment's system prompt."""
+    for file in _v0_files(package):
         arguments = {k.arg for name, call in file.calls() if _last(name).endswith("Env") for k in call.keywords}
         for row in _row_literals(file):
             keys = {k.value: v for k, v in zip(row.keys, row.values, strict=True) if isinstance(k, ast.Constant)}
@@ -78,7 +79,7 @@ def prompt_columns(package: EnvironmentPackage) -> Iterator[Finding]:
                 continue
             if "question" in keys:
                 message = "rows have both `question` and `prompt`; the question is not looked at"
-            elif "system_prompt" in arguments and _says_system(prompt):
+            elif "system_prompt" in arguments and _has_system_role(prompt):
                 message = "rows carry a system message and the environment a system_prompt; only the rows' is used"
             elif "system_prompt" in arguments and isinstance(prompt, ast.JoinedStr | ast.Constant):
                 message = "`prompt` is a string and the environment has a system_prompt; verifiers refuses the pair"
@@ -95,7 +96,10 @@ def prompt_columns(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def _row_literals(file: SourceFile) -> Iterator[ast.Dict]:
-    """Yield dict displays that become rows: results of a lambda, return, yield or comprehension, and appended dicts."""
+    """Yield the dict literals that become rows.
+
+    These are the results of a lambda, return, yield or comprehension, and dicts that are appended to a list.
+    """
     for node in ast.walk(file.tree) if file.tree is not None else ():
         expression: ast.expr | None = None
         if isinstance(node, ast.Lambda):
@@ -110,7 +114,7 @@ def _row_literals(file: SourceFile) -> Iterator[ast.Dict]:
             yield expression
 
 
-def _says_system(node: ast.expr) -> bool:
+def _has_system_role(node: ast.expr) -> bool:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Dict):
             for key, value in zip(inner.keys, inner.values, strict=True):
@@ -124,10 +128,11 @@ def _says_system(node: ast.expr) -> bool:
 
 
 def completion_as_string(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about a completion used as text: in a chat environment it is a list of messages, and an error scores 0
-    silently.
+    """Warn about code that uses a completion as text.
+
+    In a chat environment, the completion is a list of messages. The resulting exception becomes a reward of 0.
     """
-    for file in _v0(package):
+    for file in _v0_files(package):
         if re.search(r"message_type\s*=\s*[\"']completion", file.text):
             continue
         for function in functions_of(file):
@@ -154,8 +159,8 @@ def _as_string(function: SourceFunction, file: SourceFile) -> Iterator[Finding]:
 
 
 def parse_none(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about unchecked results of `parse_answer`, which is None for a reply without the tag."""
-    for file in _v0(package):
+    """Warn about unchecked results of `parse_answer`. It returns None for a reply without the tag."""
+    for file in _v0_files(package):
         for function in functions_of(file):
             for node in function.nodes():
                 if not isinstance(node, ast.Attribute):
@@ -177,8 +182,11 @@ def parse_none(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def group_by_name(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about names that make a group reward, because verifiers recognises group rewards by signature alone."""
-    for file in _v0(package):
+    """Warn about rewards for one rollout that verifiers takes for group rewards.
+
+    verifiers recognises a group reward by its parameter names and its return annotation.
+    """
+    for file in _v0_files(package):
         used = {
             n
             for name, call in file.calls()
@@ -204,8 +212,8 @@ def group_by_name(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def judges(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about rubrics that are expensive to construct."""
-    for file in _v0(package):
+    """Warn about judge rubrics that need a key when they are constructed, and about rubrics that start processes."""
+    for file in _v0_files(package):
         for name, call in file.calls():
             arguments = {k.arg for k in call.keywords}
             if (
@@ -231,7 +239,7 @@ def judges(package: EnvironmentPackage) -> Iterator[Finding]:
                 )
 
 
-def _v0(package: EnvironmentPackage) -> Iterator[SourceFile]:
+def _v0_files(package: EnvironmentPackage) -> Iterator[SourceFile]:
     if package.generation.api == "v0":
         yield from (file for file in package.code.files if file.tree is not None)
 
@@ -241,7 +249,7 @@ def _last(name: str) -> str:
 
 
 def _function_names(call: ast.Call) -> list[str]:
-    """Return the names in a Rubric's list of functions, or the name of an added function."""
+    """Return the function names in the arguments of `Rubric(funcs=[...])`, `add_reward_func` or `add_metric`."""
     argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg in ("funcs", "func")), None)
     elements = argument.elts if isinstance(argument, ast.List | ast.Tuple) else [argument]
     return [e.id for e in elements if isinstance(e, ast.Name)]

@@ -1,7 +1,7 @@
-"""Static rules of the v1 API: exports, async hooks, and task data.
+"""Static rules for v1 environments: exports, async hooks, and task data.
 
-Facts that only running shows (a computed `__all__`, data that does not survive serialisation) are checked on the loaded
-environment. A class is identified by its bases, followed through the package's own files.
+The rules find a class's v1 base class by following base classes through the package's files. What can only be seen at
+run time, such as a computed `__all__`, is checked on the loaded environment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROOTS = {
 
 
 class PackageClass(NamedTuple):
-    """A class of the package. `kind` is the v1 class that it descends from, None for any other class."""
+    """A class of the package. `kind` is the name of its base class in `verifiers.v1`; None if it has none."""
 
     file: SourceFile
     node: ast.ClassDef
@@ -35,7 +35,7 @@ class PackageClass(NamedTuple):
 
 
 def package_classes(code: SourceCode) -> dict[str, PackageClass]:
-    """Return every top-level class by name. When two files define the same name, the first counts."""
+    """Return all top-level classes by name. If two files define the same name, the first file counts."""
     definitions: dict[str, tuple[SourceFile, ast.ClassDef]] = {}
     for file in code.files:
         for node in file.tree.body if file.tree is not None else ():
@@ -67,10 +67,10 @@ def _kind(name: str, definitions: Mapping[str, tuple[SourceFile, ast.ClassDef]],
 def exports(package: EnvironmentPackage) -> Iterator[Finding]:
     """Check that `__all__` of the module names exactly one Taskset, at most one Env and at most one Harness."""
     module = package.snapshot.manifest.module
-    file = next((f for f in package.code.files if f.path in _entry(module)), None) if module else None
+    file = next((f for f in package.code.files if f.path in _entry_files(module)), None) if module else None
     if package.generation.api != "v1" or file is None or file.tree is None:
         return
-    declared = _all(file.tree)
+    declared = _literal_exports(file.tree)
     if declared is None:
         if not any("__all__" in ast.dump(n) for n in file.tree.body):
             yield Finding(
@@ -97,7 +97,7 @@ def exports(package: EnvironmentPackage) -> Iterator[Finding]:
                 "Keep the one to be run in __all__, and put the others into packages of their own.",
                 file.at(line),
             )
-    bound = _bound(file.tree)
+    bound = _top_level_names(file.tree)
     missing = [n for n in names if n not in bound] if "*" not in bound else []
     if missing:
         yield Finding(
@@ -109,12 +109,12 @@ def exports(package: EnvironmentPackage) -> Iterator[Finding]:
         )
 
 
-def _entry(module: str) -> tuple[str, ...]:
+def _entry_files(module: str) -> tuple[str, ...]:
     return (f"{module}.py", f"{module}/__init__.py", f"src/{module}.py", f"src/{module}/__init__.py")
 
 
-def _all(tree: ast.Module) -> tuple[list[str], int] | None:
-    """Return the literal `__all__` of a module; None where the module has none or computes it."""
+def _literal_exports(tree: ast.Module) -> tuple[list[str], int] | None:
+    """Return the names in a literal `__all__` and its line; None if the module has no `__all__` or computes it."""
     exported = None
     for node in tree.body:
         targets = (
@@ -131,13 +131,8 @@ def _all(tree: ast.Module) -> tuple[list[str], int] | None:
     return exported
 
 
-def _assigns_all(node: ast.Assign | ast.AnnAssign) -> bool:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return any(isinstance(t, ast.Name) and t.id == "__all__" for t in targets)
-
-
-def _bound(tree: ast.Module) -> set[str]:
-    """Return the names that a module binds at its top level, including branches."""
+def _top_level_names(tree: ast.Module) -> set[str]:
+    """Return the names that a module may define. `*` stands for any name, if the module has `__getattr__`."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -152,25 +147,23 @@ def _bound(tree: ast.Module) -> set[str]:
 
 
 def sync_hooks(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Report plain functions among rewards and metrics: verifiers awaits each, and one failure loses the task's
-    scores.
-    """
+    """Report rewards and metrics that are not async. verifiers awaits them, and one failure loses all scores."""
     if package.generation.api != "v1":
         return
     for file in package.code.files:
         aliases = import_aliases(file, "verifiers")
         for node in ast.walk(file.tree) if file.tree is not None else ():
-            if isinstance(node, ast.FunctionDef) and (mark := _mark(node, aliases)):
+            if isinstance(node, ast.FunctionDef) and (kind := _hook_kind(node, aliases)):
                 yield Finding(
                     "reward-sync",
                     "blocker",
-                    f"the {mark} {quote(node.name, 60)} is no async function; the whole task gets no scores",
+                    f"the {kind} {quote(node.name, 60)} is no async function; the whole task gets no scores",
                     "Write `async def` for every @vf.reward and @vf.metric.",
                     file.at(node.lineno),
                 )
 
 
-def _mark(node: ast.FunctionDef, aliases: Mapping[str, str]) -> str | None:
+def _hook_kind(node: ast.FunctionDef, aliases: Mapping[str, str]) -> str | None:
     for decorator in node.decorator_list:
         name = dotted_name(decorator.func if isinstance(decorator, ast.Call) else decorator) or ""
         head, _, rest = name.partition(".")
@@ -181,7 +174,7 @@ def _mark(node: ast.FunctionDef, aliases: Mapping[str, str]) -> str | None:
 
 
 def excluded_fields(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Report fields that serialisation excludes: the env server refuses a task with incomplete data."""
+    """Report fields of TaskData with `exclude=True`. The env server refuses a task whose data is incomplete."""
     for name, package_class in package_classes(package.code).items() if package.generation.api == "v1" else ():
         if package_class.kind != "TaskData":
             continue
@@ -194,7 +187,7 @@ def excluded_fields(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def excluded_field_finding(data: str, field: str, where: str | None = None) -> Finding:
-    """Return the finding for a field that serialisation leaves out."""
+    """Return the finding for a field that serialisation leaves out. `data` is the name of its class."""
     return Finding(
         "task-field-excluded",
         "blocker",
@@ -205,31 +198,31 @@ def excluded_field_finding(data: str, field: str, where: str | None = None) -> F
 
 
 def outside_state(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Report task state outside of the task's data: training rebuilds a Task from its data, without other results of
-    load().
-    """
+    """Report task state outside of the task's data. Training rebuilds a Task from its data and does not call load()."""
     if package.generation.api != "v1":
         return
     for package_class in package_classes(package.code).values():
         if package_class.kind == "Taskset":
-            yield from _globals_set(package_class)
+            yield from _global_statements(package_class)
         elif package_class.kind == "Task":
             for node in ast.walk(package_class.node):
                 if isinstance(node, ast.Attribute) and dotted_name(node) in ("self.taskset", "self._taskset"):
-                    yield _outside(
+                    yield _not_self_contained(
                         f"{package_class.node.name} reads {dotted_name(node)}", package_class.file.at(node.lineno)
                     )
                     break
 
 
-def _globals_set(taskset: PackageClass) -> Iterator[Finding]:
+def _global_statements(taskset: PackageClass) -> Iterator[Finding]:
     load = next((n for n in taskset.node.body if isinstance(n, ast.FunctionDef) and n.name == "load"), None)
     statements = [n for n in ast.walk(load) if isinstance(n, ast.Global)] if load is not None else []
     for node in statements[:1]:
-        yield _outside(f"load() sets the module variable {', '.join(node.names[:3])}", taskset.file.at(node.lineno))
+        yield _not_self_contained(
+            f"load() sets the module variable {', '.join(node.names[:3])}", taskset.file.at(node.lineno)
+        )
 
 
-def _outside(message: str, where: str) -> Finding:
+def _not_self_contained(message: str, where: str) -> Finding:
     return Finding(
         "task-not-self-contained",
         "warning",

@@ -1,11 +1,14 @@
-"""Builds a package's wheel from the snapshot and unpacks it, so that the environment loads as others install it.
+"""Builds a package's wheel from a snapshot and unpacks it, so that the environment loads as in an installation.
 
-`prime env push` builds the wheel and training installs it, so a file that the build leaves out works in the folder and
-fails in training; `wheel_contents` finds such files. uv builds a scratch copy, confined, without network and
-credentials, with a Python that has only the build requirements.
+`prime env push` builds a wheel, and training installs it. If the build leaves out a file that the environment needs,
+the environment works in its folder but fails in training; `wheel_contents` finds such files.
 
-A build may run code of the package, which then writes whatever it likes into the scratch folder. The server takes one
-file out of that folder, the wheel, and writes all of its own beside the folder, where the build cannot write.
+uv builds the wheel from a copy of the snapshot. The build is confined, has no network and no credentials, and uses a
+Python with only the build requirements. It may run code of the package, so the server does not trust the scratch folder
+of the build: it copies only the wheel out of that folder, and keeps its own files where the build cannot write.
+
+The result of a build is stored as a plan, which says from which file of the snapshot each file of the wheel comes.
+Later snapshots with the same plan need no build.
 """
 
 from __future__ import annotations
@@ -41,10 +44,11 @@ from prime_lab_mcp.lab.sandbox.policy import Confinement, python_paths
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 BUILD_SECONDS = 120.0
-KEPT_WHEELS = 20
-"""Unpacked wheels to keep in the state directory."""
-_PLANS = 3
-"""Version of the recorded plans. Builds could write those of version 1; version 2 ignored the data files of a wheel."""
+MOST_WHEELS = 20
+"""Most unpacked wheels, plans and build interpreters (each) that stay in the state directory."""
+_PLAN_VERSION = 3
+"""The version of stored plans; plans of other versions are not used. In version 1, builds could write plans, and
+version 2 ignored the data files of a wheel."""
 _WHEEL = re.compile(r"[A-Za-z0-9_.+!-]+\.whl")
 _UNREACHABLE = re.compile(
     r"error sending request|Failed to fetch|dns error|timed out|connection (?:refused|reset)|network was disabled"
@@ -60,8 +64,9 @@ _REFUSED = re.compile(
 
 
 class WheelFailed(LabError):
-    """The package does not build, which is a flaw of the package. `output` is the end of the build's output, foreign
-    text.
+    """The package's wheel does not build. This is a flaw of the package.
+
+    `output` is the end of the build's output. It may contain text of the package, so the message quotes it.
     """
 
     def __init__(self, output: str) -> None:
@@ -76,28 +81,28 @@ class WheelUnchecked(LabError):
 
 
 _FILES = "files"
-"""The folder of generated files beside a plan, so that none of them is taken for the plan."""
+"""The subfolder of a plan's folder for generated files. A generated file called plan.json cannot replace the plan."""
 _SCRATCH = "build"
-"""The folder of a build that the build may write, in a folder that it may not."""
+"""The subfolder of a build's folder that the build may write. It may not write the rest of that folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnpackedWheel:
-    """An unpacked wheel. `files` maps its paths, without the metadata, to the sha256 of the bytes."""
+    """A wheel that is unpacked in the folder `tree`. `files` maps each path, except metadata, to the file's sha256."""
 
     tree: Path
     files: Mapping[str, str]
 
 
 async def build_wheel(settings: Settings, snapshot: Snapshot, interpreter: Interpreter) -> UnpackedWheel:
-    """Return the unpacked wheel of a snapshot. Raises WheelFailed, WheelUnchecked.
+    """Return the unpacked wheel of a snapshot. Raises WheelFailed or WheelUnchecked.
 
-    pyproject.toml, the file names and the build scripts decide which files a wheel contains. While these stay the same,
-    an edit needs no new build. A build that generates files is repeated for every edit.
+    pyproject.toml, the file names and the build scripts determine which files a wheel contains. If an edit changes none
+    of them, the stored plan is used and nothing is built. If a build generates files, every edit needs a new build.
     """
     store = settings.state_dir / "wheels"
     await anyio.to_thread.run_sync(lambda: store.mkdir(parents=True, exist_ok=True))
-    key = _key(snapshot, interpreter)
+    key = _plan_key(snapshot, interpreter)
     lock = _BUILDING.setdefault(str(store / key), anyio.Lock())
     async with lock:
         for last in (False, True):
@@ -107,16 +112,17 @@ async def build_wheel(settings: Settings, snapshot: Snapshot, interpreter: Inter
             try:
                 return await anyio.to_thread.run_sync(_assemble, store, plan, snapshot)
             except FileNotFoundError:
-                # Another server cleaned the store. The plan is then built anew.
+                # Another server has removed the plan from the store, so the wheel is built again.
                 if last:
                     raise
         raise AssertionError("unreachable")
 
 
 async def build_wheel_file(settings: Settings, snapshot: Snapshot, interpreter: Interpreter, target: Path) -> Path:
-    """Build the wheel of exactly these files into the folder `target`, for a push.
+    """Build the wheel that is pushed, and return its path in the folder `target`.
 
-    Its package files must be those of the wheel that `check_environment` loaded. Raises WheelFailed, WheelUnchecked.
+    Raises WheelFailed if its files differ from those of the wheel that `check_environment` loaded, or if the build
+    fails. Raises WheelUnchecked.
     """
     checked = await build_wheel(settings, snapshot, interpreter)
     place = Path(tempfile.mkdtemp(dir=settings.state_dir / "wheels", prefix=".building-"))
@@ -134,16 +140,16 @@ async def build_wheel_file(settings: Settings, snapshot: Snapshot, interpreter: 
 
 
 async def _build(place: Path, snapshot: Snapshot, interpreter: Interpreter) -> Path:
-    """Build the wheel in a scratch folder in `place`; return the wheel, taken out of that folder."""
+    """Build the wheel in a scratch folder inside `place`, and return the wheel's path directly in `place`."""
     scratch = place / _SCRATCH
     source = scratch / "source"
-    await anyio.to_thread.run_sync(_copy, snapshot, source)
+    await anyio.to_thread.run_sync(_copy_source, snapshot, source)
     await _run_build(source, scratch, interpreter)
     return await anyio.to_thread.run_sync(_take_wheel, scratch, place)
 
 
 def _take_wheel(scratch: Path, place: Path) -> Path:
-    """Copy the wheel out of what the build may write. Raises WheelFailed."""
+    """Copy the wheel from the build's scratch folder to `place`. Raises WheelFailed if there is no proper wheel."""
     try:
         names = [name for name in untrusted_files.list_below(scratch, "dist") if _WHEEL.fullmatch(name)]
         if not names:
@@ -155,7 +161,7 @@ def _take_wheel(scratch: Path, place: Path) -> Path:
 
 
 def _built_files(wheel: Path) -> dict[str, str]:
-    """sha256 of each file that a built wheel installs. Raises WheelFailed."""
+    """Return the sha256 of each file that a wheel installs. Raises WheelFailed if the wheel cannot be read."""
     try:
         return wheel_files(wheel)
     except UnreadableWheel as error:
@@ -163,24 +169,24 @@ def _built_files(wheel: Path) -> dict[str, str]:
 
 
 _BUILDING: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
-"""One lock per plan: calls at the same time build a wheel once. Servers that share the folder are safe without it,
-because plans and trees appear by one rename and never change."""
+"""A lock for each plan, so that concurrent calls build a wheel once. Several servers can share the folder without
+locks, because a plan or tree appears by a single rename and never changes."""
 
 
 async def _build_plan(store: Path, key: str, snapshot: Snapshot, interpreter: Interpreter) -> Path:
     place = Path(tempfile.mkdtemp(dir=store, prefix=".building-"))
     try:
         wheel = await _build(place, snapshot, interpreter)
-        return await anyio.to_thread.run_sync(_keep, wheel, store, key, snapshot)
+        return await anyio.to_thread.run_sync(_record_plan, wheel, store, key, snapshot)
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
 def files_left_out(settings: Settings, snapshot: Snapshot) -> frozenset[str]:
-    """The files of a snapshot that an installation of its wheel lacks.
+    """Return the files of a snapshot that are not part of an installation of its wheel.
 
-    Without a wheel of these files in the store, those at the top that no wheel takes by itself.
+    If the wheel of this snapshot is not in the store, these are pyproject.toml and README.md.
     """
     trees = sorted((settings.state_dir / "wheels").glob(f"tree-{snapshot.content[:32]}-*"), key=_used_at)
     if not trees:
@@ -189,15 +195,15 @@ def files_left_out(settings: Settings, snapshot: Snapshot) -> frozenset[str]:
     return frozenset(path for path in snapshot.files if path.removeprefix("src/") not in held)
 
 
-def _key(snapshot: Snapshot, interpreter: Interpreter) -> str:
+def _plan_key(snapshot: Snapshot, interpreter: Interpreter) -> str:
     decisive = [p for p in snapshot.files if p == "pyproject.toml" or PurePosixPath(p).name in BUILD_SCRIPTS]
-    parts = [_PLANS, interpreter.key, sorted(snapshot.files), [(p, snapshot.files[p]) for p in sorted(decisive)]]
+    parts = [_PLAN_VERSION, interpreter.key, sorted(snapshot.files), [(p, snapshot.files[p]) for p in sorted(decisive)]]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 def _find_plan(store: Path, key: str, snapshot: Snapshot) -> Path | None:
-    """The folder of a recorded plan that holds for this snapshot."""
-    for place in _places(store, key, snapshot):
+    """Return the folder of a stored plan that is valid for this snapshot; None if there is none."""
+    for place in _plan_folders(store, key, snapshot):
         recorded = _read_plan(place)
         if recorded is not None and recorded.get("content") in (None, snapshot.content):
             with suppress(OSError):
@@ -206,8 +212,8 @@ def _find_plan(store: Path, key: str, snapshot: Snapshot) -> Path | None:
     return None
 
 
-def _places(store: Path, key: str, snapshot: Snapshot) -> tuple[Path, Path]:
-    """The path of a plan for every content with this key, and the path of a plan for this content alone."""
+def _plan_folders(store: Path, key: str, snapshot: Snapshot) -> tuple[Path, Path]:
+    """Return the folders of two possible plans: one for all snapshots with this key, one for this snapshot only."""
     return store / f"plan-{key}", store / f"plan-{key}-{snapshot.content[:16]}"
 
 
@@ -219,10 +225,10 @@ def _read_plan(place: Path) -> dict[str, Any] | None:
         return None
 
 
-def _keep(wheel: Path, store: Path, key: str, snapshot: Snapshot) -> Path:
-    """Record which pushed file each file of the wheel is, and store the generated files beside the record.
+def _record_plan(wheel: Path, store: Path, key: str, snapshot: Snapshot) -> Path:
+    """Store the plan of a built wheel: which file of the snapshot each file of the wheel equals, and generated files.
 
-    Returns the folder of the record. A folder that is there already is used and never replaced.
+    Returns the plan's folder. A readable plan that already exists is used and never replaced.
     """
     tree, generated = wheel.with_name("tree"), wheel.with_name("generated")
     try:
@@ -246,20 +252,20 @@ def _keep(wheel: Path, store: Path, key: str, snapshot: Snapshot) -> Path:
     repeated = any(installed_path(name) is not None for name in own) or bool(snapshot.manifest.project.get("dynamic"))
     plan = {"files": files, "own": own, "content": snapshot.content if repeated else None}
     (generated / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
-    place = _places(store, key, snapshot)[1 if repeated else 0]
+    place = _plan_folders(store, key, snapshot)[1 if repeated else 0]
     try:
         os.rename(generated, place)
     except OSError:
-        if _read_plan(place) is None:  # an unreadable record, not the one that another server stored first
+        if _read_plan(place) is None:  # The existing plan is unreadable. Otherwise another server has stored it first.
             shutil.rmtree(place, ignore_errors=True)
             os.rename(generated, place)
     return place
 
 
 def _assemble(store: Path, place: Path, snapshot: Snapshot) -> UnpackedWheel:
-    """Return the unpacked wheel of this content, assembled from links to the snapshot's files.
+    """Return the unpacked wheel of a snapshot, made of links to the snapshot's files and to generated files.
 
-    Raises FileNotFoundError if the plan or its files are gone.
+    Raises FileNotFoundError if the plan in `place` or its files have been removed.
     """
     plan = json.loads((place / "plan.json").read_text(encoding="utf-8"))
     tree = store / f"tree-{snapshot.content[:32]}-{place.name[5:13]}"
@@ -278,21 +284,21 @@ def _assemble(store: Path, place: Path, snapshot: Snapshot) -> UnpackedWheel:
             shutil.rmtree(building, ignore_errors=True)
             if not tree.is_dir():
                 raise
-        _clean(store)
+        _remove_old(store)
     os.utime(tree)
     return UnpackedWheel(tree, listed)
 
 
 def _link(origin: Path, target: Path) -> None:
-    # No symbolic links: a module that resolves its own path has to stay in the wheel.
+    # Hard links, because a module that resolves its own path would leave the wheel through a symbolic link.
     try:
         os.link(origin, target)
     except OSError:
         shutil.copyfile(origin, target)
 
 
-def _copy(snapshot: Snapshot, target: Path) -> None:
-    # A copy, because some backends write into the folder they build from, and the snapshot is read-only.
+def _copy_source(snapshot: Snapshot, target: Path) -> None:
+    # The build needs a copy: some backends write into the folder that they build, and the snapshot is read-only.
     for path in snapshot.files:
         place = target / path
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -300,13 +306,15 @@ def _copy(snapshot: Snapshot, target: Path) -> None:
     readme = snapshot.manifest.stated_readme
     left_out = {skipped.path for skipped in snapshot.left_out}
     if readme is not None and readme in left_out and "/" not in readme:
-        # `prime env push` builds in the folder, where a README of another spelling exists; its text is metadata only.
+        # pyproject.toml names a README that the snapshot leaves out. `prime env push` builds in the user's folder,
+        # which has that README. Its text is only metadata of the wheel.
         (target / readme).write_text(f"# {snapshot.manifest.name or snapshot.name}\n", encoding="utf-8")
 
 
 async def _run_build(source: Path, scratch: Path, interpreter: Interpreter) -> None:
-    """Build without network and credentials, confined to the scratch folder, with the build requirements installed
-    before.
+    """Install the build requirements, then build the wheel, confined to the scratch folder and without network.
+
+    Raises WheelFailed or WheelUnchecked.
     """
     backend = await _backend(source, scratch.parents[1], interpreter)
     failure = await _uv_build(source, scratch, backend)
@@ -322,9 +330,7 @@ async def _run_build(source: Path, scratch: Path, interpreter: Interpreter) -> N
 
 
 async def _uv_build(source: Path, scratch: Path, backend: Path) -> str | None:
-    """Run `uv build` with the Python that has the build requirements. Returns None on success, otherwise the end of the
-    output.
-    """
+    """Run `uv build` with the Python `backend`. Returns None on success, otherwise the end of the output."""
     home = scratch / "home"
     home.mkdir(exist_ok=True)
     uv = uv_program()
@@ -350,9 +356,10 @@ def _error_excerpt(output: str, source: Path) -> str:
 
 
 async def _backend(source: Path, store: Path, interpreter: Interpreter) -> Path:
-    """Return a Python with the package's build requirements, made on first use.
+    """Return a Python with the package's build requirements. It is made on first use and then reused.
 
-    Only wheels are installed, so no code of theirs runs here. Raises WheelFailed, WheelUnchecked.
+    Build requirements are installed from wheels only, so installing them runs none of their code. Raises WheelFailed or
+    WheelUnchecked.
     """
     requires = await anyio.to_thread.run_sync(_build_requirements, source)
     digest = hashlib.sha256(json.dumps([interpreter.key, str(interpreter.python), requires]).encode()).hexdigest()[:20]
@@ -361,16 +368,16 @@ async def _backend(source: Path, store: Path, interpreter: Interpreter) -> Path:
     if await anyio.to_thread.run_sync(python.exists):
         await anyio.to_thread.run_sync(os.utime, folder)
         return python
-    making = Path(tempfile.mkdtemp(dir=store, prefix=".backend-"))
+    building = Path(tempfile.mkdtemp(dir=store, prefix=".backend-"))
     try:
         venv = ["venv", "--quiet", "--no-project", "--relocatable", "--allow-existing"]
-        # uv starts the Python that it is given: the base, where no package has planted anything.
+        # uv starts this Python. The base interpreter contains no packages that could run code at its start.
         base = str(interpreter.base or interpreter.python)
-        failure = await _uv([*venv, "--offline", "--python", base, str(making)], making)
-        install = ["pip", "install", "--quiet", "--no-build", "--python", str(making / "bin" / "python")]
+        failure = await _uv([*venv, "--offline", "--python", base, str(building)], building)
+        install = ["pip", "install", "--quiet", "--no-build", "--python", str(building / "bin" / "python")]
         install += ["--", *requires]
-        if failure is None and await _uv(["--offline", *install], making) is not None:
-            failure = await _uv(install, making)  # what the cache lacks
+        if failure is None and await _uv(["--offline", *install], building) is not None:
+            failure = await _uv(install, building)  # Downloads the requirements that uv's cache does not have.
         if failure is not None and _UNREACHABLE.search(failure):
             raise WheelUnchecked(
                 f"what builds it could not be fetched: {quote(failure, 300)}",
@@ -378,15 +385,15 @@ async def _backend(source: Path, store: Path, interpreter: Interpreter) -> Path:
             )
         if failure is not None:
             raise WheelFailed(failure)
-        with suppress(OSError):  # another server may have made the same first
-            os.rename(making, folder)
+        with suppress(OSError):  # Another server may have made the same folder first.
+            os.rename(building, folder)
     finally:
-        await anyio.to_thread.run_sync(lambda: shutil.rmtree(making, ignore_errors=True))
+        await anyio.to_thread.run_sync(lambda: shutil.rmtree(building, ignore_errors=True))
     return python
 
 
 def _build_requirements(source: Path) -> list[str]:
-    """The requirements that `[build-system]` names, or those of setuptools as uv assumes them."""
+    """Return the requirements in `[build-system]`. Without that table, uv assumes setuptools."""
     import tomllib
 
     table = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))
@@ -394,12 +401,12 @@ def _build_requirements(source: Path) -> list[str]:
     listed = system.get("requires") if isinstance(system, dict) else None
     requires = [r for r in listed if isinstance(r, str)] if isinstance(listed, list) else []
     requires = requires or ["setuptools>=40.8.0"]
-    # Backends may ask for more when a build begins; setuptools before 70.1 asks for wheel.
+    # A backend may require more packages when a build begins: setuptools before 70.1 requires wheel.
     return [*requires, "wheel"] if any(r.startswith("setuptools") for r in requires) else requires
 
 
 async def _uv(arguments: Sequence[str], folder: Path) -> str | None:
-    """Run uv with the user's cache and index. Returns None on success, otherwise the end of the output."""
+    """Run uv with the user's cache and package index. Returns None on success, otherwise the end of the output."""
     try:
         completed = await process.run(
             [str(uv_program()), *arguments], cwd=folder, env=process.installer_environment(), timeout=BUILD_SECONDS
@@ -410,20 +417,20 @@ async def _uv(arguments: Sequence[str], folder: Path) -> str | None:
 
 
 def _variables(home: Path) -> dict[str, str]:
-    """Return variables as for untrusted code. uv gets a cache of its own, because a build could change the user's."""
+    """Return the environment variables of a build. uv gets its own cache, because a build could change the user's."""
     return process.clean_environment(
         {"UV_PYTHON_DOWNLOADS": "never", "UV_CACHE_DIR": str(home / "uv"), "TMPDIR": str(home)}, home=home
     )
 
 
-def _clean(store: Path) -> None:
+def _remove_old(store: Path) -> None:
     for kind in ("plan-*", "tree-*", "backend-*"):
-        for old in sorted(store.glob(kind), key=_used_at, reverse=True)[KEPT_WHEELS:]:
+        for old in sorted(store.glob(kind), key=_used_at, reverse=True)[MOST_WHEELS:]:
             shutil.rmtree(old, ignore_errors=True)
 
 
 def _used_at(folder: Path) -> float:
     try:
         return folder.stat().st_mtime
-    except OSError:  # another server cleans the same store
+    except OSError:  # Another server may have removed the folder.
         return 0.0

@@ -1,7 +1,7 @@
-"""Reads wheel archives: which files a wheel installs, and their hashes.
+"""Reads wheel archives: the files that a wheel installs, and their hashes.
 
-Wheels come from builds that may run code of the package and from the Hub, so an archive is foreign and bounded. The
-same reader serves both, so that the wheel that was checked and the wheel that the Hub serves are compared alike.
+Wheels come from builds, which may run code of the package, and from the Hub. The archives are untrusted, so their size
+is limited. The same functions read both, so that the checked wheel can be compared with the wheel on the Hub.
 """
 
 from __future__ import annotations
@@ -16,31 +16,32 @@ from pathlib import Path
 from prime_lab_mcp.lab.base.errors import LabError
 
 MAX_WHEEL_BYTES = 512 << 20
-"""The most bytes that a wheel may unpack to."""
+"""Most bytes of all files of a wheel together, unpacked."""
 MAX_WHEEL_FILES = 50_000
 _METADATA = re.compile(r"[^/]+\.dist-info/")
 _LIBRARY = re.compile(r"[^/]+\.data/(?:purelib|platlib)/")
-"""Folders whose files are installed beside those of the wheel's root (PyPA's "Binary distribution format")."""
+"""Matches folders whose files are installed into the library folder, as are the files at the wheel's root (PyPA's
+"Binary distribution format")."""
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError)
 """Exceptions that `zipfile` raises for a damaged, encrypted or unsupported archive."""
 _CLASHES = (FileExistsError, NotADirectoryError, IsADirectoryError, shutil.Error)
-"""Errors of an archive that holds a file and a folder of the same name."""
+"""Exceptions for an archive that has a file and a folder of the same name."""
 
 
 class UnreadableWheel(LabError):
-    """The file is no wheel, or larger than a wheel may be."""
+    """The file is not a wheel, or it exceeds the limits for wheels."""
 
 
 def installed_path(name: str) -> str | None:
-    """The path at which a member of a wheel is installed, from the library folder; None for the metadata.
+    """Return the path, relative to the library folder, at which a wheel's member is installed; None for metadata.
 
-    What `.data` holds beside libraries (scripts, data files) keeps its own path: it is installed too.
+    Scripts and data files in a `.data` folder are installed elsewhere. They keep their path in the wheel.
     """
     return None if _METADATA.match(name) else _LIBRARY.sub("", name, count=1)
 
 
 def wheel_files(wheel: Path) -> dict[str, str]:
-    """sha256 of each file that a wheel installs, by its installed path. Raises UnreadableWheel."""
+    """Return the sha256 of each file that a wheel installs, by its installed path. Raises UnreadableWheel."""
     files: dict[str, str] = {}
     try:
         with zipfile.ZipFile(wheel) as archive:
@@ -55,7 +56,10 @@ def wheel_files(wheel: Path) -> dict[str, str]:
 
 
 def unpack_wheel(wheel: Path, tree: Path) -> None:
-    """Unpack a wheel into a new folder, with every library file where it is installed. Raises UnreadableWheel."""
+    """Unpack a wheel into the new folder `tree`, with each library file at its installed path.
+
+    Raises UnreadableWheel.
+    """
     tree.mkdir()
     try:
         with zipfile.ZipFile(wheel) as archive:
@@ -70,7 +74,7 @@ def unpack_wheel(wheel: Path, tree: Path) -> None:
 
 
 def _members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """The files of an archive. Raises UnreadableWheel if there are too many or they are too large."""
+    """Return the files of an archive. Raises UnreadableWheel if there are too many or they are too large."""
     members = [entry for entry in archive.infolist() if not entry.is_dir()]
     if len(members) > MAX_WHEEL_FILES or sum(entry.file_size for entry in members) > MAX_WHEEL_BYTES:
         raise UnreadableWheel(

@@ -1,4 +1,4 @@
-"""Compares a wheel with the package that it was built from: files that the wheel lacks, and what counts as its code."""
+"""Compares a wheel with the snapshot that it was built from: missing files, changed files, and entry points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.state.source_code import imported_modules
 
 
 def shipped_code(snapshot: Snapshot, wheel: UnpackedWheel) -> frozenset[str]:
-    """Return the Python files that are the package's code: those in the wheel, at any path, and build scripts."""
+    """Return the Python files of the snapshot that are part of the wheel, at any path, and its build scripts."""
     built = set(wheel.files.values())
     return frozenset(
         path
@@ -26,13 +26,16 @@ def shipped_code(snapshot: Snapshot, wheel: UnpackedWheel) -> frozenset[str]:
     )
 
 
-_BESIDE = frozenset({"pyproject.toml", "README.md"})
-_LISTING = frozenset({"glob", "rglob", "iterdir", "listdir", "scandir", "walk"})
+_METADATA_FILES = frozenset({"pyproject.toml", "README.md"})
+_LISTING_FUNCTIONS = frozenset({"glob", "rglob", "iterdir", "listdir", "scandir", "walk"})
 _NOT_SHIPPED = frozenset({"tests", "test", "docs", "doc", "examples", "scripts", "notebooks", "assets", "outputs"})
 
 
 def missing_from_wheel(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[Finding]:
-    """Report modules and files that the environment's code needs and the wheel lacks."""
+    """Report modules and files of the package that the wheel lacks.
+
+    The finding is a blocker for files that the environment's code uses.
+    """
     module = package.snapshot.manifest.module or ""
     if not any(p == f"{module}.py" or p.startswith((f"{module}/", f"{module}.")) for p in wheel.files):
         contents = ", ".join(quote(top, 60) for top in sorted({p.split("/")[0] for p in wheel.files})[:5])
@@ -79,21 +82,21 @@ def missing_from_wheel(package: EnvironmentPackage, wheel: UnpackedWheel) -> Ite
         )
 
 
-_STARTED = frozenset({"sitecustomize.py", "usercustomize.py"})
+_STARTUP_MODULES = frozenset({"sitecustomize.py", "usercustomize.py"})
 _BINARY = (".so", ".pyd", ".dll", ".dylib", ".pyc")
 
 
-def other_than_tested(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[Finding]:
-    """Block a wheel that installs other code than the folder, with which every test and evaluation is made.
+def untested_files(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[Finding]:
+    """Report code in the wheel that differs from the code in the folder. Tests and evaluations run the folder's code.
 
-    A build configuration can take the module from another folder, rename files, and install files that only another
+    A build configuration can take the module from another folder, rename files, or install files that only another
     Python loads.
     """
     files = package.snapshot.files
     other = sorted(path for path, digest in wheel.files.items() if files.get(_tested_path(path, files)) != digest)
     generated = not all(_tested_path(path, files) in files for path in other)
     if other:
-        by_build = generated and bool(build_reasons(package.snapshot))  # a person has waived that code
+        by_build = generated and bool(build_reasons(package.snapshot))  # A person has waived the code of this build.
         yield Finding(
             "wheel-differs",
             "warning" if by_build else "blocker",
@@ -115,9 +118,11 @@ def other_than_tested(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iter
         )
     tops = {path.split("/")[0] for path in wheel.files}
     taken = foreign_modules(package.snapshot.manifest)
-    # Tests search the folder before the installed distributions, so that a module beside the package replaces theirs.
+    # Tests search the folder before the installed distributions, so a module in the folder can replace one of those.
     tops |= {f"{name}.py" for name in package.code.modules if name in taken}
-    foreign = sorted(top for top in tops if top in _STARTED or top.endswith(".pth") or top.removesuffix(".py") in taken)
+    foreign = sorted(
+        top for top in tops if top in _STARTUP_MODULES or top.endswith(".pth") or top.removesuffix(".py") in taken
+    )
     if foreign:
         yield Finding(
             "name-shadowed",
@@ -130,7 +135,7 @@ def other_than_tested(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iter
 
 
 def entry_points(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Warn about entry points and scripts, which programs run where the package is installed, and no test runs."""
+    """Warn about entry points and scripts. Other programs run them after installation, and no test here runs them."""
     project = package.snapshot.manifest.project
     groups = project.get("entry-points")
     named = [f"entry points of {group}" for group in groups] if isinstance(groups, Mapping) else []
@@ -149,9 +154,9 @@ def entry_points(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def _tested_path(path: str, files: Mapping[str, str]) -> str:
-    """The file of the snapshot that Python loads in the tests where the installed wheel loads `path`.
+    """Return the file of the snapshot that tests load in place of the file `path` of the installed wheel.
 
-    Tests search the folder, then its `src` (`worker/child/environment.py`).
+    Tests search the snapshot's folder, then its subfolder `src` (`worker/child/environment.py`).
     """
     top = path.split("/")[0]
     name = top.removesuffix(".py")
@@ -162,7 +167,7 @@ def _tested_path(path: str, files: Mapping[str, str]) -> str:
 
 
 def _missing(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[tuple[str, str | None]]:
-    """Yield the pushed files that the wheel lacks, each with the line that uses the file, if any."""
+    """Yield the files of the snapshot that the wheel lacks, each with the line of code that uses it, if any."""
     built = set(wheel.files.values())
     imported = {
         f"{module}.{name}" if name else module: file.at(line)
@@ -171,7 +176,12 @@ def _missing(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[tupl
     }
     for path, digest in package.snapshot.files.items():
         module_path = path.removeprefix("src/")
-        if module_path in wheel.files or digest in built or path in _BESIDE or PurePosixPath(path).suffix == ".md":
+        if (
+            module_path in wheel.files
+            or digest in built
+            or path in _METADATA_FILES
+            or PurePosixPath(path).suffix == ".md"
+        ):
             continue
         where = None
         if path.endswith(".py"):
@@ -188,16 +198,18 @@ def _missing(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[tupl
 
 
 def line_that_uses(package: EnvironmentPackage, path: str) -> str | None:
-    """Return the line that opens a data file.
+    """Return the line of code that seems to open the data file `path`, as `FILE:LINE`; None if there is none.
 
-    The line names the file, or names its folder within the package where the code also names its suffix or lists
-    folders.
+    The line contains the file's name. Otherwise it contains the name of the file's folder, if the code also contains
+    the file's suffix or lists folders.
     """
     parts = PurePosixPath(path).parts
     suffix = PurePosixPath(path).suffix
     folders = set(parts[:-1]) - package.code.modules
     folder_line: str | None = None
-    dynamic = any(name.rsplit(".", 1)[-1] in _LISTING for file in package.code.files for name, _ in file.calls())
+    dynamic = any(
+        name.rsplit(".", 1)[-1] in _LISTING_FUNCTIONS for file in package.code.files for name, _ in file.calls()
+    )
     for file in package.code.files:
         for text, line in file.strings():
             if len(text) > 200:

@@ -1,4 +1,7 @@
-"""A socket that carries one JSON object per line, for the conversations with a zygote, a child and a supervisor."""
+"""A channel: a socket that carries one JSON object per line.
+
+The server talks to its child processes through channels.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ from typing import Any
 import anyio
 
 LINE = 32 << 20
-"""Largest line in bytes; a longer one is a flood (worker programs stop at 24 MiB)."""
+"""Most bytes of a line. A longer line raises ChannelFlood. Workers do not send lines above 24 MiB."""
 
 
 class ChannelClosed(Exception):
-    """The other end is gone."""
+    """The other process has closed its end of the socket."""
 
 
 class ChannelFlood(Exception):
-    """The other end sent a line longer than the limit."""
+    """The other process sent a line that is longer than the limit."""
 
 
 class ChannelGarbage(Exception):
-    """The other end sent a line that is not a JSON object."""
+    """The other process sent a line that is not a JSON object."""
 
 
 class Channel:
@@ -36,7 +39,7 @@ class Channel:
         self._searched = 0
 
     async def send(self, message: object, fds: tuple[int, ...] = ()) -> None:
-        """Send one message, with file descriptors if given. Raises ChannelClosed."""
+        """Send one message and the file descriptors `fds`. Raises ChannelClosed."""
         data = memoryview(json.dumps(message).encode() + b"\n")
         try:
             while data:
@@ -83,7 +86,7 @@ class Channel:
 
     @property
     def silent(self) -> bool:
-        """Whether the other end is open and has sent nothing that is still unread."""
+        """Whether the other end is open and there is nothing to read."""
         if self._buffer:
             return False
         try:
@@ -95,12 +98,12 @@ class Channel:
         return False
 
     async def wait(self, seconds: float) -> None:
-        """Wait at most `seconds` until there is something to read or the other end closes."""
+        """Wait until there is something to read or the other end closes, at most `seconds`."""
         with anyio.move_on_after(seconds), suppress(OSError, ValueError, anyio.ClosedResourceError):
             await anyio.wait_readable(self._end)
 
     def finish(self) -> None:
-        """Shut down the sending side."""
+        """Shut down the sending side of the socket. The other process reads the end of the stream."""
         with suppress(OSError):
             self._end.shutdown(socket.SHUT_WR)
 
@@ -112,6 +115,9 @@ class Channel:
 
 
 def pair() -> tuple[Channel, socket.socket]:
-    """Make a channel and its other end, which the caller passes to another process and closes."""
+    """Make a channel and the socket at its other end.
+
+    The caller passes that socket to another process and closes it.
+    """
     ours, theirs = socket.socketpair()
     return Channel(ours), theirs

@@ -1,7 +1,7 @@
-"""The description of a loaded environment by its worker, as values: rewards, judges, tasks, arguments and agents.
+"""The description of a loaded environment that its worker sends: rewards, judges, tasks, arguments and agents.
 
-A reply comes from a process that runs foreign code. Decoding raises the error `worker-nonsense` for a reply that breaks
-the protocol.
+The worker runs environment code, which could write replies itself. Decoding a reply that breaks the protocol raises
+WorkerError with the code `worker-nonsense`. "Foreign text" in these docstrings is text from the environment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RewardInfo:
-    """One scoring function. Metrics are recorded and not summed; a group reward gets all rollouts of a task."""
+    """One reward function or metric.
+
+    Metrics do not count towards the reward. A group reward gets all rollouts of a task.
+    """
 
     name: str
     weight: float
@@ -29,9 +32,10 @@ class RewardInfo:
 
 @dataclass(frozen=True, slots=True)
 class JudgeInfo:
-    """A model that rewards ask, from a configuration or from an observed request. All fields are foreign text.
+    """A judge: a model that a reward asks. It is known from a config or from an observed request.
 
-    `model` is empty and `temperature` None where a request does not state them; `host` is the host of the endpoint.
+    All fields are foreign text. `model` is empty and `temperature` is None if they are not stated. `host` is the host
+    of the judge's endpoint.
     """
 
     name: str
@@ -42,7 +46,12 @@ class JudgeInfo:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A loaded environment. `tasks` is None where there are infinitely or too many to count (200,000 or 20 seconds)."""
+    """A loaded environment.
+
+    `tasks` is the number of tasks. It is None for an infinite taskset, and if counting would exceed 200,000 tasks or 20
+    seconds. `fields` are the task's own fields (v1) or the columns of the dataset (v0). `seconds` is the time that
+    loading took.
+    """
 
     api: Api
     kind: str
@@ -56,22 +65,22 @@ class Loaded:
     python_version: str
     seconds: float
     shadowed_by: str | None = None
-    """A built-in taskset of verifiers with the same name: `vf-eval` would load that one instead (v1)."""
+    """The built-in taskset of verifiers with the same name, which `vf-eval` would load instead (v1)."""
     turns: bool = False
-    """A rollout may have more than one reply: tools, answers of the environment, or a set-up."""
+    """Whether a rollout can be more than one reply, because of tools, answers of the environment, or set-up hooks."""
     own_run: bool = False
-    """The environment's own `Env` plays or ends the rollout (v1), so that prompts and rewards may come from there."""
+    """Whether the package's own `Env` class runs or finalises rollouts (v1). It may then set prompts and rewards."""
     solutions: bool = False
-    """The environment states how its tasks are solved (worker/child/solutions.py)."""
+    """Whether the environment states reference solutions of its tasks (worker/child/solutions.py)."""
     task_class: str = ""
     """Class name of the tasks (v1)."""
     judges: tuple[JudgeInfo, ...] = ()
-    """Judges in configs (v1) and rubrics (v0); a reward may ask others."""
+    """Judges in configs (v1) and in judge rubrics (v0). A reward may ask further judges."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One task. `index` is its position in the taskset, `key` a hash that changes with its content."""
+    """One task. `index` is its position in the taskset, and `key` is a hash of its content."""
 
     index: int
     key: str
@@ -83,7 +92,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A sample of tasks, in task order. `total` is None where the number of tasks is not known."""
+    """A sample of tasks in task order. `total` is the number of all tasks; None if unknown."""
 
     rows: tuple[Row, ...]
     total: int | None
@@ -91,7 +100,11 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """One argument: a field of the taskset's config (v1; `task.NAME`: of its task config), or a parameter (v0)."""
+    """One argument of an environment.
+
+    In v1, it is a field of the taskset's config, or `task.NAME` for a field of the task config. In v0, it is a
+    parameter of `load_environment`. `choices` are the values of a Literal.
+    """
 
     name: str
     type: str
@@ -102,18 +115,18 @@ class Arg:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """An agent of a v1 environment, with the harness and runtime it gets when a run names none."""
+    """An agent of a v1 environment with its default harness and runtime."""
 
     name: str
     harness: str
     runtime: str
     own: bool = False
-    """The environment's own `Env` or harness states this; otherwise it is the default of verifiers."""
+    """Whether the package has an `Env` or harness of its own. Otherwise harness and runtime are verifiers' defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lossy:
-    """A task that changes when it is sent between trainer and env server."""
+    """A task that changes when it is sent from the trainer to the env server: its row, the field, and the change."""
 
     row: int
     field: str
@@ -122,7 +135,11 @@ class Lossy:
 
 @dataclass(frozen=True, slots=True)
 class ParserUse:
-    """A v0 reward function with a `parser` argument: the classes of the passed and of the environment's parser."""
+    """A v0 reward function with a `parser` argument.
+
+    `given` is the class of the rubric's parser, which the function gets; `environment` is the class of the
+    environment's parser.
+    """
 
     function: str
     given: str
@@ -131,7 +148,7 @@ class ParserUse:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentEffect:
-    """Whether two values of an argument gave the same tasks. Equal values are two loads with the same arguments."""
+    """Whether two values of an argument give the same tasks. If both values are equal, loading was repeated."""
 
     argument: str
     values: tuple[str, str]
@@ -140,7 +157,11 @@ class ArgumentEffect:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """The description of a loaded environment beyond its rewards and rows. All names are foreign text."""
+    """The description of a loaded environment beyond its rewards and rows. All names are foreign text.
+
+    `declared_task` is the class of tasks that the taskset declares, and `tried` the number of tasks that were
+    serialised and rebuilt. `lossy` are examples of tasks that changed thereby, and `lossy_total` is their number.
+    """
 
     args: tuple[Arg, ...] = ()
     held_out: str | None = None
@@ -149,24 +170,24 @@ class Traits:
     """Fields of the task data that serialisation leaves out."""
     declared_task: str = ""
     other_tasks: tuple[str, ...] = ()
-    """Classes of tasks that `load()` yields and the taskset does not declare."""
+    """Classes of tasks that `load()` yields although the taskset does not declare them."""
     tried: int = 0
     lossy: tuple[Lossy, ...] = ()
     lossy_total: int = 0
     roles: tuple[Role, ...] | None = None
     sent_tasks: tuple[tuple[int, Mapping[str, Any]], ...] = ()
-    """A few tasks with their data as sent to an env server."""
+    """Rows of a few tasks, each with its data as the trainer sends it to the env server."""
     generator: tuple[ArgumentEffect, ...] = ()
-    """What seed and level change, where the taskset has such arguments (v1)."""
+    """The effects of the arguments for seed and level on the tasks, if the taskset has such arguments (v1)."""
     shapes: Mapping[str, Any] = field(default_factory=dict)
-    """JSON schemas of the tables `taskset` and `env` of a training config, and whether there are `tools`."""
+    """JSON schemas of the tables `taskset` and `env` of a training config, and whether the model gets `tools` (v1)."""
     parsers: tuple[ParserUse, ...] = ()
     port: Mapping[str, Any] = field(default_factory=dict)
-    """What a port to v1 needs (v0), undecoded: `lab/authoring/port/description.py` reads it."""
+    """The undecoded description for a port to v1 (v0). `lab/authoring/port/description.py` decodes it."""
 
 
 def decode_loaded(reply: LoadReply, api: Api, versions: Mapping[str, Any]) -> Loaded:
-    """Decode a `load` reply. Raises WorkerError for anything but a valid reply."""
+    """Decode the reply to a `load` request. Raises WorkerError if it is invalid."""
     try:
         return Loaded(
             api=api,
@@ -194,7 +215,7 @@ def decode_loaded(reply: LoadReply, api: Api, versions: Mapping[str, Any]) -> Lo
 
 
 def decode_traits(reply: FactsReply) -> Traits:
-    """Decode a `facts` reply. Raises WorkerError for anything but a valid reply."""
+    """Decode the reply to a `facts` request. Raises WorkerError if it is invalid."""
     try:
         roles = reply.get("roles")
         return Traits(
@@ -228,7 +249,7 @@ def decode_traits(reply: FactsReply) -> Traits:
 
 
 def decode_rows(reply: RowsReply) -> Rows:
-    """Decode a `rows` reply. Raises WorkerError for anything but a valid reply."""
+    """Decode the reply to a `rows` request. Raises WorkerError if it is invalid."""
     try:
         rows = tuple(
             Row(int(r["index"]), str(r["key"]), tuple(r["prompt"]), r["answer"], r["info"], dict(r["fields"]))
@@ -240,8 +261,9 @@ def decode_rows(reply: RowsReply) -> Rows:
 
 
 def decode_judges(reply: Sequence[JudgeReply]) -> tuple[JudgeInfo, ...]:
-    """Decode the judges that the worker found in an environment. Raises KeyError, TypeError or ValueError if a field is
-    missing or of another type.
+    """Decode the judges of a reply.
+
+    Raises KeyError, TypeError or ValueError if a field is missing or has another type.
     """
     return tuple(
         JudgeInfo(str(j["name"]), str(j["model"]), optional_float(j["temperature"]), str(j["host"])) for j in reply
@@ -249,5 +271,5 @@ def decode_judges(reply: Sequence[JudgeReply]) -> tuple[JudgeInfo, ...]:
 
 
 def optional_float(value: Any) -> float | None:
-    """The number of a reply, or None. Raises TypeError or ValueError for anything else."""
+    """Convert a number of a reply to float; None stays None. Raises TypeError or ValueError for other values."""
     return None if value is None else float(value)

@@ -1,7 +1,7 @@
-"""Faults of environment code: errors of the process that runs it, and problems of a scored case.
+"""Faults of environment code: errors of the process that runs the code, and problems of a scored case.
 
-Errors are a timeout, an exit, too much output, memory, or an exception. Problems are failures of the scoring, and side
-actions such as writing files.
+The process can exceed a time limit, exit, write too much output, or run out of memory, and the code can raise. Problems
+of a case are failures of its scoring, and side actions such as writing files.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ class ProblemCode(StrEnum):
     NONFINITE = "nonfinite"
     """A reward or metric is NaN or infinite."""
     NOT_A_FLOAT = "not-a-float"
-    """A reward returned no number. The detail is the name of the type."""
+    """A reward returned something other than a number. The detail is the name of its type."""
     SYNC_REWARD = "sync-reward"
-    """A reward of v1 is a plain function, which verifiers awaits."""
+    """A v1 reward is not an async function, although verifiers awaits its result."""
     SYNC_METRIC = "sync-metric"
-    """A metric of v1 is a plain function, which verifiers awaits."""
+    """A v1 metric is not an async function, although verifiers awaits its result."""
     SWALLOWED = "swallowed"
-    """A reward of v0 raised, and its rubric turned the exception into 0."""
+    """A v0 reward raised, and its rubric turned the exception into a reward of 0."""
     GROUP_REWARD = "group-reward"
-    """A group reward saw this completion without a whole group."""
+    """A group reward scored this completion without other completions of its task."""
     NEEDS_CONTAINER = "needs-container"
-    """The task needs a container, and was scored in a plain process."""
+    """The task needs a container, but it was scored in a subprocess."""
     NO_SUCH_ROW = "no-such-row"
-    """The environment has no task of this index."""
+    """The environment has no task with this index."""
     TASK_CHANGED = "task-changed"
-    """The task of this index differs from the one at an earlier load."""
+    """The task with this index differs from the task with the same index when the environment was loaded earlier."""
     TIMEOUT = "timeout"
     """The scoring exceeded the time limit of a case."""
     EXITED = "exited"
@@ -45,13 +45,13 @@ class ProblemCode(StrEnum):
     MEMORY = "memory"
     """The process exceeded its memory limit."""
     NONSENSE = "nonsense"
-    """The process sent something that is no valid reply."""
+    """The process sent an invalid reply."""
     NOT_RUN = "not-run"
-    """Earlier cases hung, broke their process or took too long, so this one was left out."""
+    """The case was not scored, because earlier cases hung, ended their process or took too long."""
     UNSTORED = "unstored"
-    """A reward read a value of a stored rollout that is not stored. The detail names the value."""
+    """A reward read a value that evaluations do not store with a rollout. The detail names the value."""
     EVALUATED_OUTPUT = "evaluated-output"
-    """Text of the completion was run as Python in the process of the reward."""
+    """The reward ran text of the completion as Python in its own process."""
     OPENED_NETWORK = "opened-network"
     """Scoring tried to connect to another host and was refused. The detail is the host."""
     WROTE_FILES = "wrote-files"
@@ -59,16 +59,16 @@ class ProblemCode(StrEnum):
     REUSED_FILE = "reused-file"
     """Scoring wrote a temporary file that another case had written. The detail is the path."""
     LEFT_PROCESSES = "left-processes"
-    """Processes that scoring had started were still running afterwards."""
+    """Processes that scoring started were still running after it."""
     CONFINED = "confined"
-    """The confinement refused something that the scoring needs; the detail says what. The reward is None."""
+    """The confinement refused something that scoring needs. The detail says what. The reward is None."""
     JUDGE_UNREACHABLE = "judge-unreachable"
     """A judge could not be asked. The reward is None, whatever the environment returned."""
     JUDGE_UNREAD = "judge-unread"
     """The reward raised after a judge had answered. The reward is None."""
 
 
-DEEDS = frozenset(
+SIDE_ACTIONS = frozenset(
     {
         ProblemCode.EVALUATED_OUTPUT,
         ProblemCode.OPENED_NETWORK,
@@ -79,9 +79,9 @@ DEEDS = frozenset(
 )
 """Side actions of scoring (child/side_effects.py), which do not invalidate the reward."""
 UNKNOWN_REWARD = frozenset({ProblemCode.JUDGE_UNREACHABLE, ProblemCode.JUDGE_UNREAD, ProblemCode.CONFINED})
-"""Problems of a case whose reward is not known, through no fault of the reward."""
+"""Problems that leave the reward of a case unknown, although the reward function is not at fault."""
 JUDGE_FAILED = frozenset({ProblemCode.JUDGE_UNREACHABLE, ProblemCode.JUDGE_UNREAD})
-"""Problems of a case whose judge could not be asked or gave no verdict: the case has no reward."""
+"""Problems of a case whose judge could not be asked or whose answer could not be read. The reward is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,11 @@ class Problem:
 
 
 NOT_RUN = (Problem(ProblemCode.NOT_RUN),)
-"""The problems of a case that was left out."""
+"""The problems of a case that was not scored."""
 
 
 SIGKILL = 9
+"""The signal with which Linux ends a process that is out of memory."""
 PROBLEMS: dict[str, ProblemCode] = {
     "worker-timeout": ProblemCode.TIMEOUT,
     "worker-exited": ProblemCode.EXITED,
@@ -108,6 +109,7 @@ PROBLEMS: dict[str, ProblemCode] = {
     "worker-memory": ProblemCode.MEMORY,
     "worker-nonsense": ProblemCode.NONSENSE,
 }
+"""The problem of a case during which the worker failed with a WorkerError of this code."""
 
 _CREDENTIAL = re.compile(r"api_key|_KEY\b|_TOKEN\b|MissingKeyError|GatedRepo|\b401\b", re.I)
 _WITHOUT_CREDENTIAL = (
@@ -121,9 +123,9 @@ _UNREACHABLE = frozenset(
         *("LocalEntryNotFoundError", "OfflineModeIsEnabled", "SSLError", "MaxRetryError"),
     }
 )
-"""Exceptions of requests, httpx, urllib, socket and huggingface_hub that say that a host could not be reached."""
+"""Exceptions of requests, httpx, urllib, socket and huggingface_hub for a host that could not be reached."""
 _NLTK_DATA = re.compile(r"Resource \W*\w+\W* not found.{0,80}?NLTK", re.S)
-"""The text of nltk's LookupError for data that nobody has downloaded (nltk.data.find)."""
+"""Matches the text of nltk's LookupError for data that is not downloaded (nltk.data.find)."""
 
 
 GET_THE_DATA = (
@@ -133,10 +135,10 @@ GET_THE_DATA = (
 
 
 class LoadFailed(LabError):
-    """The environment's own code raised while it was imported or loaded: a flaw of the environment, unless data or a
-    host that the code needs could not be reached (`unreachable`).
+    """The environment's code raised while it was imported or loaded.
 
-    `type`, `reason` and `traceback` are foreign text; the message quotes them.
+    This is a flaw of the environment, unless the code needs data or a host that could not be reached (`unreachable`).
+    `type`, `reason` and `traceback` come from the environment, so the message quotes them.
     """
 
     default_code = "environment-load-failed"
@@ -145,7 +147,7 @@ class LoadFailed(LabError):
         place = f" at {where}" if where else ""
         secret = _CREDENTIAL.search(f"{type} {reason}")
         self.unreachable = type in _UNREACHABLE or bool(_NLTK_DATA.search(reason))
-        """Whether data or a host could not be reached, which proves nothing about the environment."""
+        """Whether data or a host could not be reached. Such a failure says nothing about the environment's quality."""
         raised = f"the environment's code raised {type}{place} while {doing}: {quote(reason)}"
         fix = GET_THE_DATA if self.unreachable else "Mend the code that raises, then call check_environment."
         super().__init__(
@@ -162,7 +164,7 @@ class LoadFailed(LabError):
 
 
 def nonsense(what: str, reply: object) -> WorkerError:
-    """The error for a reply that is no message of the protocol."""
+    """Return the error for a reply that is not a valid message of the protocol."""
     return WorkerError(
         f"the process that runs the environment answered nonsense ({what}): {quote(reply)}",
         fix="Keep the environment's code from writing to file descriptors that it did not open.",
@@ -197,7 +199,7 @@ def out_of_memory(doing: str) -> WorkerError:
 
 
 def confined(doing: str, what: str, where: str) -> WorkerError:
-    """The error for code that needs something that its confinement refuses: that proves nothing about the code."""
+    """Return the error for code that needs something its confinement refuses. This is not a flaw of the code."""
     place = f" at {where}" if where else ""
     return WorkerError(
         f"the environment's code is not allowed {quote(what)}, which it needs while {doing}{place}",

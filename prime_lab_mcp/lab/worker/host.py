@@ -1,7 +1,7 @@
-"""Runs environment code for the server: one environment, loaded in a child process.
+"""A worker: the server's handle on one environment that is loaded in a child process.
 
-A child that hangs, dies or floods is killed with all its descendants and reported; the next request starts a fresh
-child. The server's process never runs environment code.
+If the child hangs, dies or writes too much output, it is killed with all its descendants, and the call raises an error
+or reports a problem. The next request starts a new child. The server's process never runs environment code.
 """
 
 from __future__ import annotations
@@ -82,26 +82,33 @@ __all__ = [
     "Worker",
 ]
 
-_FAULTS = 5
-"""Number of cases of one call that may kill their child; after that, the rest is reported as not run."""
+_MOST_FAULTS = 5
+"""Number of cases of one call that may end their child. After that, the remaining cases are reported as not run."""
 _GRACE = 2.0
+"""Seconds that the child gets for a reply in addition to the time limit of the case."""
 _FIRST_GRACE = 8.0
-_PATIENCE = 2.0
-_LATE = 15.0
+"""The same for the first case of a child, in which rewards import modules."""
+_END_SECONDS = 2.0
+"""Seconds that a child gets to end after it has closed its socket."""
+_LAST_SCORING = 15.0
 """Seconds for the scoring after the last rollout."""
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
-    """Opens the same environment in another process (`open`), and starts a process with another hash seed (`warm`)."""
+class SiblingWorkers:
+    """Functions that open further workers for the same environment, each in another process."""
 
     open: Callable[..., AbstractAsyncContextManager[Worker]]
-    """With `hash_seed`, another zygote is needed, which imports verifiers."""
+    """Opens another worker. With `hash_seed`, the worker needs another zygote, which has to import verifiers first."""
     warm: Callable[[], Awaitable[None]]
+    """Starts a zygote with another hash seed, so that a later `open` with `hash_seed` is fast."""
 
 
 class Worker:
-    """One environment, which the first call loads in a child. Calls are serialised."""
+    """One environment.
+
+    The first call loads the environment in a child process. Concurrent calls wait for each other.
+    """
 
     def __init__(
         self,
@@ -128,50 +135,52 @@ class Worker:
         self._keys: dict[int, str] = {}
         self._lock = anyio.Lock()
         self._number = 0
-        self.twin: Twin | None = None
+        self.siblings: SiblingWorkers | None = None
         self.cache: DataCache | None = None
         self.confinement: Confinement | None = None
-        """What the environment's code may reach besides its scratch folder; None where nothing is confined."""
+        """What the environment's code may access besides its scratch folder; None if the child is not confined."""
 
     @property
     def warm(self) -> bool:
+        """Whether a child is alive and has loaded the environment."""
         return self._child is not None and self._loaded is not None and self._child.alive
 
     async def load(self, *, timeout: float = 60) -> Loaded:
-        """Load the environment, unless it is loaded already. Raises LoadFailed, WorkerError, InterpreterError."""
+        """Load the environment unless it is already loaded. Raises LoadFailed, WorkerError or InterpreterError."""
         async with self._lock:
-            return await self._ensure(timeout)
+            return await self._ensure_loaded(timeout)
 
     async def rows(self, *, limit: int, seed: int = 0, split: str | None = None, timeout: float = 60) -> Rows:
-        """A seeded sample of at most `limit` tasks, or the first tasks of an infinite taskset.
+        """Return a seeded sample of at most `limit` tasks, or the first tasks of an infinite taskset.
 
-        `split` is `train` or `eval`. A v1 taskset chooses its split by `env_args`; `eval` then lists the tasks of the
-        split that is not loaded, and none where its config has no field for the split.
+        `split` is `train` or `eval`. A v1 taskset selects its split by `env_args`. For v1, `eval` returns tasks of the
+        split that is not loaded, and no tasks if the config has no field for the split.
         """
         async with self._lock:
-            await self._ensure(timeout)
+            await self._ensure_loaded(timeout)
             asked: protocol.RowsRequest = {"op": "rows", "limit": limit, "seed": seed, "split": split}
-            rows = decode_rows(await self._ask_loading(asked, timeout, "listing its tasks"))
+            rows = decode_rows(await self._request_loading(asked, timeout, "listing its tasks"))
             if split is None:
                 self._keys.update((row.index, row.key) for row in rows.rows)
             return rows
 
     async def facts(self, *, timeout: float = 60) -> Traits:
-        """Describe the loaded environment beyond rewards and rows."""
+        """Return the description of the loaded environment beyond its rewards and rows."""
         async with self._lock:
-            await self._ensure(timeout)
-            return decode_traits(await self._ask_loading({"op": "facts"}, timeout, "describing itself"))
+            await self._ensure_loaded(timeout)
+            return decode_traits(await self._request_loading({"op": "facts"}, timeout, "describing itself"))
 
     async def serve(
         self, cases: Sequence[tuple[Mapping[str, Any], Case]], *, case_timeout: float = 5, timeout: float = 60
     ) -> list[Scored]:
         """Score completions in the same way as the env server of a v1 training run.
 
-        Each case comes with the data of its task as sent. A fresh child rebuilds the tasks from their data, never calls
-        `load()`, and ends afterwards. Raises LoadFailed if a task cannot be rebuilt.
+        Each case is a pair of the data of its task, as the trainer sends it, and the completion. A new child rebuilds
+        the tasks from their data, never calls `load()`, and ends afterwards. Raises LoadFailed if a task cannot be
+        rebuilt.
         """
         async with self._lock:
-            await self._drop()
+            await self._end_child()
             self._child = await self._zygote.fork()
             asked: list[protocol.ServedCase] = [
                 {"data": dict(data), "messages": _dicts(case.messages)} for data, case in cases
@@ -182,8 +191,8 @@ class Worker:
                 "cases": asked,
                 "case_timeout": case_timeout,
             }
-            reply = await self._ask(request, timeout, "scoring rebuilt tasks")
-            await self._drop()
+            reply = await self._request(request, timeout, "scoring rebuilt tasks")
+            await self._end_child()
             if not isinstance(reply, list) or len(reply) != len(cases):
                 raise nonsense("serve", reply)
             return [decode_scored(scored, case.id) for scored, (_, case) in zip(reply, cases, strict=True)]
@@ -193,44 +202,55 @@ class Worker:
     ) -> list[SideEffects]:
         """Measure side effects of scoring: mutated inputs, a blocked event loop, and rewards under concurrency.
 
-        Cases marked true are also scored concurrently. Pass only cases that were scored without breaking their process.
-        Raises LoadFailed or WorkerError if they break it here.
+        Each case is a pair of the completion and whether it is also scored concurrently. Pass only cases whose scoring
+        has not ended its process before. Raises LoadFailed or WorkerError if the process ends here.
         """
         asked: list[protocol.SideEffectsCase] = [
             {"row": case.row, "messages": _dicts(case.messages), "concurrent": among} for case, among in cases
         ]
         async with self._lock:
-            await self._ensure(60)
+            await self._ensure_loaded(60)
             request: protocol.SideEffectsRequest = {"op": "side-effects", "cases": asked, "case_timeout": case_timeout}
-            reply = await self._ask(request, 60, "scoring several completions at once")
+            reply = await self._request(request, 60, "scoring several completions at once")
             return decode_side_effects(reply, [case for case, _ in cases])
 
     async def rollout(
-        self, plays: Sequence[RequestedRollout], *, seconds: float, case_timeout: float = 5, in_order: bool = False
+        self,
+        requested: Sequence[RequestedRollout],
+        *,
+        seconds: float,
+        case_timeout: float = 5,
+        in_order: bool = False,
+        held: bool = False,
     ) -> Rollouts:
         """Run whole rollouts with a scripted model through the environment's own loop, tools and hooks.
 
-        Rollouts that have not begun after `seconds` are not run. `in_order`: one after the other. Raises LoadFailed or
-        WorkerError if the environment hangs or ends its process.
+        Rollouts that have not begun after `seconds` are not run. With `in_order`, they run one after the other. With
+        `held`, each of them also begins with the same state of every random generator. Raises LoadFailed or WorkerError
+        if the environment hangs or ends its process.
         """
         async with self._lock:
-            await self._ensure(60)
-            limit = seconds + (SERVING if self._api == "v1" else 0) + _LATE
-            request = rollouts_request(plays, seconds, case_timeout, in_order)
-            return decode_rollouts(await self._ask(request, limit, "running whole rollouts"))
+            await self._ensure_loaded(60)
+            limit = seconds + (SERVING if self._api == "v1" else 0) + _LAST_SCORING
+            request = rollouts_request(requested, seconds, case_timeout, in_order, held)
+            return decode_rollouts(await self._request(request, limit, "running whole rollouts"))
 
     @asynccontextmanager
-    async def elsewhere(self, hash_seed: int | None = None) -> AsyncIterator[Worker]:
-        """Open the same environment in another process. Scoring a task that differs there gives `TASK_CHANGED`."""
-        assert self.twin is not None
-        async with self.twin.open(hash_seed=hash_seed) as other:
+    async def in_another_process(self, hash_seed: int | None = None) -> AsyncIterator[Worker]:
+        """Open a worker for the same environment in another process, with another hash seed if `hash_seed` is given.
+
+        A case whose task differs in that process gets the problem `TASK_CHANGED`.
+        """
+        assert self.siblings is not None
+        async with self.siblings.open(hash_seed=hash_seed) as other:
             other._keys.update(self._keys)
             yield other
 
     def witness(self, last_row: int, left_out: frozenset[str] = frozenset()) -> AbstractAsyncContextManager[Witness]:
-        """Open a witness for the same environment, which loads in the background; `last_row` is its last task.
+        """Open a witness for the same environment. The witness loads the environment in the background.
 
-        `left_out` are files of the folder that an installation lacks.
+        `last_row` is the largest row of the cases that the witness will score. `left_out` are files of the
+        environment's folder that are missing in an installation of the package.
         """
         return open_witness(
             self._zygote,
@@ -271,12 +291,12 @@ class Worker:
         timeout: float | None = None,
         search: int | None = None,
     ) -> list[Scored]:
-        """Score completions through the environment's own scoring, in order.
+        """Score completions with the environment's own scoring, in order. Times are in seconds.
 
-        Faults of a reward, including hanging and ending the process, are problems in the result of its case; a fresh
-        child scores the following cases. Raises LoadFailed, or WorkerError if all cases together exceed `timeout`
-        (default: the sum of their limits and 120 seconds). `search` numbers a search for reward holes, whose results
-        name the branches that they took first.
+        If a reward fails, hangs or ends the process, the result of the case has a problem, and a new child scores the
+        following cases. Raises LoadFailed, or WorkerError if all cases together exceed `timeout` (default: the sum of
+        their limits and 120 seconds). `search` is the number of a search for reward holes; with it, each result names
+        the branches of the environment's code that its case was the first to take.
         """
         limit = timeout if timeout is not None else 120 + len(cases) * (case_timeout + 1)
         async with self._lock:
@@ -284,27 +304,30 @@ class Worker:
                 with anyio.fail_after(limit):
                     return await self._score_all(cases, case_timeout, search)
             except TimeoutError:
-                await self._drop()
+                await self._end_child()
                 raise timed_out("scoring all cases", limit, "") from None
 
     async def solutions(self, rows: Sequence[int], *, seconds: float) -> StatedSolutions:
-        """The solutions that the environment states for some tasks, without running them."""
+        """Return the reference solutions of some tasks, without playing them. Takes at most about `seconds`."""
         async with self._lock:
-            await self._ensure(60)
+            await self._ensure_loaded(60)
             request: protocol.StatedRequest = {"op": "solutions", "rows": list(rows), "seconds": seconds}
-            reply = await self._ask(request, seconds + _LATE, "reading the solutions of tasks")
+            reply = await self._request(request, seconds + _LAST_SCORING, "reading the solutions of tasks")
             return decode_stated(rows, reply)
 
     async def locate(self, wanted: WantedTasks, *, timeout: float = 180) -> LocatedTasks:
-        """Find the tasks of stored rollouts in the present taskset."""
+        """Find the tasks of stored rollouts among the environment's tasks."""
         async with self._lock:
-            await self._ensure(60)
+            await self._ensure_loaded(60)
             return decode_located(
-                await self._ask(wanted.request(), timeout, "looking for the tasks of stored rollouts")
+                await self._request(wanted.request(), timeout, "looking for the tasks of stored rollouts")
             )
 
     async def rescore(self, asked: Sequence[StoredRollout], *, case_timeout: float = 30) -> list[Scored]:
-        """Score rollouts that an earlier evaluation stored, in order. Faults are reported as by `score`."""
+        """Score rollouts that an earlier evaluation stored, in order.
+
+        Failures are reported in the same way as by `score`.
+        """
         async with self._lock:
             return await self._score_all(asked, case_timeout)
 
@@ -314,9 +337,9 @@ class Worker:
         done: list[Scored] = []
         faults = 0
         while len(done) < len(cases):
-            await self._ensure(60)
+            await self._ensure_loaded(60)
             try:
-                # The first case of a process may take longer, because rewards import late.
+                # The first case of a process may take longer, because rewards import modules then.
                 grace = _GRACE if done or self._scored else _FIRST_GRACE
                 await self._score_some(cases, done, case_timeout, grace, search)
             except WorkerError as error:
@@ -326,7 +349,7 @@ class Worker:
                 error_of_case = CaseError(error.code, error.message, "")
                 done.append(Scored(case.id, None, errors=(error_of_case,), problems=(Problem(PROBLEMS[error.code]),)))
                 faults += 1
-                if faults >= _FAULTS:
+                if faults >= _MOST_FAULTS:
                     error_of_case = CaseError("not-run", f"{faults} earlier cases ended their process", "")
                     done += [Scored(c.id, None, errors=(error_of_case,), problems=NOT_RUN) for c in cases[len(done) :]]
         return done
@@ -340,23 +363,23 @@ class Worker:
         search: int | None,
     ) -> None:
         rest = cases[len(done) :]
-        await self._tell(self._scoring(rest, case_timeout, search))
+        await self._send(self._scoring(rest, case_timeout, search))
         for number in range(len(rest)):
-            reply = await self._hear(case_timeout + grace, "scoring a case")
+            reply = await self._receive(case_timeout + grace, "scoring a case")
             if reply.get("case") != number:
-                raise await self._broken(nonsense("score", reply))
+                raise await self._end_with(nonsense("score", reply))
             try:
                 done.append(decode_scored(reply["result"], cases[len(done)].id))
                 self._scored = True
             except WorkerError as error:
-                raise await self._broken(error) from error
+                raise await self._end_with(error) from error
             grace = _GRACE
-        await self._hear(_GRACE, "scoring")
+        await self._receive(_GRACE, "scoring")
 
     def _scoring(
         self, cases: Sequence[Case | StoredRollout], case_timeout: float, search: int | None
     ) -> protocol.ScoreRequest | protocol.RescoreRequest:
-        """The request for cases, which are all of one kind."""
+        """Build the request for cases, which are either all completions or all stored rollouts."""
         stored = [c for c in cases if isinstance(c, StoredRollout)]
         if stored:
             return {
@@ -372,7 +395,7 @@ class Worker:
                 "row": case.row,
                 "key": self._keys.get(case.row),
                 "messages": _dicts(case.messages),
-                "company": [_dicts(other) for other in case.company],
+                "rest_of_group": [_dicts(other) for other in case.rest_of_group],
             }
             for case in cases
             if isinstance(case, Case)
@@ -380,71 +403,71 @@ class Worker:
         request: protocol.ScoreRequest = {"op": "score", "cases": asked, "case_timeout": case_timeout}
         return request if search is None else {**request, "search": search}
 
-    async def _ensure(self, timeout: float) -> Loaded:
+    async def _ensure_loaded(self, timeout: float) -> Loaded:
         if self.warm and self._loaded is not None:
             return self._loaded
-        await self._drop()
+        await self._end_child()
         self._child = await self._zygote.fork()
-        reply = await self._ask_loading({"op": "load", **self._environment()}, timeout, "loading")
+        reply = await self._request_loading({"op": "load", **self._environment()}, timeout, "loading")
         try:
             self._loaded = decode_loaded(reply, self._api, self._child.versions)
         except WorkerError as error:
-            raise await self._broken(error) from error
+            raise await self._end_with(error) from error
         return self._loaded
 
-    async def _ask_loading(self, request: protocol.Request, timeout: float, doing: str) -> Any:
-        """Ask for something that runs the environment's `load()`. Such requests of one call share its deadline."""
+    async def _request_loading(self, request: protocol.Request, timeout: float, doing: str) -> Any:
+        """Send a request that runs the environment's `load()`. All such requests of one tool call share a deadline."""
         deadline = load_deadline()
         if deadline is None:
-            return await self._ask(request, timeout, doing)
+            return await self._request(request, timeout, doing)
         started = anyio.current_time()
         try:
-            return await self._ask(request, deadline.limit(timeout), doing)
+            return await self._request(request, deadline.limit(timeout), doing)
         except WorkerError:
             deadline.lose(anyio.current_time() - started)
             raise
 
-    async def _ask(self, request: protocol.Request, timeout: float, doing: str) -> Any:
-        await self._tell(request)
-        return (await self._hear(timeout, doing)).get("result")
+    async def _request(self, request: protocol.Request, timeout: float, doing: str) -> Any:
+        await self._send(request)
+        return (await self._receive(timeout, doing)).get("result")
 
-    async def _tell(self, request: protocol.Request) -> None:
+    async def _send(self, request: protocol.Request) -> None:
         assert self._child is not None
         self._number += 1
         try:
             await self._child.channel.send({"id": self._number, **request})
         except ChannelClosed:
-            raise await self._fault("starting") from None
+            raise await self._error_of_end("starting") from None
         except BaseException:
-            await self._drop()
+            await self._end_child()
             raise
 
-    async def _hear(self, timeout: float, doing: str) -> dict[str, Any]:
-        """Receive the next reply. Before any error is raised, the child is ended."""
+    async def _receive(self, timeout: float, doing: str) -> dict[str, Any]:
+        """Receive the next reply. Ends the child before it raises an error."""
         assert self._child is not None
         try:
             with anyio.fail_after(timeout):
                 reply = await self._child.channel.receive()
         except TimeoutError:
-            ended = await self._drop()
+            ended = await self._end_child()
             raise timed_out(doing, timeout, ended.output) from None
         except ChannelClosed:
-            raise await self._fault(doing) from None
+            raise await self._error_of_end(doing) from None
         except ChannelFlood:
-            raise await self._broken(flooded(doing, "")) from None
+            raise await self._end_with(flooded(doing, "")) from None
         except ChannelGarbage as garbage:
-            raise await self._broken(nonsense(doing, str(garbage))) from None
+            raise await self._end_with(nonsense(doing, str(garbage))) from None
         except BaseException:
-            await self._drop()
+            await self._end_child()
             raise
         if reply.get("id") != self._number:
-            raise await self._broken(nonsense(doing, reply))
+            raise await self._end_with(nonsense(doing, reply))
         if "failed" in reply:
-            raise await self._failed(reply["failed"], doing)
+            raise await self._error_of_failure(reply["failed"], doing)
         return reply
 
-    async def _failed(self, failure: Any, doing: str) -> LabErrorOfChild:
-        await self._drop()
+    async def _error_of_failure(self, failure: Any, doing: str) -> LabErrorOfChild:
+        await self._end_child()
         if not isinstance(failure, dict):
             return nonsense(doing, failure)
         if failure.get("type") == "MemoryError":
@@ -454,25 +477,25 @@ class Worker:
         failure = {k: str(failure.get(k, "")) for k in ("type", "message", "traceback", "where")}
         return LoadFailed(failure["type"], failure["message"], failure["traceback"], failure["where"], doing)
 
-    async def _fault(self, doing: str) -> WorkerError:
-        ended = await self._drop(_PATIENCE)
+    async def _error_of_end(self, doing: str) -> WorkerError:
+        ended = await self._end_child(_END_SECONDS)
         if ended.flood:
             return flooded(doing, ended.output)
         if ended.signal == SIGKILL:
             return out_of_memory(doing)
         return exited(doing, ended)
 
-    async def _broken(self, error: WorkerError) -> WorkerError:
-        await self._drop()
+    async def _end_with(self, error: WorkerError) -> WorkerError:
+        await self._end_child()
         return error
 
-    async def _drop(self, patience: float = 0.0) -> Ended:
+    async def _end_child(self, patience: float = 0.0) -> Ended:
         child, self._child, self._loaded, self._scored = self._child, None, None, False
         return await child.close(patience) if child is not None else Ended(None, None, False, "")
 
     async def close(self) -> None:
         """End the child and all its descendants."""
-        await self._drop()
+        await self._end_child()
 
 
 LabErrorOfChild = WorkerError | LoadFailed

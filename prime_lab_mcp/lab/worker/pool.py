@@ -1,7 +1,7 @@
-"""The pool of warm workers, each for one environment snapshot.
+"""The pool of workers. Each worker has loaded one environment snapshot.
 
-The first call for a snapshot forks a child from the zygote of its interpreter and loads the environment there. Later
-calls reuse that child.
+The first call for a snapshot forks a child from the zygote of the snapshot's interpreter and loads the environment
+there. Later calls for the same snapshot reuse that child.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from prime_lab_mcp.lab.sandbox import confine
 from prime_lab_mcp.lab.sandbox.caches import DataCache, data_cache, interpreter_caches
 from prime_lab_mcp.lab.sandbox.kernel_support import present_support
 from prime_lab_mcp.lab.sandbox.policy import LIBRARIES, Confinement, certificate_paths, python_paths
-from prime_lab_mcp.lab.worker.host import Twin, Worker
+from prime_lab_mcp.lab.worker.host import SiblingWorkers, Worker
 from prime_lab_mcp.lab.worker.zygote import Zygote
 
 CHILD = Path(__file__).parent / "child"
-_IDLE = 4
-_ZYGOTES = 4
+_MOST_IDLE = 4
+"""Most workers that stay alive while no call uses them."""
+_MOST_ZYGOTES = 4
 OTHER_SEED = 20_011
-"""PYTHONHASHSEED of a worker's twin; the seed of other workers is random."""
+"""PYTHONHASHSEED of the second process in which rewards are compared. Other workers have a random seed."""
 
 
 class Workers:
@@ -60,12 +61,12 @@ class Workers:
         variables: Mapping[str, str] | None = None,
         data_key: str | None = None,
     ) -> AsyncIterator[Worker]:
-        """A worker for one snapshot, which stays warm for the next call. No process starts before the first request.
+        """Open a worker for the snapshot in `tree`. After the block, the worker stays loaded for the next call.
 
-        `env_args` are arguments of `load_environment` (v0) or fields of the taskset's config (v1). `hidden` are
-        top-level modules that the environment must not import. `hash_seed` is PYTHONHASHSEED. `variables` are set only
-        for the environment's code; a worker with variables is ended on leaving the block. Workers with the same
-        `data_key` (by default `source_key`) share a cache of downloaded data.
+        No process starts before the first request to the worker. `env_args` are arguments of `load_environment` (v0) or
+        fields of the taskset's config (v1). `hidden` are top-level modules that the environment must not import.
+        `hash_seed` is PYTHONHASHSEED. `variables` are set only for the environment's code; a worker with variables ends
+        with the block. Workers with the same `data_key` (default: `source_key`) share a cache of downloaded data.
         """
         key = json.dumps(
             [interpreter.key, str(tree), source_key, api, module, dict(env_args or {}), sorted(hidden), hash_seed],
@@ -76,12 +77,12 @@ class Workers:
         worker = idle
         if worker is None:
             cache, confinement = await self._confinement(tree, interpreter, module, data_key or source_key)
-            zygote = self._zygote(interpreter, api, hash_seed, self._around(tree, interpreter, confinement))
+            zygote = self._zygote(interpreter, api, hash_seed, self._zygote_confinement(tree, interpreter, confinement))
             worker = Worker(zygote, key, tree, api, module, dict(env_args or {}), hidden, variables)
             worker.cache, worker.confinement = cache, confinement
-        around = self._around(tree, interpreter, worker.confinement)
+        around = self._zygote_confinement(tree, interpreter, worker.confinement)
         self._zygote(interpreter, api, hash_seed, around)
-        worker.twin = Twin(
+        worker.siblings = SiblingWorkers(
             partial(
                 self.open,
                 tree,
@@ -112,7 +113,7 @@ class Workers:
     async def _confinement(
         self, tree: Path, interpreter: Interpreter, module: str, data_key: str
     ) -> tuple[DataCache, Confinement | None]:
-        """The cache of an environment, and what its code may reach."""
+        """Return the data cache of an environment and the confinement of its code."""
         root = self._settings.state_dir
         workspace = str(self._settings.workspace.resolve())
         cache = await anyio.to_thread.run_sync(data_cache, root, workspace, module, data_key, interpreter.python)
@@ -122,11 +123,14 @@ class Workers:
         read = (tree, *python, CHILD, LIBRARIES, *cache.users, *certificate_paths())
         return cache, Confinement(read, (cache.root,), hidden=(root,), memory_bytes=0)
 
-    def _around(self, tree: Path, interpreter: Interpreter, confinement: Confinement | None) -> Confinement | None:
-        """What a zygote may reach whose packages an environment chose: all that its children may, over time.
+    def _zygote_confinement(
+        self, tree: Path, interpreter: Interpreter, confinement: Confinement | None
+    ) -> Confinement | None:
+        """Return the confinement of a zygote whose packages an environment has chosen.
 
-        None for the server's own packages, for a tree outside of the state directory (tools open no such tree), and on
-        macOS, which cannot confine a confined process any further.
+        It permits everything that any child of the zygote may access. The result is None for the server's own packages,
+        for a tree outside of the state directory (tools open no such tree), and on macOS, where a confined process
+        cannot be confined further.
         """
         state = self._settings.state_dir
         if confinement is None or interpreter.base is None or "landlock" not in present_support().layers:
@@ -135,7 +139,7 @@ class Workers:
             return None
         packages = (path for path in confinement.read if path != tree)
         read = (self._settings.snapshots, state / "wheels", Path(confine.__file__), *packages)
-        # Python writes byte code beside the packages that it imports. Only those packages' own code runs there.
+        # Python writes byte code into the folders of imported packages. Only those packages run in this interpreter.
         write = (interpreter_caches(state, interpreter.python), interpreter.python.parent.parent / "lib")
         return replace(confinement, read=read, write=write)
 
@@ -161,13 +165,13 @@ class Workers:
             await worker.close()
             return
         self._idle[id(worker)] = worker
-        while len(self._idle) > _IDLE:
+        while len(self._idle) > _MOST_IDLE:
             await self._idle.popitem(last=False)[1].close()
-        while len(self._zygotes) > _ZYGOTES:
+        while len(self._zygotes) > _MOST_ZYGOTES:
             await self._zygotes.popitem(last=False)[1].close()
 
     async def close(self) -> None:
-        """End all processes. A request in progress fails with WorkerError."""
+        """End all processes. Requests in progress raise WorkerError."""
         self._closed = True
         for worker in tuple(self._open):
             await worker.close()

@@ -1,5 +1,6 @@
-"""What a worker scores, and the results, as values: completions, scripted rollouts, and rollouts that an earlier
-evaluation stored.
+"""The inputs and results of a worker's scoring: completions, scripted rollouts, and stored rollouts.
+
+"Foreign text" in these docstrings is text from the environment.
 """
 
 from __future__ import annotations
@@ -20,42 +21,45 @@ from prime_lab_mcp.lab.worker.child.protocol import (
     StoredCase,
 )
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Message, decode_judges, optional_float
-from prime_lab_mcp.lab.worker.faults import DEEDS, Problem, ProblemCode, nonsense
+from prime_lab_mcp.lab.worker.faults import SIDE_ACTIONS, Problem, ProblemCode, nonsense
 
 End = Literal["ended", "endless", "cut", "slow", "not-run"]
 _ENDS = frozenset({"ended", "endless", "cut", "slow", "not-run"})
 TURNS = 30
-"""Most turns of a rollout whose environment states a limit (`max_turns`); a longer rollout is cut."""
+"""Most turns of a rollout whose environment states a limit (`max_turns`). A longer rollout is cut."""
 ENDLESS = 120
-"""Turns after which a rollout without a stated limit counts as endless: games of 50 moves are usual."""
+"""Turns after which a rollout without a stated limit counts as endless. Games with 50 moves are common."""
 ROLLOUT_SECONDS = 20.0
+"""Time limit of one rollout."""
 SCORING = "scoring, "
-"""How the place of an error begins that the scoring of a finished rollout raised (v0)."""
+"""The beginning of `CaseError.where` if scoring a finished rollout raised the error (v0)."""
 SERVING = 90.0
-"""Seconds for the tool servers of a taskset (v1), each a process that imports verifiers: 4 s of CPU."""
+"""Seconds for starting the tool servers of a taskset (v1). Each is a process that needs 4 s of CPU for its imports."""
 Why = Literal["", "prompt", "data", "ambiguous"]
+"""Why a stored task was not found: no task has its prompt, its data has changed, or several tasks match."""
 SPENT_MS = 1e9
-"""No limit for slow rewards: the run that stored the rollouts waited for them too."""
+"""The limit for slow cases when stored rollouts are scored, in milliseconds. It is so high that it never applies."""
 MOST_LOCATED = 100_000
-"""Most tasks of a taskset that are searched."""
+"""Most tasks of a taskset among which stored tasks are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A completion to be scored for one task. `messages` are those of the model and its tools; empty means no reply.
+    """A completion to score for the task at index `row`.
 
-    `company` are other completions of the task, which a group reward gets together with this one.
+    `messages` are the messages of the model and its tools; an empty list means that the model does not reply.
+    `rest_of_group` are the other completions of the task that a group reward gets together with this completion.
     """
 
     id: str
     row: int
     messages: Sequence[Message]
-    company: Sequence[Sequence[Message]] = ()
+    rest_of_group: Sequence[Sequence[Message]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """The score of one reward function. `score` is None where it was not computed or is not finite."""
+    """The score of one reward function. `score` is None if it was not computed or is not finite."""
 
     score: float | None
     weight: float
@@ -72,7 +76,10 @@ class CaseError:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One scored case. `reward` is None where the environment's scoring failed or the reward is not finite."""
+    """One scored case. `reward` is None if the environment's scoring failed or the reward is not finite.
+
+    `ms` is the duration of the scoring in milliseconds.
+    """
 
     id: str
     reward: float | None
@@ -82,23 +89,23 @@ class Scored:
     problems: tuple[Problem, ...] = ()
     ms: float = 0.0
     judges: tuple[JudgeInfo, ...] = ()
-    """Models that were asked."""
+    """The judges that were asked."""
     members: tuple[Scored, ...] = ()
-    """The results of the single rollouts, where stored rollouts were scored as a group."""
+    """The result of each rollout if stored rollouts were scored as a group."""
     branches: tuple[str, ...] = ()
-    """In a search: branches of the environment's code that no earlier completion of the search took."""
+    """Branches of the environment's code that no earlier completion of the search took; empty without a search."""
 
     @property
     def broken(self) -> bool:
-        """Whether scoring failed, so that the reward is meaningless."""
-        return bool(self.errors) or any(p.code not in DEEDS for p in self.problems)
+        """Whether scoring failed, so that the reward must not be used."""
+        return bool(self.errors) or any(p.code not in SIDE_ACTIONS for p in self.problems)
 
     def has(self, *codes: ProblemCode) -> bool:
-        """Whether scoring had one of these problems."""
+        """Return whether the case has a problem with one of these codes."""
         return any(p.code in codes for p in self.problems)
 
     def details(self, code: ProblemCode) -> list[str]:
-        """The details of all problems with this code. The details are foreign text."""
+        """Return the details of all problems with this code. The details are foreign text."""
         return [p.detail for p in self.problems if p.code == code]
 
 
@@ -106,9 +113,9 @@ class Scored:
 class SideEffects:
     """The side effects of one scoring.
 
-    `alone` is the reward when scored alone. `concurrent` is the reward under concurrency in one event loop, None where
-    that was not tried. `mutated` names the inputs that scoring changed. `blocked_ms` is the longest time for which
-    scoring blocked the event loop.
+    `alone` is the reward of the case scored alone. `concurrent` holds its reward when scored concurrently with other
+    cases in one event loop; it is None if that was not tried. `mutated` names the inputs that scoring changed.
+    `blocked_ms` is the longest time in milliseconds for which scoring blocked the event loop.
     """
 
     id: str
@@ -119,7 +126,7 @@ class SideEffects:
 
 
 def decode_scored(reply: ScoreReply, id: str) -> Scored:
-    """Decode the result of one scored case. Raises WorkerError for anything but a valid reply."""
+    """Decode the reply for one scored case. Raises WorkerError if it is invalid."""
     try:
         return Scored(
             id=id,
@@ -141,7 +148,7 @@ def decode_scored(reply: ScoreReply, id: str) -> Scored:
 
 
 def decode_side_effects(reply: Sequence[SideEffectsReply], cases: Sequence[Case]) -> list[SideEffects]:
-    """Decode the reply to a side-effects request. Raises WorkerError for anything but a valid reply."""
+    """Decode the reply to a `side-effects` request. Raises WorkerError if it is invalid."""
     try:
         return [
             SideEffects(
@@ -159,7 +166,7 @@ def decode_side_effects(reply: Sequence[SideEffectsReply], cases: Sequence[Case]
 
 @dataclass(frozen=True, slots=True)
 class RequestedRollout:
-    """One rollout to run: a task, and the script of the model (worker/child/scripted_rollouts.py)."""
+    """One rollout to run: the row of its task, and the script of the model (worker/child/scripted_rollouts.py)."""
 
     row: int
     script: Mapping[str, Any]
@@ -167,7 +174,7 @@ class RequestedRollout:
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool that the model was offered. All fields are foreign text."""
+    """A tool that the environment offered to the model. All fields are foreign text. `parameters` is a JSON schema."""
 
     name: str
     description: str
@@ -176,10 +183,11 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class RolloutResult:
-    """One rollout. `reward` is None where the rollout failed or did not end.
+    """One rollout. `reward` is None if the rollout failed or did not end.
 
-    `end`: `ended`; `endless` (no limit, stopped by the worker), `cut` (the stated limit exceeds `TURNS`), `slow`,
-    `not-run`.
+    `end` is one of these: `ended`; `endless` (the environment states no limit of turns, and the worker stopped the
+    rollout after `ENDLESS` turns); `cut` (the worker stopped the rollout after `TURNS` turns, before the stated limit);
+    `slow` (stopped after its time limit); `not-run`.
     """
 
     messages: tuple[Message, ...]
@@ -192,19 +200,22 @@ class RolloutResult:
     turns: int = 0
     tools: tuple[OfferedTool, ...] = ()
     state: tuple[str, ...] = ()
-    """What the reward may read beside the messages: keys of the state, hooks of the environment."""
+    """Names of values other than the messages on which the reward may depend, such as keys of the state."""
     unplayable: str = ""
-    """Why the solution that the script names cannot be played. Foreign text."""
+    """Why the solution in the script cannot be played. Foreign text."""
     alone: float | None = None
     """The reward of the same messages when they are scored without a rollout."""
     again: float | None = None
-    """The reward of the finished rollout when it is scored again after all others."""
+    """The reward of the finished rollout when it is scored a second time."""
     ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """The requested rollouts, in order. `unavailable`: why none could be run; `by_design`: the reason is no flaw."""
+    """The requested rollouts, in order.
+
+    If no rollout can run here, `unavailable` is the reason, and `by_design` says that the reason is no flaw.
+    """
 
     results: tuple[RolloutResult, ...]
     unavailable: str = ""
@@ -212,13 +223,14 @@ class Rollouts:
 
 
 def rollouts_request(
-    plays: Sequence[RequestedRollout], seconds: float, case_timeout: float, in_order: bool
+    requested: Sequence[RequestedRollout], seconds: float, case_timeout: float, in_order: bool, held: bool
 ) -> RolloutsRequest:
-    """Build the request for a worker. Times are in seconds."""
+    """Build the request for rollouts. Times are in seconds."""
     return {
         "op": "rollout",
-        "rollouts": [{"row": play.row, "script": dict(play.script)} for play in plays],
-        "in_order": in_order,
+        "rollouts": [{"row": rollout.row, "script": dict(rollout.script)} for rollout in requested],
+        "in_order": in_order or held,
+        "held": held,
         "seconds": seconds,
         "rollout_seconds": ROLLOUT_SECONDS,
         "serving": SERVING,
@@ -229,7 +241,7 @@ def rollouts_request(
 
 
 def decode_rollouts(reply: RolloutsReply) -> Rollouts:
-    """Decode a `rollout` reply. Raises WorkerError for anything but a valid reply."""
+    """Decode the reply to a `rollout` request. Raises WorkerError if it is invalid."""
     try:
         return Rollouts(
             tuple(map(_rollout_result, reply["rollouts"])), str(reply["unavailable"]), bool(reply["by_design"])
@@ -264,7 +276,7 @@ def _rollout_result(reply: RolloutReply) -> RolloutResult:
 
 @dataclass(frozen=True, slots=True)
 class StatedSolutionTurn:
-    """One turn of a stated solution. Each call is a tool's name and its arguments. All of it is foreign data."""
+    """One turn of a reference solution. Each call is a pair of a tool's name and its arguments. All data is foreign."""
 
     text: str | None
     calls: tuple[tuple[str, Any], ...] = ()
@@ -272,14 +284,17 @@ class StatedSolutionTurn:
 
 @dataclass(frozen=True, slots=True)
 class StatedSolutions:
-    """Solutions by task. `functions` are the tasks whose solution is a function, which only a rollout can play."""
+    """Reference solutions by the row of their task.
+
+    `functions` are the rows of tasks whose solution is a function. Only a rollout can play such a solution.
+    """
 
     turns: Mapping[int, tuple[StatedSolutionTurn, ...]]
     functions: tuple[int, ...] = ()
 
 
 def decode_stated(rows: Sequence[int], reply: StatedReply) -> StatedSolutions:
-    """Decode a `solutions` reply. Raises WorkerError for anything but a valid reply."""
+    """Decode the reply to a `solutions` request. Raises WorkerError if it is invalid."""
     try:
         turns = {
             row: tuple(
@@ -299,8 +314,10 @@ def decode_stated(rows: Sequence[int], reply: StatedReply) -> StatedSolutions:
 
 @dataclass(frozen=True, slots=True)
 class WantedTasks:
-    """Stored tasks to find. `whole`: all data of a task must be unchanged, not only its question. `all`: also return a
-    fingerprint of every present task's question.
+    """Stored tasks to find among the first `limit` tasks of the environment.
+
+    With `whole`, all data of a task must be unchanged; otherwise its question is enough. With `all`, the answer also
+    has a fingerprint of every task's question.
     """
 
     tasks: Sequence[Mapping[str, Any]]
@@ -320,18 +337,20 @@ class WantedTasks:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlace:
-    """The present index of a stored task. `row` is None where there is no such task; `why` is the difference."""
+    """The row of a stored task in the environment. If no task matches, `row` is None and `why` is the difference."""
 
     row: int | None
     why: Why
     task: Mapping[str, Any]
-    """The present task in the form of a stored record. Foreign text."""
+    """The environment's task, in the form of a stored record. Foreign text."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedTasks:
-    """The present tasks of stored rollouts. `unfit`: why stored rollouts cannot be scored at all. `grouped`: rollouts
-    of a task are scored together. `asked`: a fingerprint of every present task's question.
+    """The rows of stored tasks.
+
+    `unfit` says why stored rollouts cannot be scored; it is empty if they can. `grouped` says that rollouts of a task
+    are scored together. `asked` has a fingerprint of every task's question, if that was requested.
     """
 
     places: tuple[TaskPlace, ...]
@@ -342,10 +361,10 @@ class LocatedTasks:
 
 @dataclass(frozen=True, slots=True)
 class StoredRollout:
-    """A stored rollout, or `{"group": [...]}` of v0, to be scored for a present task.
+    """A stored rollout to score for the task at index `row`. In v0, `record` may be `{"group": [...]}`.
 
-    `turns`: the rollout had more than one reply, so state outside of its record matters. `fresh_runtime`: the run
-    scored in an empty folder.
+    `turns` says that the rollout may have more than one reply, so that a reward may depend on state that is not stored.
+    `fresh_runtime` says that the stored run scored in an empty folder.
     """
 
     id: str
@@ -359,7 +378,7 @@ class StoredRollout:
 
 
 def decode_located(reply: LocateReply) -> LocatedTasks:
-    """Decode a `locate` reply. Raises WorkerError for anything but a valid reply."""
+    """Decode the reply to a `locate` request. Raises WorkerError if it is invalid."""
     try:
         places = tuple(
             TaskPlace(None if p["row"] is None else int(p["row"]), cast(Why, str(p["why"])), dict(p["task"] or {}))

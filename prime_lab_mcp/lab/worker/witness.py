@@ -1,7 +1,8 @@
-"""A witness: scores completions again in a process that holds no module of ours, in other surroundings.
+"""A witness: a process that scores completions again and contains no module of this project.
 
-The environment runs from a copy under another path, with other variables, folders and arguments, another host name and
-a moved clock (worker/child/witness.py). Code that is honest only where it recognises this server pays otherwise here.
+The witness runs a copy of the environment under another path, with other variables, folders and arguments, another host
+name and a shifted clock (worker/child/witness.py). A reward that behaves well only where it recognises this server gets
+other scores here.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ from prime_lab_mcp.lab.worker.zygote import SupervisedChild, Zygote, witness_env
 
 _DAY = 86_400.0
 SHIFTS = (431 * _DAY + 26_213.0, 1_877 * _DAY + 51_791.0, 0.0)
-"""Seconds by which the clock is moved in each pass over the cases: over one year, over five years, not at all."""
+"""Seconds by which the clock is shifted in each pass over the cases: over one year, over five years, and zero."""
 LOAD_SECONDS = 120.0
-_AFTER = 10.0
+"""Time limit for loading the environment in the witness."""
+_LAST_SCORING = 10.0
+"""Seconds for the last case in addition to the time limit of the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class WitnessedScore:
-    """The score of one case in one pass. `error` is the text of an exception, which is foreign text."""
+    """The score of one case in one pass. `error` is the text of the exception that scoring raised; otherwise empty."""
 
     reward: float | None
     components: Mapping[str, float | None] = field(default_factory=dict)
@@ -44,27 +47,40 @@ class WitnessedScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Testimony:
-    """The scores of each pass (see `SHIFTS`), and of each case's task `key:KEY` (v1) or `answer:ANSWER` (v0), cut."""
+class WitnessScores:
+    """The scores of all cases in each pass (see `SHIFTS`).
+
+    `tasks` identifies the task of each case: `key:KEY` (v1) or `answer:ANSWER` (v0). Long texts are cut.
+    """
 
     passes: tuple[tuple[WitnessedScore, ...], ...]
     tasks: tuple[str, ...]
 
 
 class Witness:
-    """A process that loads the environment in the background and then scores one list of cases."""
+    """A process that loads the environment in the background and then scores one list of cases.
 
-    def __init__(self, child: SupervisedChild | None, trouble: str = "") -> None:
+    Without a child, `reason` says why no process could be started.
+    """
+
+    def __init__(self, child: SupervisedChild | None, reason: str = "") -> None:
         self._child = child
-        self._trouble = trouble
+        self._reason = reason
 
-    async def testify(self, cases: Sequence[Case], *, case_timeout: float, timeout: float) -> Testimony:
-        """Score cases in order, once in every pass. Raises WorkerError where the process cannot."""
+    async def score(self, cases: Sequence[Case], *, case_timeout: float, timeout: float) -> WitnessScores:
+        """Score the cases in order, once in each pass.
+
+        Times are in seconds. Raises WorkerError if the process fails.
+        """
         if self._child is None:
-            raise _failed(self._trouble)
+            raise _failed(self._reason)
         channel = self._child.channel
         asked = [
-            {"row": c.row, "messages": list(map(dict, c.messages)), "company": [list(map(dict, o)) for o in c.company]}
+            {
+                "row": c.row,
+                "messages": list(map(dict, c.messages)),
+                "rest_of_group": [list(map(dict, o)) for o in c.rest_of_group],
+            }
             for c in cases
         ]
         try:
@@ -72,7 +88,7 @@ class Witness:
                 loaded = await channel.receive()
             if "failed" in loaded:
                 raise _failed(f"the environment does not load there: {quote(loaded['failed'], 200)}")
-            with anyio.fail_after(timeout + _AFTER):
+            with anyio.fail_after(timeout + _LAST_SCORING):
                 await channel.send({"cases": asked, "seconds": case_timeout})
                 reply = await channel.receive()
         except TimeoutError:
@@ -92,7 +108,7 @@ def _failed(why: str) -> WorkerError:
     )
 
 
-def _decode(reply: Mapping[str, Any], size: int) -> Testimony:
+def _decode(reply: Mapping[str, Any], size: int) -> WitnessScores:
     try:
         passes = tuple(
             tuple(
@@ -110,7 +126,7 @@ def _decode(reply: Mapping[str, Any], size: int) -> Testimony:
         raise nonsense("witness", reply) from error
     if len(passes) != len(SHIFTS) or {len(tasks), *map(len, passes)} != {size}:
         raise nonsense("witness", reply)
-    return Testimony(passes, tasks)
+    return WitnessScores(passes, tasks)
 
 
 @asynccontextmanager
@@ -125,12 +141,11 @@ async def open_witness(
     confinement: Confinement | None = None,
     left_out: frozenset[str] = frozenset(),
 ) -> AsyncIterator[Witness]:
-    """Fork a witness, which begins to load a copy of `tree`; `last_row` is the last task that it will need.
+    """Fork a witness, which begins to load a copy of `tree`. `last_row` is the largest row of the later cases.
 
-    The copy holds what an installation holds: the files of `tree` without `left_out`. Beside it lie a program and a
-    module that machines with GPUs have.
-
-    The witness is confined as a worker is, and reads the environment's cache through a link.
+    The copy contains the files of an installation: those of `tree` without `left_out`. The witness also gets the
+    program `nvidia-smi` and the module `prime_rl`, so that it looks like a training machine. The witness is confined
+    like a worker and reads the environment's data cache through a link.
     """
     try:
         child = await zygote.fork(witness=True)
@@ -141,7 +156,7 @@ async def open_witness(
         root = child.scratch
         copy, home, scratch = root / "lib" / "site-packages", root / "home", root / "tmp"
         await anyio.to_thread.run_sync(_copy, tree, copy, left_out)
-        programs = await anyio.to_thread.run_sync(_furnish, root, copy)
+        programs = await anyio.to_thread.run_sync(_write_gpu_programs, root, copy)
         home.mkdir()
         scratch.mkdir()
         if cache is not None:
@@ -173,15 +188,15 @@ async def open_witness(
 
 
 def _policy(confinement: Confinement | None, tree: Path, root: Path) -> dict[str, Any] | None:
-    """What the witness may reach: its copy in place of the snapshot, and its own folders."""
+    """Return the confinement of the witness, which may read its copy (not the snapshot) and write its own folders."""
     if confinement is None:
         return None
     read = tuple(path for path in confinement.read if path != tree)
     return replace(confinement, read=read, write=(*confinement.write, root)).as_json()
 
 
-def _furnish(root: Path, copy: Path) -> Path:
-    """Write what machines with GPUs have: `nvidia-smi` in the folder that is returned, and the module `prime_rl`."""
+def _write_gpu_programs(root: Path, copy: Path) -> Path:
+    """Write a program `nvidia-smi` and an empty module `prime_rl`, and return the folder of the program."""
     programs = root / "bin"
     programs.mkdir()
     program = programs / "nvidia-smi"
@@ -194,7 +209,7 @@ def _furnish(root: Path, copy: Path) -> Path:
 
 
 def _copy(tree: Path, copy: Path, left_out: frozenset[str]) -> None:
-    """Copy the files of a snapshot that are not left out, without its read-only modes."""
+    """Copy the files of a snapshot except those in `left_out`. The copies are writable."""
     for folder, _, names in os.walk(tree):
         there = copy / Path(folder).relative_to(tree)
         there.mkdir(parents=True, exist_ok=True)

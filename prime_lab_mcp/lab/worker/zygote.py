@@ -1,9 +1,9 @@
-"""The server's handle on a zygote and on the children that it forks.
+"""The server's handles on a zygote and on the children that the zygote forks.
 
-A zygote has verifiers imported and forks children quickly. It is two processes: the plain process imports verifiers
-and forks witnesses; the fork server is forked from the plain process and forks workers. Each child has a supervisor of
-its own, and closing a child leaves no process behind. This module knows sockets and processes, and nothing about
-environments.
+A zygote has imported verifiers, so it can fork children quickly. It consists of two processes. The plain process
+imports verifiers and forks witnesses. The fork server, which is forked from the plain process, forks the children of
+workers. Each child has its own supervisor, and closing a child leaves no process behind. This module deals with sockets
+and processes and knows nothing about environments.
 """
 
 from __future__ import annotations
@@ -31,16 +31,20 @@ from prime_lab_mcp.lab.worker.channel import Channel, ChannelClosed, ChannelFloo
 _CHILD = Path(__file__).parent / "child"
 PROGRAM = _CHILD / "witness.py"
 STARTED_AS = "serve.py"
-"""Name of the copy of `PROGRAM` that runs. Environment code sees its path, which names nothing of ours."""
+"""Name of the copy of `PROGRAM` that runs. Environment code can see the name, so it does not name this project."""
 WARM = 180.0
-"""Seconds for the import of verifiers; the first import in a fresh environment compiles its byte code."""
-_FORK = 20.0
-_END = 8.0
+"""Seconds for the import of verifiers. The first import in a new virtual environment also compiles byte code."""
+_FORK_SECONDS = 20.0
+_END_SECONDS = 8.0
+"""Seconds within which a supervisor must report that its child has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a child. `code` and `signal` are both None where the supervisor killed the child."""
+    """How a child ended. `code` and `signal` are both None if the supervisor killed the child.
+
+    `flood` says that the child wrote too much output; `output` is the last part of its output.
+    """
 
     code: int | None
     signal: int | None
@@ -49,7 +53,7 @@ class Ended:
 
 
 class SupervisedChild:
-    """One child that may run environment code, and its supervisor."""
+    """The handle on one child that runs environment code, and on its supervisor."""
 
     def __init__(self, channel: Channel, control: Channel, scratch: Path, versions: dict[str, Any]) -> None:
         self.channel = channel
@@ -63,9 +67,9 @@ class SupervisedChild:
         return self._ended is None and self._control.silent and self.channel.silent
 
     async def close(self, patience: float = 0.0) -> Ended:
-        """Kill the child with all descendants, wait for their end, and report how the child had ended before.
+        """Kill the child with all its descendants, wait for their end, and return how the child ended.
 
-        A child that has just closed its socket may be about to end by itself and gets `patience` seconds for that.
+        A child that has just closed its socket may be about to exit, so it gets `patience` seconds to do so.
         """
         if self._ended is not None:
             return self._ended
@@ -76,7 +80,7 @@ class SupervisedChild:
             self._control.finish()
             with (
                 suppress(ChannelClosed, ChannelFlood, ChannelGarbage),
-                anyio.move_on_after(_END),
+                anyio.move_on_after(_END_SECONDS),
             ):
                 report = await self._control.receive()
                 self._ended = Ended(report["code"], report["signal"], bool(report["flood"]), str(report["output"]))
@@ -87,10 +91,10 @@ class SupervisedChild:
 
 
 class Zygote:
-    """A process of one interpreter with verifiers of one generation imported.
+    """A process of one interpreter that has imported verifiers for v0 or v1 environments.
 
-    Python runs code of installed packages when it starts, so a zygote of packages that an environment chose has a
-    `confinement` of its own, inside which those of its children lie.
+    Python runs code of installed packages when it starts. A zygote whose packages an environment has chosen therefore
+    has a `confinement` of its own, and its children are confined further.
     """
 
     def __init__(
@@ -112,11 +116,11 @@ class Zygote:
         self._child: process.ChildProcess | None = None
         self._channel: Channel | None = None
         self._witnesses: Channel | None = None
-        """The channel to the plain process, on which witnesses are asked for."""
+        """The channel to the plain process, which forks witnesses on request."""
         self._home: Path | None = None
         self._program: Path | None = None
-        self._elsewhere: Path | None = None
-        """The folder of witnesses."""
+        self._witness_root: Path | None = None
+        """The folder with the scratch folders of witnesses."""
         self._versions: dict[str, Any] | None = None
 
     @property
@@ -124,7 +128,7 @@ class Zygote:
         return self._child is not None and self._child.returncode is None
 
     async def start(self) -> None:
-        """Start the process, unless it runs. The import continues in the background. Raises ProcessError."""
+        """Start the process unless it is running. The import continues in the background. Raises ProcessError."""
         async with self._lock:
             if not self.alive:
                 await self._start()
@@ -133,11 +137,11 @@ class Zygote:
         await self._stop()
         self._root.mkdir(parents=True, exist_ok=True)
         self._home = Path(tempfile.mkdtemp(prefix=scratch_prefix("zygote", os.getpid()), dir=self._root))
-        self._program, self._elsewhere = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
+        self._program, self._witness_root = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
         shutil.copyfile(PROGRAM, self._program / STARTED_AS)
         argv = [str(self.interpreter.python), "-P", str(self._program / STARTED_AS), self.api]
         if self._confinement is not None:
-            own = (*self._confinement.write, self._home, self._elsewhere)
+            own = (*self._confinement.write, self._home, self._witness_root)
             read = (*self._confinement.read, self._program)
             argv = replace(self._confinement, read=read, write=own).command(argv)
         channel, theirs = pair()
@@ -153,7 +157,7 @@ class Zygote:
                     stderr=log.fileno(),
                 )
             programs = {"program": str(_CHILD / "__main__.py"), "supervisor": str(_CHILD / "supervisor.py")}
-            with suppress(ChannelClosed):  # The first fork reports a process that ended.
+            with suppress(ChannelClosed):  # If the process has ended, the first fork reports that.
                 await channel.send(programs, (their_witnesses.fileno(),))
         except BaseException:
             channel.close()
@@ -169,7 +173,7 @@ class Zygote:
         return {} if self._hash_seed is None else {"PYTHONHASHSEED": str(self._hash_seed)}
 
     async def fork(self, *, witness: bool = False) -> SupervisedChild:
-        """Fork a fresh child: a worker's, or a witness. Raises InterpreterError, WorkerError, ProcessError."""
+        """Fork a new child for a worker, or a witness. Raises InterpreterError, WorkerError or ProcessError."""
         async with self._lock:
             for last in (False, True):
                 if not self.alive:
@@ -198,18 +202,18 @@ class Zygote:
                 self._versions = await self._ready(self._channel)
         ours, theirs = pair()
         control, their_control = pair()
-        # The folder of a witness is outside of the state folder, whose name code could look for. Both are folders that
-        # the zygote itself may write to.
+        # Code could look for the name of the state folder, so the folder of a witness lies outside of it. The zygote
+        # may write to both folders.
         scratch = Path(
-            tempfile.mkdtemp(dir=self._elsewhere)
+            tempfile.mkdtemp(dir=self._witness_root)
             if witness
             else tempfile.mkdtemp(prefix=scratch_prefix("child", os.getpid()), dir=self._home)
         )
         channel = self._witnesses if witness else self._channel
         child = SupervisedChild(ours, control, scratch, self._versions)
         try:
-            # Shielded: the reply to an interrupted request would be taken for the reply to the next request.
-            with theirs, their_control, anyio.fail_after(_FORK, shield=True):
+            # Shielded from cancellation: otherwise the reply could be taken for the reply to the next request.
+            with theirs, their_control, anyio.fail_after(_FORK_SECONDS, shield=True):
                 await channel.send({"op": "fork"}, (theirs.fileno(), their_control.fileno()))
                 await channel.receive()
         except BaseException:
@@ -241,11 +245,11 @@ class Zygote:
                 channel.close()
         if self._child is not None:
             await self._child.close()
-        for folder in (self._home, self._program, self._elsewhere):
+        for folder in (self._home, self._program, self._witness_root):
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
         self._channel = self._witnesses = self._child = self._versions = None
-        self._home = self._program = self._elsewhere = None
+        self._home = self._program = self._witness_root = None
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
@@ -254,11 +258,11 @@ class Zygote:
 
 
 def _ports() -> dict[str, str]:
-    """The variable from which the fork server makes rules for ports."""
+    """Return the variable that tells the fork server the permitted TCP ports."""
     return {"PRIME_LAB_PORTS": json.dumps(Confinement((), ()).as_json()["ports"])} if present_support().layers else {}
 
 
-_OF_WORKERS = frozenset(
+_WORKER_ONLY = frozenset(
     {
         "HF_HUB_DISABLE_TELEMETRY",
         "HF_HUB_DISABLE_PROGRESS_BARS",
@@ -274,16 +278,16 @@ _OF_WORKERS = frozenset(
 
 
 def witness_environment(zygote: Zygote, home: Path) -> dict[str, str]:
-    """The variables of a witness: those of a worker without the ones that only a worker has."""
+    """Return the environment variables of a witness: those of a worker without the ones that only workers have."""
     variables = _environment(zygote.interpreter.python, home, zygote.allow)
-    return {name: value for name, value in variables.items() if name not in _OF_WORKERS}
+    return {name: value for name, value in variables.items() if name not in _WORKER_ONLY}
 
 
 def _environment(python: Path, home: Path, allow: tuple[str, ...]) -> dict[str, str]:
     own = os.environ
     extra = {
         "PATH": f"{python.parent}{os.pathsep}{own.get('PATH', os.defpath)}",
-        # Children replace these folders by the environment's own cache, wherever modules have read them.
+        # Children replace these folders by the environment's own cache, also in modules that have read the variables.
         "HF_HOME": str(home / "huggingface"),
         "HF_HUB_CACHE": str(home / "huggingface" / "hub"),
         "HF_DATASETS_CACHE": str(home / "huggingface" / "datasets"),
@@ -293,7 +297,7 @@ def _environment(python: Path, home: Path, allow: tuple[str, ...]) -> dict[str, 
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "DO_NOT_TRACK": "1",
         "TQDM_DISABLE": "1",
-        # Only one thread, so that forking is safe.
+        # Forking is only safe in a process with one thread.
         "TOKENIZERS_PARALLELISM": "false",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",

@@ -155,7 +155,7 @@ async def test_a_group_reward_sees_the_company_of_a_case(write: Write, opened: O
     ranked = GROUP.replace("[float(len(c[-1]", "[float(sum(len(o) for o in completions)) + float(len(c[-1]")
     assert ranked != GROUP
     alone = said(0, "four")
-    among = replace(alone, company=[said(0, "another one").messages])
+    among = replace(alone, rest_of_group=[said(0, "another one").messages])
     async with opened(write(ranked), interpreter=old, api="v0") as worker:
         first, second = await worker.score([alone, among])
     assert second.problems == ()

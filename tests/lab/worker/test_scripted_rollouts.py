@@ -333,6 +333,6 @@ async def test_a_script_repeats_its_last_text_or_falls_silent() -> None:
 async def test_a_player_that_is_asked_too_often_says_so() -> None:
     ended: list[bool] = []
     player = ScriptedModel({"turns": ["a"], "then": "repeat"}, 2)
-    player.over = lambda: ended.append(True)
+    player.on_end = lambda: ended.append(True)
     assert [await player.next([]) for _ in range(3)] == [SolutionTurn("a"), SolutionTurn("a"), None]
-    assert (player.ended, player.spoken, ended) == (True, 2, [True])
+    assert (player.ended, player.turns_played, ended) == (True, 2, [True])

@@ -25,9 +25,9 @@ from prime_lab_mcp.lab.configs.context import known_renderers
 from prime_lab_mcp.lab.configs.draft import (
     ConfigDraft,
     ConfigLineage,
+    equal_except_date,
     flat_values,
     safe_comment,
-    same_but_for_date,
 )
 from prime_lab_mcp.lab.configs.own_gpus import LaunchStep
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, require_config_name
@@ -351,7 +351,7 @@ def _lines(examples: WarmUpExamples) -> str:
 
 def _same(path: Path, text: str) -> bool:
     try:
-        return same_but_for_date(path.read_text(encoding="utf-8"), text)
+        return equal_except_date(path.read_text(encoding="utf-8"), text)
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -1,7 +1,8 @@
-"""Starts the fork server in a process that has verifiers imported (witness.py), with its socket to the server.
+"""Starts the fork server in a process that has imported verifiers (witness.py).
 
-The folder becomes a package called `_prime_lab_worker`, whatever the search path holds. An environment may have modules
-called `child`, `worker` or `audit`; it can neither shadow this package nor find its modules by such a name.
+This folder becomes the package `_prime_lab_worker`, independently of Python's search path. An environment may have
+modules called `child`, `worker` or `observer`. Such modules do not shadow this package, and the environment cannot
+import this package's modules under those names.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ def register(folder: Path) -> None:
 
 
 def start(server: socket.socket, api: str, ready: dict[str, Any]) -> None:
-    """Report the import of verifiers, and fork workers until the server ends. Never returns."""
+    """Send `ready` (the versions that were imported) to the server, and fork workers until the server ends.
+
+    Never returns.
+    """
     register(Path(__file__).parent)
     importlib.import_module(f"{PACKAGE}.fork_server").main(server, api, ready)

@@ -1,5 +1,6 @@
-"""The interface between the request loop and the environments of both generations, and the search for the present
-tasks of stored rollouts.
+"""The interface between the request loop and an environment. v0 and v1 environments each have an adapter.
+
+The module also looks up the current tasks of stored rollouts (`TaskIndex`), and reads reference solutions.
 """
 
 from __future__ import annotations
@@ -46,26 +47,27 @@ def digest(value: Any) -> str:
 
 
 class TaskIndex(ABC):
-    """The present tasks, by fingerprints of what they ask and of all they hold."""
+    """Looks up tasks of the loaded environment by fingerprints of their questions and of all their data."""
 
     @abstractmethod
     def find(self, stored: dict[str, Any], whole: bool) -> tuple[int | None, str]:
-        """The present row of a stored task; or None, and why there is none.
+        """Return the row of the task that equals a stored task, or None and the difference.
 
-        With `whole` a task matches only if all that it holds is unchanged, not only what it asks.
+        The difference is `prompt`, `data` or `ambiguous`. If `whole` is true, all data of the task must be unchanged;
+        otherwise its question is enough.
         """
 
     @abstractmethod
     def record(self, row: int) -> dict[str, Any]:
-        """What a new record of a rollout holds of this task."""
+        """Return the task as a new rollout record would store it."""
 
     @abstractmethod
     def fingerprints(self) -> Iterator[str]:
-        """A fingerprint of what each task asks, in order."""
+        """Yield a fingerprint of each task's question, in task order."""
 
 
 def locate(adapter: Adapter, request: LocateRequest) -> LocateReply:
-    """For each stored task its present row or why there is none; with `all`, what every present task asks."""
+    """Find the row of each stored task. With `all`, also return a fingerprint of every task's question."""
     index = adapter.task_index(request["limit"])
     places: list[PlaceReply] = []
     for stored in request["tasks"]:
@@ -80,9 +82,9 @@ def locate(adapter: Adapter, request: LocateRequest) -> LocateReply:
 
 
 def stated_solutions(adapter: Adapter, request: StatedRequest) -> StatedReply:
-    """The solutions that the environment states for the asked tasks, as far as they are messages."""
+    """Read the reference solutions of the requested tasks that are lists of messages."""
     deadline = time.monotonic() + request["seconds"]
-    found: list[list[StatedTurn] | None] = []
+    replies: list[list[StatedTurn] | None] = []
     functions: list[int] = []
     for row in request["rows"]:
         turns = None
@@ -91,9 +93,9 @@ def stated_solutions(adapter: Adapter, request: StatedRequest) -> StatedReply:
                 turns = adapter.event_loop().run_until_complete(solutions.stated_turns(adapter.solution(row)))
                 functions += [row] if turns is None else []
             except Exception:
-                turns = None  # test_reward says what is wrong with it
-        found.append(None if turns is None else [_stated_turn(turn) for turn in turns])
-    return {"solutions": found, "functions": functions}
+                turns = None  # test_reward reports what is wrong with the solution.
+        replies.append(None if turns is None else [_stated_turn(turn) for turn in turns])
+    return {"solutions": replies, "functions": functions}
 
 
 def _stated_turn(turn: solutions.SolutionTurn) -> StatedTurn:
@@ -102,15 +104,15 @@ def _stated_turn(turn: solutions.SolutionTurn) -> StatedTurn:
 
 
 class Adapter(ABC):
-    """The environment of this process. Call `load` or `serve` first."""
+    """The environment that this process has loaded. Call `load` or `serve` first."""
 
     grouped = False
-    """Whether a reward compares the rollouts of a task, so that a group is scored together."""
+    """Whether a reward compares rollouts of one task (a group reward), so that they are scored together."""
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.scored = False
-        """Whether this process has scored a case. The first scoring may take longer, because rewards import late."""
+        """Whether this process has scored a case. The first scoring may take longer: rewards import modules then."""
 
     @abstractmethod
     def load(self, module: ModuleType, request: LoadRequest) -> LoadReply:
@@ -126,11 +128,11 @@ class Adapter(ABC):
 
     @abstractmethod
     def rows(self, request: RowsRequest) -> RowsReply:
-        """A seeded sample of its tasks, in order."""
+        """Return a seeded sample of the tasks, in task order."""
 
     @abstractmethod
     def score(self, case: CaseRequest, timeout: float) -> ScoreReply:
-        """Score one completion. Whatever the environment's code raises is part of the result."""
+        """Score one completion within `timeout` seconds. Exceptions of environment code become part of the reply."""
 
     @abstractmethod
     def measure_side_effects(self, cases: list[SideEffectsCase], timeout: float) -> list[SideEffectsReply]:
@@ -138,7 +140,7 @@ class Adapter(ABC):
 
     @abstractmethod
     async def attempt(self, case: SideEffectsCase) -> ScoringAttempt:
-        """Prepare a scoring of this case, without starting the scoring."""
+        """Prepare the scoring of a case, but do not start it."""
 
     @abstractmethod
     def changed_since_loading(self, row: int) -> list[str]:
@@ -150,28 +152,28 @@ class Adapter(ABC):
 
     @abstractmethod
     def solution(self, row: int) -> Any:
-        """What the environment states as the solution of a task (solutions.py). Raises BadSolution if there is none."""
+        """Return the task's reference solution (solutions.py). Raises BadSolution if the environment states none."""
 
     @abstractmethod
     def task_index(self, limit: int) -> TaskIndex:
-        """The index of the present tasks by their content, built once."""
+        """Return the index of the environment's first `limit` tasks. The index is built once."""
 
     @abstractmethod
     def unfit_for_rescoring(self) -> str:
-        """Why no stored rollout of this environment can be scored alone; empty where each can."""
+        """Return why stored rollouts of this environment cannot be scored; an empty string if they can."""
 
     @abstractmethod
     def rescore(self, case: StoredCase, request: RescoreRequest) -> ScoreReply:
-        """Score a stored rollout. Whatever the environment's code raises is part of the result."""
+        """Score a stored rollout. Exceptions of the environment's code become part of the reply."""
 
     def event_loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop for all scoring of this process."""
+        """Return the event loop in which this process scores."""
         if self.loop is None or self.loop.is_closed():
             self.loop = self.new_event_loop()
         return self.loop
 
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
-        """A new loop, where there is none or the last loop was abandoned in the middle of a scoring."""
+        """Make an event loop. Called for the first scoring, and after a scoring that left the last loop unusable."""
         return asyncio.new_event_loop()
 
     def run_scoring(
@@ -179,7 +181,7 @@ class Adapter(ABC):
     ) -> float:
         """Run one scoring under observation, and return its duration in milliseconds.
 
-        `key` identifies the completion, to detect different completions that write the same file.
+        `key` identifies the completion, so that two completions that write the same file are noticed.
         """
         loop = self.event_loop()
         started = time.perf_counter()
@@ -194,5 +196,5 @@ class Adapter(ABC):
         seconds = time.perf_counter() - started
         observation.check_duration(seconds, timeout, first=not self.scored)
         self.scored = True
-        side_effects.look_behind(observation)
+        side_effects.note_left_processes(observation)
         return seconds * 1000

@@ -1,7 +1,7 @@
-"""The adapter for v0 environments (verifiers 0.1 to 0.3): `load_environment`, its dataset, its rubric.
+"""The adapter for v0 environments (verifiers 0.1 to 0.3), which have `load_environment`, a dataset and a rubric.
 
-Rewards run through `env.rubric` on a State with messages, as after a rollout. The rubric swallows what reward functions
-raise, so every function is wrapped, and a handler listens to the rubric's loggers.
+Completions are scored by `env.rubric` on a State that looks as after a rollout. The rubric swallows exceptions of
+reward functions, so this module wraps every reward function and listens to the rubric's logger.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _HIDDEN = ("prompt", "example_id", "task", "env_id")
 
 
 class AdapterV0(Adapter):
-    """One environment. Row indices count the training rows first, then the evaluation rows."""
+    """A v0 environment. Row indices count the training rows first and continue with the evaluation rows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class AdapterV0(Adapter):
     # --- rows --------------------------------------------------------------------------------------------------
 
     def rows(self, request: RowsRequest) -> RowsReply:
-        """A seeded sample in order. Without a split: the training rows, or the evaluation rows if there are none."""
+        """Return a seeded sample of one split, in order. The default is `train`, or `eval` without training rows."""
         train = len(self.train) if self.train is not None else 0
         wanted = request["split"] or ("train" if self.train is not None else "eval")
         size = train if wanted == "train" else len(self.eval) if self.eval is not None else 0
@@ -145,7 +145,7 @@ class AdapterV0(Adapter):
         return {"rows": [self._row(first + i) for i in indices], "total": size}
 
     def raw_row(self, index: int) -> dict[str, Any] | None:
-        """The row of the dataset, unchanged."""
+        """Return the dataset's row as it is stored; None if the index is too large."""
         for table in (self.train, self.eval):
             if table is not None:
                 if index < len(table):
@@ -159,7 +159,9 @@ class AdapterV0(Adapter):
         return {
             "index": index,
             "key": self._key(raw),
-            "prompt": [messages_v0.dense(coercion.to_json(m)) for m in messages_v0.messages(raw.get("prompt"))],
+            "prompt": [
+                messages_v0.without_empty_fields(coercion.to_json(m)) for m in messages_v0.messages(raw.get("prompt"))
+            ],
             "answer": fields.get("answer"),
             "info": messages_v0.parsed_info(fields.get("info")),
             "fields": fields,
@@ -182,13 +184,13 @@ class AdapterV0(Adapter):
 
         async def scoring() -> None:
             nonlocal state
-            state = await self._score(raw, case["messages"], case.get("company") or ())
+            state = await self._score(raw, case["messages"], case.get("rest_of_group") or ())
 
         ms = self.run_scoring(observation, case, timeout, scoring)
         return self.scoring_result(state, ms)
 
     def observe(self) -> Observation:
-        """Begin a new scoring, and return the observation in which reward functions note errors and values."""
+        """Begin a new scoring. Return the observation in which the wrapped reward functions note errors and values."""
         self.observation, self.scores = Observation(), []
         return self.observation
 
@@ -203,13 +205,13 @@ class AdapterV0(Adapter):
             return self.event_loop().run_until_complete(side_effects.measure(self, cases, timeout))
 
     def changed_since_loading(self, row: int) -> list[str]:
-        return []  # every state is made from the dataset's row
+        return []  # Each state is made from a copy of the dataset's row, so no scoring can change the row.
 
     def run_rollouts(self, request: RolloutsRequest) -> RolloutsReply:
         return scripted_rollouts_v0.run(self, request)
 
     def solution(self, row: int) -> Any:
-        """What `solution(info)` gives. It may name other columns of the row instead, as a reward function may."""
+        """Call the package's function `solution`. Its parameters are columns of the row, as those of a reward are."""
         function = self.stated_solution
         if not callable(function):
             raise BadSolution("the package has no function solution")
@@ -242,18 +244,18 @@ class AdapterV0(Adapter):
             lambda: coercion.number(state.get("reward")),
         )
 
-    async def _score(self, raw: dict[str, Any], completion: list[dict[str, Any]], company: Sequence[Any]) -> Any:
+    async def _score(self, raw: dict[str, Any], completion: list[dict[str, Any]], rest_of_group: Sequence[Any]) -> Any:
         state = await self.make_state(raw, completion)
-        await self.rate(state, [await self.make_state(raw, other) for other in company] if self.grouped else [])
+        await self.rate(state, [await self.make_state(raw, other) for other in rest_of_group] if self.grouped else [])
         return state
 
-    async def rate(self, state: Any, company: Sequence[Any] = ()) -> None:
+    async def rate(self, state: Any, rest_of_group: Sequence[Any] = ()) -> None:
         """Score a state with the rubric, together with the states of its group."""
         if self.grouped:
-            if not company:
+            if not rest_of_group:
                 self.observation.add_problem("group-reward")
-            await self.env.rubric.score_group([state, *company])
-            if company:
+            await self.env.rubric.score_group([state, *rest_of_group])
+            if rest_of_group:
                 # The observed scores are those of the whole group.
                 metrics = state.get("metrics") or {}
                 self.scores = [(name, weight, metrics.get(name)) for name, weight in self.weights]
@@ -261,14 +263,14 @@ class AdapterV0(Adapter):
             await self.env.rubric.score_rollout(state)
 
     async def make_state(self, raw: dict[str, Any], completion: list[dict[str, Any]]) -> Any:
-        """The state of a completed rollout in which the model and its tools said `completion`."""
+        """Return the state of a finished rollout whose messages are `completion`."""
         row = copy.deepcopy(raw)
         row["info"] = messages_v0.parsed_info(row.get("info")) or {}
-        env = messages_v0.routed(self.env, row["info"])
+        env = messages_v0.group_member(self.env, row["info"])
         try:
             state = await env.init_state(row, client=self.client, model="scripted")
         except Exception:
-            # Before 0.1.11 a client was an OpenAI client; then the state is made by hand.
+            # Before verifiers 0.1.11, `init_state` needs an OpenAI client. The state is built here instead.
             state = self.types.State(input=row)
             state["task"] = row.get("task", "default")
             state.update(tool_defs=[], error=None, reward=None, metrics=None)
@@ -278,7 +280,7 @@ class AdapterV0(Adapter):
                 state = (await setup(state)) or state
             except Exception as error:
                 self.observation.add_exception(error, "setup_state")
-        prompt, reply = messages_v0.typed(state.get("prompt") or []), messages_v0.typed(completion)
+        prompt, reply = messages_v0.normalized(state.get("prompt") or []), messages_v0.normalized(completion)
         state["completion"] = reply
         state["trajectory"] = messages_v0.trajectory(prompt, reply)
         state.update(is_completed=True, is_truncated=False, stop_condition="max_turns_reached")
@@ -287,7 +289,7 @@ class AdapterV0(Adapter):
         return state
 
     def scoring_result(self, state: Any, ms: float) -> ScoreReply:
-        """The reply for a scored state, from the present observation."""
+        """Build the reply for a scored state from the state and the current observation."""
         components: dict[str, ComponentReply] = {}
         metrics: dict[str, float | None] = {}
         for name, weight, value in self.scores:
@@ -305,9 +307,9 @@ class AdapterV0(Adapter):
 
 
 class ObservedReward:
-    """A reward function whose returned values and exceptions are observed.
+    """Wraps a reward function and notes the values that it returns and the exceptions that it raises.
 
-    An object instead of a function, so that it has a `__name__` only where the wrapped callable has one.
+    The wrapper is an object, because a wrapper function would have a `__name__` even if the wrapped callable has none.
     """
 
     def __init__(self, fn: Any, weight: Any, adapter: AdapterV0) -> None:
@@ -337,7 +339,7 @@ class ObservedReward:
         self._adapter.scores.append((_name(self._fn), self._weight, None))
 
     def _returned(self, value: Any) -> Any:
-        # A group reward gives a list: what it gave the first of the group is what is looked at.
+        # A group reward returns a list. Its first value belongs to the completion that is scored here.
         first = value[0] if isinstance(value, list) and value and self._adapter.grouped else value
         self._adapter.observation.check_value(first, _name(self._fn))
         self._adapter.scores.append((_name(self._fn), self._weight, first))
@@ -345,7 +347,7 @@ class ObservedReward:
 
 
 class _Listener(logging.Handler):
-    """A logging handler that notes errors that a rubric only logs."""
+    """A logging handler that notes the errors that a rubric logs instead of raising."""
 
     def __init__(self, adapter: AdapterV0) -> None:
         super().__init__(logging.ERROR)
@@ -403,7 +405,7 @@ def _tables(env: Any) -> tuple[Any, Any]:
 
 
 def _client() -> Any:
-    """A client that is never called: `init_state` only stores it."""
+    """Return a client for `init_state`, which stores the client and does not call it."""
     try:
         base = importlib.import_module("verifiers.clients").Client
     except (ImportError, AttributeError):

@@ -1,10 +1,10 @@
-"""The adapter for v1 environments (`verifiers.v1`, 0.3 and newer): a Taskset, its tasks, their scoring over a trace.
+"""The adapter for v1 environments (`verifiers.v1`, 0.3 and newer), which have a Taskset and score traces.
 
-Rewards run through `Task.score`, as in evaluation and training. The hooks are wrapped in order to observe their real
-results, because `score` converts values and stops at the first exception.
+`Task.score` computes the rewards, as in evaluation and training. `score` converts returned values and stops at the
+first exception, so this module wraps the reward and metric hooks in order to observe what they really return.
 
-The adapter also tries whether a task survives the wire between trainer and env server. The env server never calls
-`load()`: the trainer sends it `TaskData` as JSON, from which the env server rebuilds
+The adapter also checks that tasks survive serialisation. In training, the env server never calls `load()`. The trainer
+sends `TaskData` as JSON data in msgpack, and the env server rebuilds each task as
 `TaskT(DataT.model_validate(...), config.task)` (verifiers 0.4.0, serve/server.py).
 """
 
@@ -25,7 +25,6 @@ from typing import Any
 from . import (
     coercion,
     config_v1,
-    generator_v1,
     judges,
     observer,
     scoring_v1,
@@ -58,31 +57,32 @@ from .protocol import (
 from .scoring_v1 import TaskIndexV1
 from .solutions import BadSolution
 
-_TRIPS = 500
-"""Tasks that are serialised and rebuilt; of a larger set evenly spaced ones."""
-_MOST_EXAMPLES = 3
-_SENT = 3
-_LARGEST = 2**64 - 1
+_ROUND_TRIPS = 500
+"""Most tasks that are serialised and rebuilt. Of a larger taskset, evenly spaced tasks are taken."""
+_LOSSY_EXAMPLES = 3
+_SENT_EXAMPLES = 3
+_LARGEST_INTEGER = 2**64 - 1
+"""The largest integer that msgpack can encode. Messages between trainer and env server are msgpack."""
 
 
-def tried_rows(size: int, wanted: int = _TRIPS) -> list[int]:
-    """The rows of the tasks that are serialised and rebuilt."""
+def round_trip_rows(size: int, wanted: int = _ROUND_TRIPS) -> list[int]:
+    """Return the rows of the tasks that are serialised and rebuilt."""
     return list(range(size)) if size <= wanted else [i * size // wanted for i in range(wanted)]
 
 
 def sent_tasks(tasks: list[Any], rows: list[int]) -> list[SentTask]:
-    """A few tasks as they are sent."""
-    return [{"row": i, "data": d} for i in rows[:_SENT] if (d := _dumped(tasks[i].data)) is not None]
+    """Return a few tasks with their data as JSON, as the trainer sends them to the env server."""
+    return [{"row": i, "data": d} for i in rows[:_SENT_EXAMPLES] if (d := _as_json(tasks[i].data)) is not None]
 
 
 def lossy_tasks(tasks: list[Any], rows: list[int], declared: type[Any]) -> tuple[list[LossyReply], int]:
-    """Some of the tasks that do not come back equal, and their number."""
+    """Return examples of tasks that serialisation changes, and the number of all such tasks."""
     lost = [(i, *loss) for i in rows if (loss := lossy(tasks[i].data, declared))]
-    examples = lost[:_MOST_EXAMPLES]
+    examples = lost[:_LOSSY_EXAMPLES]
     return [{"row": i, "field": name, "why": coercion.text(why, 300)} for i, name, why in examples], len(lost)
 
 
-def _dumped(data: Any) -> Any:
+def _as_json(data: Any) -> Any:
     try:
         return json.loads(json.dumps(data.model_dump(mode="json"), allow_nan=False))
     except Exception:
@@ -90,13 +90,13 @@ def _dumped(data: Any) -> Any:
 
 
 def lossy(data: Any, declared: type[Any]) -> tuple[str, str] | None:
-    """The field that does not survive the wire, and why; None when the task comes back equal."""
+    """Return the field that serialisation changes, and how; None if the rebuilt task is equal."""
     try:
         sent = data.model_dump(mode="json")
         text = json.dumps(sent)
     except Exception as error:
-        return _culprit(data), f"{type(error).__name__}: {error}"
-    if (name := _too_large(sent)) is not None:
+        return _unserialisable_field(data), f"{type(error).__name__}: {error}"
+    if (name := _oversized_field(sent)) is not None:
         return name, "an integer beyond 64 bits cannot be sent"
     try:
         again = declared.model_validate(json.loads(text))
@@ -114,7 +114,7 @@ def lossy(data: Any, declared: type[Any]) -> tuple[str, str] | None:
 
 
 def _same(one: Any, other: Any) -> bool:
-    if repr(one) == repr(other):  # NaN equals itself here
+    if repr(one) == repr(other):  # Compares texts, because NaN is not equal to itself.
         return True
     try:
         return bool(one == other) and type(one) is type(other)
@@ -122,7 +122,7 @@ def _same(one: Any, other: Any) -> bool:
         return False
 
 
-def _culprit(data: Any) -> str:
+def _unserialisable_field(data: Any) -> str:
     for name in type(data).model_fields:
         try:
             json.dumps(data.model_dump(mode="json", include={name}))
@@ -131,10 +131,10 @@ def _culprit(data: Any) -> str:
     return ""
 
 
-def _too_large(sent: dict[str, Any]) -> str | None:
+def _oversized_field(sent: dict[str, Any]) -> str | None:
     def large(value: Any) -> bool:
         if isinstance(value, int):
-            return not -(2**63) <= value <= _LARGEST
+            return not -(2**63) <= value <= _LARGEST_INTEGER
         if isinstance(value, dict):
             return any(map(large, value.values()))
         return isinstance(value, list) and any(map(large, value))
@@ -144,11 +144,21 @@ def _too_large(sent: dict[str, Any]) -> str | None:
 
 _COUNT_LIMIT = 200_000
 _COUNT_SECONDS = 20.0
-_ANSWERS = ("answer", "gold", "target", "solution", "label", "expected", "expected_answer", "ground_truth", "reference")
+_ANSWER_FIELDS = (
+    "answer",
+    "gold",
+    "target",
+    "solution",
+    "label",
+    "expected",
+    "expected_answer",
+    "ground_truth",
+    "reference",
+)
 
 
 class AdapterV1(Adapter):
-    """One taskset. Rewards run through `Task.score`."""
+    """A v1 taskset. `Task.score` computes its rewards."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,10 +167,10 @@ class AdapterV1(Adapter):
         self.ended = False
         self.load_seconds = 0.0
         self.keys: dict[int, str] = {}
-        self.pristine: dict[int, str | None] = {}
+        self.first_digests: dict[int, str | None] = {}
         self._index: TaskIndexV1 | None = None
         self.runtimes: dict[type, bool] = {}
-        """By class of task: whether the task or a hook needs a runtime."""
+        """Whether tasks of a class, or hooks of that class, need a runtime."""
 
     def load(self, module: ModuleType, request: LoadRequest) -> LoadReply:
         started = time.monotonic()
@@ -172,7 +182,7 @@ class AdapterV1(Adapter):
         return self._describe(module, started)
 
     def build(self, module: ModuleType, request: EnvironmentRequest) -> None:
-        """The taskset, built from its class and config, before its tasks are loaded."""
+        """Build the taskset from its class and config, without loading tasks. Sets `taskset` and `kind`."""
         self.module = module
         self.kind = kind = _exported(module, self.v1.Taskset)
         generic = importlib.import_module("verifiers.v1.utils.generic")
@@ -185,8 +195,8 @@ class AdapterV1(Adapter):
     def facts(self) -> FactsReply:
         declared = self.kind.task_type()
         data_type = declared.data_type()
-        tried = tried_rows(len(self.tasks))
-        lossy, lossy_total = lossy_tasks(self.tasks, tried, data_type)
+        rows = round_trip_rows(len(self.tasks))
+        lossy, lossy_total = lossy_tasks(self.tasks, rows, data_type)
         split = config_v1.held_out(self.taskset.config)
         return {
             "args": list(config_v1.arguments(type(self.taskset.config), self.v1)),
@@ -194,17 +204,17 @@ class AdapterV1(Adapter):
             "excluded": [n for n, field in data_type.model_fields.items() if field.exclude],
             "declared_task": declared.__name__,
             "other_tasks": sorted({type(t).__name__ for t in self.tasks if type(t) is not declared}),
-            "tried": len(tried),
+            "tried": len(rows),
             "lossy": lossy,
             "lossy_total": lossy_total,
             "roles": config_v1.roles(self),
             "shapes": config_v1.schemas(self),
-            "sent_tasks": sent_tasks(self.tasks, tried),
-            "generator": generator_v1.compared(self),
+            "sent_tasks": sent_tasks(self.tasks, rows),
+            "generator": config_v1.argument_effects(self),
         }
 
     def serve(self, module: ModuleType, request: ServeRequest) -> list[ScoreReply]:
-        """Score completions in the same way as the env server: tasks are rebuilt from data, without `load()`."""
+        """Score completions as the env server does: rebuild each task from its data and never call `load()`."""
         self.build(module, request)
         task_type = self.kind.task_type()
         data_type = task_type.data_type()
@@ -215,7 +225,7 @@ class AdapterV1(Adapter):
         return [self.score({"row": i, "messages": c["messages"]}, limit) for i, c in enumerate(request["cases"])]
 
     def pull(self, wanted: int, seconds: float = math.inf) -> None:
-        """Load tasks until there are `wanted`, the taskset ends, or the time limit is reached."""
+        """Load tasks until `wanted` tasks are there, the taskset ends, or `seconds` have passed."""
         deadline = time.monotonic() + seconds
         while not self.ended and len(self.tasks) < wanted and time.monotonic() < deadline:
             try:
@@ -261,9 +271,10 @@ class AdapterV1(Adapter):
         return hooked + [{"name": n, "weight": w, "kind": "reward", "is_async": True} for n, w in judges]
 
     def rows(self, request: RowsRequest) -> RowsReply:
-        """A seeded sample in task order; of an infinite or uncounted taskset, its first tasks.
+        """Return a seeded sample in task order, or the first tasks of an infinite or uncounted taskset.
 
-        With `split` = `eval`: tasks of the split that is not loaded, where the config has a field for it.
+        If `split` is `eval`, return tasks of the split that is not loaded. The result is empty if the config has no
+        field that selects the split.
         """
         limit = int(request["limit"])
         if request.get("split") == "eval":
@@ -295,7 +306,7 @@ class AdapterV1(Adapter):
         data = task.data
         base = set(self.v1.TaskData.model_fields)
         fields = {n: coercion.to_json(getattr(data, n)) for n in type(data).model_fields if n not in base}
-        answer = next((fields[n] for n in _ANSWERS if n in fields), None)
+        answer = next((fields[n] for n in _ANSWER_FIELDS if n in fields), None)
         return {
             "index": index,
             "key": key,
@@ -323,7 +334,7 @@ class AdapterV1(Adapter):
         observation = Observation()
         if case.get("key") and case["key"] != self._key(case["row"]):
             observation.add_problem("task-changed")
-        self.remember(case["row"])
+        self.remember_data(case["row"])
         trace: Any = None
 
         def start() -> Awaitable[None]:
@@ -334,26 +345,26 @@ class AdapterV1(Adapter):
         ms = self.run_scoring(observation, case, timeout, start)
         return scoring_v1.scoring_result(observation, trace, ms)
 
-    def remember(self, row: int) -> None:
-        """Store the data of a task before its first scoring."""
-        if row not in self.pristine:
-            self.pristine[row] = self._digest(row)
+    def remember_data(self, row: int) -> None:
+        """Store a digest of the task's data before the first scoring of the task."""
+        if row not in self.first_digests:
+            self.first_digests[row] = self._digest(row)
 
     def _digest(self, row: int) -> str | None:
         try:
             return hashlib.sha256(self.tasks[row].data.model_dump_json().encode()).hexdigest()
         except Exception:
-            return None  # Data that JSON cannot hold is compared only before and after each scoring.
+            return None  # Data that JSON cannot hold has no digest.
 
     def measure_side_effects(self, cases: list[SideEffectsCase], timeout: float) -> list[SideEffectsReply]:
         self.pull(max(case["row"] for case in cases) + 1, _COUNT_SECONDS)
         for case in cases:
-            self.remember(case["row"])
+            self.remember_data(case["row"])
         with side_effects.watching(Observation()):
             return self.event_loop().run_until_complete(side_effects.measure(self, cases, timeout))
 
     def changed_since_loading(self, row: int) -> list[str]:
-        return ["task data"] if self.pristine[row] != self._digest(row) else []
+        return ["task data"] if self.first_digests[row] != self._digest(row) else []
 
     async def attempt(self, case: SideEffectsCase) -> side_effects.ScoringAttempt:
         task = self.tasks[case["row"]]
@@ -404,7 +415,7 @@ class AdapterV1(Adapter):
             await scoring_v1.settled(watched.score(trace, runtime))
 
     def needs_runtime(self, task: Any) -> bool:
-        """Whether the task or one of its hooks needs a runtime."""
+        """Return whether the task or one of its hooks needs a runtime, such as a subprocess or a container."""
         kind = type(task)
         if kind not in self.runtimes:
             self.runtimes[kind] = self._asks_for_runtime(task)
@@ -422,7 +433,7 @@ def _states_solution(task: Any) -> bool:
 
 
 def _exported(module: ModuleType, base: type) -> Any:
-    """The one subclass that `__all__` names, by the rule that verifiers applies."""
+    """Return the one subclass of `base` that `__all__` names. verifiers applies the same rule."""
     names = getattr(module, "__all__", None)
     if names is None:
         raise AttributeError(f"{module.__name__} has no __all__; it must name exactly one {base.__name__} subclass")
@@ -434,7 +445,7 @@ def _exported(module: ModuleType, base: type) -> Any:
 
 
 def _builtin(name: str) -> str | None:
-    # Without importing the package of built-in tasksets, which takes more than a second.
+    # Importing the package of built-in tasksets would take more than a second, so only its files are searched.
     packages = importlib.import_module("verifiers.v1").__path__
     spec = PathFinder.find_spec(name.lower(), [f"{p}/tasksets" for p in packages])
     return f"verifiers.v1.tasksets.{name.lower()}" if spec is not None else None

@@ -1,8 +1,9 @@
-"""The branches of the environment's code that scoring takes: feedback for the search for reward holes.
+"""Branch coverage of the environment's code while a completion is scored.
 
-On Python 3.12 and newer `sys.monitoring` reports lines and branches; locations outside of the environment's folder are
-disabled after their first event, so that libraries run at full speed. On 3.11 a trace function follows the frames of
-the environment's own code. Nothing is watched outside of `following`.
+The search for reward holes prefers completions that take new branches. On Python 3.12 and newer, `sys.monitoring`
+reports lines and branches; after its first event, a location outside of the environment's folder is disabled, so that
+libraries run at full speed. On 3.11, a trace function follows the frames of the environment's code. Coverage is only
+recorded inside a `following` block.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from typing import Any
 
 from . import environment
 
-_NAME = "prime-lab-search"
-_TOOL = 4
+_TOOL_NAME = "prime-lab-search"
+_TOOL_ID = 4
 """A tool identifier of `sys.monitoring` that no debugger, coverage tool or profiler reserves."""
-_MOST = 20_000
-"""Most branches that one search follows."""
+_MOST_BRANCHES = 20_000
+"""Most branches that are recorded in one search."""
 
 
 class _Branches:
-    """The branches taken since the search began, and those that were new in the present scoring."""
+    """The branches that were taken since the search began, and those that the current scoring took first."""
 
     def __init__(self) -> None:
         self.search: int | None = None
@@ -31,7 +32,7 @@ class _Branches:
         self.new: list[str] = []
 
     def begin(self, search: int) -> bool:
-        """Begin a scoring of this search; return whether the search is another one than before."""
+        """Begin a scoring of this search. Return whether the search is a new one."""
         self.new = []
         if self.search == search:
             return False
@@ -42,7 +43,7 @@ class _Branches:
         branch = (
             f"{environment.relative(code.co_filename)}:{getattr(code, 'co_qualname', code.co_name)}:{source}>{target}"
         )
-        if branch not in self.known and len(self.known) < _MOST:
+        if branch not in self.known and len(self.known) < _MOST_BRANCHES:
             self.known.add(branch)
             self.new.append(branch)
 
@@ -52,16 +53,16 @@ _branches = _Branches()
 
 @contextlib.contextmanager
 def following(search: int | None) -> Iterator[list[str]]:
-    """Follow the branches that the block takes; the list holds those that no earlier block of this search took.
+    """Record the branches that the block takes. After the block, the list holds those that are new in this search.
 
-    With None nothing is followed.
+    Nothing is recorded if `search` is None.
     """
     new: list[str] = []
     if search is None or not environment.tree():
         yield new
         return
-    another = _branches.begin(search)
-    stop = _monitor(another) if sys.version_info >= (3, 12) else _trace()
+    new_search = _branches.begin(search)
+    stop = _monitor(new_search) if sys.version_info >= (3, 12) else _trace()
     try:
         yield new
     finally:
@@ -69,7 +70,7 @@ def following(search: int | None) -> Iterator[list[str]]:
         new += _branches.new
 
 
-def _monitor(another: bool) -> Callable[[], None]:
+def _monitor(new_search: bool) -> Callable[[], None]:
     monitoring: Any = getattr(sys, "monitoring")  # noqa: B009 - missing from the types of 3.11
     events, tree = monitoring.events, f"{environment.tree()}/"
 
@@ -84,16 +85,16 @@ def _monitor(another: bool) -> Callable[[], None]:
         _branches.take(code, source, target)
         return None
 
-    if monitoring.get_tool(_TOOL) is None:
-        monitoring.use_tool_id(_TOOL, _NAME)
-    elif monitoring.get_tool(_TOOL) != _NAME:
+    if monitoring.get_tool(_TOOL_ID) is None:
+        monitoring.use_tool_id(_TOOL_ID, _TOOL_NAME)
+    elif monitoring.get_tool(_TOOL_ID) != _TOOL_NAME:
         return lambda: None
-    monitoring.register_callback(_TOOL, events.LINE, line)
-    monitoring.register_callback(_TOOL, events.BRANCH, branch)
-    if another:
+    monitoring.register_callback(_TOOL_ID, events.LINE, line)
+    monitoring.register_callback(_TOOL_ID, events.BRANCH, branch)
+    if new_search:
         monitoring.restart_events()
-    monitoring.set_events(_TOOL, events.LINE | events.BRANCH)
-    return lambda: monitoring.set_events(_TOOL, 0)
+    monitoring.set_events(_TOOL_ID, events.LINE | events.BRANCH)
+    return lambda: monitoring.set_events(_TOOL_ID, 0)
 
 
 def _trace() -> Callable[[], None]:

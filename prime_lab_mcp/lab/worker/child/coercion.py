@@ -1,6 +1,6 @@
-"""JSON coercion: any Python value becomes JSON that every reader accepts.
+"""Converts any Python value to JSON that every JSON parser accepts.
 
-The values come from foreign code, which may hand over anything: cycles, NaN, endless integers, lone surrogates, objects
+The values come from the environment's code and can be anything: cycles, NaN, huge integers, lone surrogates, objects
 whose repr raises.
 """
 
@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 
 TEXT = 200_000
-"""Characters of one string that are passed on. A longer one is cut, and its end says so."""
+"""Most characters of one string. A longer string is cut, and a note with the number of cut characters is appended."""
 _ITEMS = 20_000
 _DEPTH = 12
 _BITS = 10_000
 
 
 def text(value: object, limit: int = TEXT) -> str:
-    """Text that encodes as UTF-8, cut at `limit`."""
+    """Convert a value to text that can be encoded as UTF-8, cut after `limit` characters."""
     try:
         string = value if isinstance(value, str) else str(value)
     except BaseException:
@@ -30,7 +30,10 @@ def text(value: object, limit: int = TEXT) -> str:
 
 
 def to_json(value: Any, depth: int = _DEPTH) -> Any:
-    """`value` with only JSON types in it. Non-finite floats become null, unknown objects their repr."""
+    """Convert a value to JSON types. Non-finite floats become None, and unknown objects become their repr.
+
+    Containers that are nested deeper than `depth` become the name of their type.
+    """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -63,7 +66,7 @@ def _compound(value: Any, depth: int) -> Any:
 
 
 def number(value: Any) -> float | None:
-    """A finite float, or None."""
+    """Convert a value to a finite float; None if that is impossible."""
     try:
         converted = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -72,5 +75,5 @@ def number(value: Any) -> float | None:
 
 
 def encode(value: Any) -> bytes:
-    """One line of JSON."""
+    """Encode a value as one line of JSON."""
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode() + b"\n"

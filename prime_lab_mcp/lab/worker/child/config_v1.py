@@ -1,40 +1,45 @@
-"""The configuration of a v1 environment: its arguments, its agents, and schemas of the tables of a training config.
+"""The configuration of a v1 environment: its arguments, its agents, and the schemas of its tables in a training config.
 
-The schemas come from the classes with which verifiers validates the `env` table of a source, so a key that they refuse
-is refused when the platform loads the environment. Parts that a config chooses by name (harness, judges, client) stay
-open.
+The schemas come from the classes with which verifiers validates the `env` table of a source. A key that the schemas
+refuse is therefore refused when the platform loads the environment. The schemas accept anything for parts that a config
+chooses by name (harness, judges, client).
+
+The last section finds out what the arguments of a generated taskset change.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import time
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from . import coercion
-from .protocol import ArgReply, RoleReply
+from .protocol import ArgReply, GeneratorReply, RoleReply
 
 if TYPE_CHECKING:
     from .adapter_v1 import AdapterV1
 
 EVAL_NAMES = ("eval", "evaluation", "validation", "valid", "val", "dev", "test", "heldout", "held_out", "held-out")
 _TRAIN_NAMES = ("train", "training")
-_LARGEST = 60_000
-"""Characters of a schema beyond which it is not kept."""
+_LARGEST_SCHEMA = 60_000
+"""Most characters of a schema that is passed on. A longer schema is left out."""
 _OPEN_KEYS = frozenset({"client", "harness", "judges"})
-"""Fields narrowed by an id in the config, and a client that nobody gives an environment."""
-_WORDS = frozenset({"title", "description", "examples"})
-_NAMED = frozenset({"properties", "$defs", "mapping"})
+"""Fields whose schema accepts anything. An id in the config determines the fields of a harness or judge; a client is
+set by the run, not by the environment's table."""
+_PROSE_KEYS = frozenset({"title", "description", "examples"})
+_KEYED_BY_NAME = frozenset({"properties", "$defs", "mapping"})
 
 
 def schemas(adapter: AdapterV1) -> dict[str, Any]:
-    """`taskset` and `env`: schemas, null where there is none; `tools`: whether the model is offered any."""
+    """Return JSON schemas of the tables `taskset` and `env` (None if unknown) and whether the model gets `tools`."""
     return {"taskset": _taskset(adapter), "env": _env(adapter), "tools": _tools(adapter)}
 
 
 def env_type(adapter: AdapterV1) -> Any:
-    """The class of the environment that runs the taskset where a config names no other."""
+    """Return the `Env` class that runs the taskset if a config names no other."""
     v1 = adapter.v1
     exported = [getattr(adapter.module, name, None) for name in adapter.module.__all__]
     kinds = [k for k in exported if isinstance(k, type) and issubclass(k, v1.Env) and k is not v1.Env]
@@ -42,9 +47,9 @@ def env_type(adapter: AdapterV1) -> Any:
 
 
 def env_config_type(adapter: AdapterV1) -> Any:
-    """The class of that environment's config.
+    """Return the config class of `env_type`.
 
-    Not through verifiers' `env_config_type`, which imports the package of built-in tasksets (more than a second).
+    The function of the same name in verifiers imports all built-in tasksets, which takes more than a second.
     """
     generic = importlib.import_module("verifiers.v1.utils.generic")
     v1 = adapter.v1
@@ -52,8 +57,10 @@ def env_config_type(adapter: AdapterV1) -> Any:
 
 
 def held_out(config: Any) -> tuple[str, str] | None:
-    """The config field and value that select the other split: a Literal whose values name a training and a held-out
-    split, one of which `config` has."""
+    """Return the config field and value that select the split that is not loaded; None if there is no such field.
+
+    Such a field is a Literal with a training and a held-out split among its values, and `config` has one of them.
+    """
     for name, field in type(config).model_fields.items():
         choices = [c for c in get_args(field.annotation) if isinstance(c, str)]
         if get_origin(field.annotation) is not Literal or len(choices) < 2:
@@ -67,7 +74,7 @@ def held_out(config: Any) -> tuple[str, str] | None:
 
 
 def arguments(config: type[Any], v1: Any) -> Iterator[ArgReply]:
-    """The fields of a taskset's config and of its task config."""
+    """Yield the fields of a taskset's config class and of its task config, without those of the base classes."""
     base = set(v1.TasksetConfig.model_fields)
     for name, field in config.model_fields.items():
         if name not in base:
@@ -93,16 +100,19 @@ def _arg(name: str, field: Any) -> ArgReply:
 
 
 def has_own_run(adapter: AdapterV1) -> bool:
-    """Whether the environment's own `Env` plays the rollout or ends it, and so may make prompts and record rewards."""
+    """Return whether the environment has an `Env` of its own that overrides `run` or `finalize`.
+
+    Such an `Env` may write prompts and record rewards.
+    """
     try:
         kind, base = env_type(adapter), adapter.v1.SingleAgentEnv
         return any(getattr(kind, name) is not getattr(base, name) for name in ("run", "finalize"))
     except Exception:
-        return False  # check_environment reports what is broken there
+        return False  # check_environment reports the error.
 
 
 def roles(adapter: AdapterV1) -> list[RoleReply] | None:
-    """Each agent of the environment with the harness and runtime it gets when a run names none."""
+    """Return the agents of the environment, each with its default harness and runtime; None if they are unknown."""
     v1, module = adapter.v1, adapter.module
     try:
         exported = [getattr(module, name, None) for name in module.__all__]
@@ -138,7 +148,7 @@ def _taskset(adapter: AdapterV1) -> dict[str, Any] | None:
 
 
 def _env(adapter: AdapterV1) -> dict[str, Any] | None:
-    """Of the environment that runs the taskset where a config names no other; its taskset has a schema of its own."""
+    """Return the schema of the table `env`. The table `taskset` inside accepts anything; it has its own schema."""
     try:
         schema: dict[str, Any] = env_config_type(adapter).model_json_schema()
         schema["properties"]["taskset"] = {}
@@ -161,13 +171,14 @@ def _without_prose(schema: dict[str, Any]) -> dict[str, Any] | None:
     used = used_definitions(bare, bare.pop("$defs", {}))
     if used:
         bare["$defs"] = used
-    return bare if len(json.dumps(bare)) <= _LARGEST else None
+    return bare if len(json.dumps(bare)) <= _LARGEST_SCHEMA else None
 
 
-def structure(node: Any, open_keys: Collection[str] = _OPEN_KEYS, named: bool = False) -> Any:
-    """A JSON schema without prose, and of its defaults only those that choose between tables.
+def structure(node: Any, open_keys: Collection[str] = _OPEN_KEYS, keys_are_names: bool = False) -> Any:
+    """Return a JSON schema without titles and descriptions.
 
-    Properties named in `open_keys` accept anything. `named`: the keys of `node` are names, as those of properties are.
+    Of the defaults, only those stay that choose between the variants of a table by their `type`. Properties named in
+    `open_keys` accept anything. `keys_are_names` says that the keys of `node` are names, as in `properties`.
     """
     if isinstance(node, list):
         return [structure(inner, open_keys) for inner in node]
@@ -175,18 +186,20 @@ def structure(node: Any, open_keys: Collection[str] = _OPEN_KEYS, named: bool = 
         return node
     result = {}
     for key, inner in node.items():
-        if named:
+        if keys_are_names:
             result[key] = {} if key in open_keys else structure(inner, open_keys)
         elif key == "default":
             if isinstance(inner, dict) and isinstance(inner.get("type"), str):
                 result[key] = {"type": inner["type"]}
-        elif key not in _WORDS:
-            result[key] = inner if key == "mapping" else structure(inner, open_keys, named=key in _NAMED)
+        elif key not in _PROSE_KEYS:
+            result[key] = (
+                inner if key == "mapping" else structure(inner, open_keys, keys_are_names=key in _KEYED_BY_NAME)
+            )
     return result
 
 
 def used_definitions(node: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The definitions that a schema refers to, directly or through other definitions."""
+    """Return the definitions that a schema refers to, directly or through other definitions."""
     used: dict[str, Any] = {}
     queue = [node]
     while queue:
@@ -200,3 +213,64 @@ def used_definitions(node: Any, definitions: dict[str, Any]) -> dict[str, Any]:
                 queue.append(definitions[name])
             queue += [inner for key, inner in part.items() if key not in ("$ref", "mapping")]
     return used
+
+
+# --- the effect of arguments on tasks -----------------------------------------------------------------------------
+
+_COMPARED_TASKS = 24
+"""Number of tasks that are compared for each argument."""
+_SLOW_LOAD = 5.0
+"""Seconds. A taskset that takes longer to load is not loaded again: it reads data rather than generating tasks."""
+_COMPARE_SECONDS = 6.0
+"""Seconds after which no further arguments are tried."""
+_SEED_FIELD = "seed"
+_LEVEL_FIELDS = frozenset({"level", "levels", "difficulty", "difficulties", "tier", "stage", "hardness"})
+_ALL_LEVELS = frozenset({"all", "any", "mixed", "mix", "every"})
+
+
+def argument_effects(adapter: AdapterV1) -> list[GeneratorReply]:
+    """Return, for each tried pair of values of an argument, whether both give the same tasks.
+
+    The list is empty for a taskset without a seed.
+    """
+    if adapter.infinite or adapter.load_seconds > _SLOW_LOAD:
+        return []
+    effects: list[GeneratorReply] = []
+    deadline = time.monotonic() + _COMPARE_SECONDS
+    for argument, first, second in _argument_pairs(adapter.taskset.config):
+        if time.monotonic() > deadline:
+            break
+        try:
+            before, after = _first_tasks(adapter, argument, first), _first_tasks(adapter, argument, second)
+        except Exception:
+            continue  # The environment may refuse a value.
+        if before and after:
+            effects.append({"argument": argument, "values": [str(first), str(second)], "same": before == after})
+    return effects
+
+
+def _argument_pairs(config: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield an argument with two values. Two equal values show whether equal arguments give equal tasks."""
+    fields = type(config).model_fields
+    seed = getattr(config, _SEED_FIELD, None)
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        return
+    yield _SEED_FIELD, seed, seed
+    yield _SEED_FIELD, seed, seed + 1
+    for name, field in fields.items():
+        levels = [c for c in get_args(field.annotation) if str(c).lower() not in _ALL_LEVELS]
+        if name.lower() in _LEVEL_FIELDS and get_origin(field.annotation) is Literal and len(levels) > 1:
+            yield name, levels[0], levels[-1]
+
+
+def _first_tasks(adapter: AdapterV1, argument: str, value: Any) -> list[str]:
+    """Return the data of the first tasks as text. The argument and its value are left out of the text."""
+    config = adapter.taskset.config
+    other = adapter.kind(type(config).model_validate({**config.model_dump(), argument: value}))
+    return [_task_text(task, argument, value) for task in islice(iter(other), _COMPARED_TASKS)]
+
+
+def _task_text(task: Any, argument: str, value: Any) -> str:
+    data = task.data.model_dump(mode="json")
+    text = json.dumps({k: v for k, v in data.items() if k != argument}, sort_keys=True, default=str)
+    return text.replace(str(value), "") if isinstance(value, str) else text

@@ -1,6 +1,6 @@
-"""Confines this process before it runs environment code, and recognises what the confinement refused.
+"""Confines this process before it runs environment code, and recognises errors that the confinement caused.
 
-The kernel's side is in lab/sandbox/confine.py, loaded by its path: it serves programs without this package too.
+lab/sandbox/confine.py calls the kernel. It is loaded by its path, because it also runs without this package.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from .protocol import EnvironmentRequest
 
 _PROGRAM = Path(__file__).parents[2] / "sandbox" / "confine.py"
 _LIBRARIES = _PROGRAM.parent / "site" / "sitecustomize.py"
-_CAUSES = 20
+_MOST_CAUSES = 20
 _PORTS: list[int | None] = []
+"""The file descriptor of the kernel's rules for TCP ports; empty before `prepare`."""
 _policy: dict[str, Any] = {}
+"""The policy that confines this process; empty if nothing does."""
 
 
 def kernel() -> ModuleType:
-    """The module confine.py."""
+    """Return the module lab/sandbox/confine.py."""
     return _module(_PROGRAM)
 
 
@@ -41,20 +43,20 @@ def _module(path: Path) -> ModuleType:
 
 
 def prepare(ports: list[int] | None) -> None:
-    """Make the rules for ports, which children of this process inherit as a descriptor."""
+    """Make the kernel's rules for TCP ports. Children of this process inherit the rules as a file descriptor."""
     _module(_LIBRARIES)
     _PORTS[:] = [None if ports is None else kernel().port_rules(ports)]
 
 
 def descriptors() -> tuple[int, ...]:
-    """Descriptors that a child needs in order to confine itself."""
+    """Return the file descriptors that a child must inherit in order to confine itself."""
     return tuple(fd for fd in _PORTS if fd is not None)
 
 
 def enter(request: EnvironmentRequest, home: str) -> None:
-    """Direct caches and HOME to the environment's own folders, then confine this process. Raises OSError.
+    """Make caches and HOME lead to the environment's own folders, then confine this process.
 
-    `home` is HOME of the fork server.
+    `home` is the fork server's HOME. Raises OSError if the kernel refuses the policy.
     """
     _redirect(request, home)
     policy = request["confinement"]
@@ -66,7 +68,7 @@ def enter(request: EnvironmentRequest, home: str) -> None:
 
 
 def _redirect(request: EnvironmentRequest, home: str) -> None:
-    """Set variables of caches, also where modules have read the fork server's variables while they were imported."""
+    """Set the variables of caches, and replace the fork server's paths in modules that have already read them."""
     caches = request["caches"]
     leads = {os.environ[name]: path for name, path in caches.items() if name in os.environ}
     os.environ.update(caches)
@@ -77,7 +79,7 @@ def _redirect(request: EnvironmentRequest, home: str) -> None:
 
 
 def refused(error: BaseException) -> str:
-    """What the confinement refused where an exception or one of its causes says so; empty otherwise."""
+    """Return what the confinement refused, if that caused the exception; otherwise an empty string."""
     if not _policy:
         return ""
     for cause in _causes(error):
@@ -88,7 +90,7 @@ def refused(error: BaseException) -> str:
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
-    for _ in range(_CAUSES):
+    for _ in range(_MOST_CAUSES):
         if cause is None:
             return
         yield cause
@@ -107,7 +109,7 @@ def _refused(error: OSError) -> str:
         return ""
     full = os.path.realpath(os.fsdecode(path))
     if _below(full, _policy["write"]):
-        return ""  # permitted, so something else refused it
+        return ""  # The policy permits this path, so something else refused the access.
     return f"the path {os.fsdecode(path)}"
 
 

@@ -1,5 +1,6 @@
-"""Prepares this process for the environment's code (limits, scratch folder, search path, hidden packages), imports the
-code, and describes its errors.
+"""Prepares this process for the environment's code, imports the code, and describes its errors.
+
+The preparation sets limits, the scratch folder, the search path and the hidden packages.
 """
 
 from __future__ import annotations
@@ -21,20 +22,23 @@ from typing import Any
 from . import coercion, confinement
 from .protocol import EnvironmentRequest, Failure
 
-_MEMORY = 4 << 30
-_FILE = 4 << 30
-_CPU = 3600
-_TASKS = 1024
+_MEMORY_BYTES = 4 << 30
+"""Memory that the environment may use in addition to what verifiers already uses."""
+_FILE_BYTES = 4 << 30
+_CPU_SECONDS = 3600
+_THREADS = 1024
+"""Threads and processes that the environment may start in addition to those of the user."""
 _tree: list[str] = []
+"""The folder of the environment's code; empty before `enter`."""
 
 
 def tree() -> str:
-    """The folder of the environment's code; empty before `enter`."""
+    """Return the folder of the environment's code; an empty string before `enter`."""
     return _tree[0] if _tree else ""
 
 
 def relative(text: str) -> str:
-    """The text with paths made relative to the environment's folder."""
+    """Return the text with paths inside the environment's folder made relative."""
     return text.replace(f"{_tree[0]}/", "") if _tree else text
 
 
@@ -57,11 +61,10 @@ def failure(error: BaseException) -> Failure:
 
 
 def enter(request: EnvironmentRequest) -> None:
-    """Set limits, scratch folder and search path, and confine this process. Call this before any of the environment's
-    code runs.
+    """Set limits, scratch folder and search path, and confine this process. Call it before environment code runs.
 
     Processes, memory, file size and CPU time are limited. Relative paths, HOME and temporary files lead to the scratch
-    folder, which is removed with the child.
+    folder. The server removes that folder after the child has ended.
     """
     scratch = request["scratch"]
     home = os.environ.get("HOME", "")
@@ -74,7 +77,7 @@ def enter(request: EnvironmentRequest) -> None:
     tree = request["tree"]
     _tree[:] = [tree]
     sys.path[:0] = [p for p in (tree, f"{tree}/src") if os.path.isdir(p)]
-    _keep_clean(tree)
+    _write_no_bytecode(tree)
     if request.get("hidden"):
         hide(request["hidden"])
     random.seed()
@@ -83,17 +86,17 @@ def enter(request: EnvironmentRequest) -> None:
 
 
 def _limits() -> list[tuple[int, int]]:
-    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, _CPU), (resource.RLIMIT_FSIZE, _FILE)]
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, _CPU_SECONDS), (resource.RLIMIT_FSIZE, _FILE_BYTES)]
     if sys.platform == "linux":
         with open("/proc/self/statm", encoding="ascii") as statm:
             used = int(statm.read().split()[0]) * resource.getpagesize()
-        limits.append((resource.RLIMIT_AS, used + _MEMORY))
-        limits.append((resource.RLIMIT_NPROC, _threads_of_user() + _TASKS))
+        limits.append((resource.RLIMIT_AS, used + _MEMORY_BYTES))
+        limits.append((resource.RLIMIT_NPROC, _threads_of_user() + _THREADS))
     return limits
 
 
 def _threads_of_user() -> int:
-    # RLIMIT_NPROC counts every thread of the user on this machine, not only ours.
+    # RLIMIT_NPROC counts all threads of the user on this machine, so the limit must lie above their present number.
     user, count = os.getuid(), 0
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -103,8 +106,8 @@ def _threads_of_user() -> int:
     return count
 
 
-def _keep_clean(tree: str) -> None:
-    """Prevent cached byte code inside the snapshot, because the files of the snapshot are published."""
+def _write_no_bytecode(tree: str) -> None:
+    """Keep Python from writing byte code into the snapshot, whose files are published."""
     write = SourceFileLoader.set_data
 
     def set_data(self: Any, path: str, data: Any, **options: Any) -> None:
@@ -114,7 +117,7 @@ def _keep_clean(tree: str) -> None:
     SourceFileLoader.set_data = set_data  # type: ignore[method-assign]
 
 
-def find(name: str, tree: str) -> ModuleType:
+def import_environment(name: str, tree: str) -> ModuleType:
     """Import the environment's module from the snapshot, even if another module has the same name.
 
     An ordinary import would prefer an installed package, a module that verifiers uses, or a builtin of that name.
@@ -133,21 +136,21 @@ def find(name: str, tree: str) -> ModuleType:
 
 
 def hide(names: list[str]) -> None:
-    """Hide top-level modules, including modules that are imported already.
+    """Make the named top-level modules impossible to import, even if they are already imported.
 
-    These are modules that a clean installation of the package lacks. With them, an environment would load here and fail
-    in training.
+    A clean installation of the package lacks these modules. An environment that imports one would load here and fail in
+    training.
     """
     hidden = frozenset(names)
     for known in [m for m in sys.modules if m.partition(".")[0] in hidden]:
         del sys.modules[known]
-    sys.meta_path[:] = [_Without(finder, hidden) for finder in sys.meta_path]
+    sys.meta_path[:] = [_HidingFinder(finder, hidden) for finder in sys.meta_path]
 
 
-class _Without:
-    """A finder without some top-level modules.
+class _HidingFinder:
+    """An import finder that does not find the hidden top-level modules.
 
-    `find_spec` returns None for these instead of raising, because code checks for optional packages in that way.
+    `find_spec` returns None for them and does not raise, because code checks for optional packages with it.
     """
 
     def __init__(self, finder: Any, hidden: frozenset[str]) -> None:

@@ -1,9 +1,11 @@
-"""Forks a supervised child for every environment to be loaded, from a process that has verifiers imported.
+"""The fork server: a process with verifiers imported that forks a supervised child for each environment to load.
 
-The plain process (witness.py) forks this process, which has a socket to the server. A request of the server carries two
-more sockets, one for the child and one for its supervisor. The process ends when the server's end of its socket closes.
+The plain process (witness.py) forks the fork server, which has a socket to the server. Each request of the server
+carries two more sockets, one for the child and one for the child's supervisor. The fork server ends when the server
+closes its end of the socket.
 
-Every module of this package is imported before the first fork, so a child reads none of them while foreign code runs.
+All modules of this package are imported before the first fork. A child therefore reads no module of this package from
+disk while environment code runs.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from typing import Any
 
 from . import confinement, request_loop, supervisor
 
-_QUIET = 0.5
+_IDLE_SECONDS = 0.5
+"""Seconds without a request after which the fork server imports `datasets`."""
 PORTS = "PRIME_LAB_PORTS"
-"""Variable with the TCP ports that children may connect to, as JSON; empty where there are no rules for ports."""
+"""The variable with the TCP ports that children may connect to, as JSON. It is empty if ports are not restricted."""
 
 
 class ForkServer:
-    """Forks on request, and collects the supervisors that ended."""
+    """Forks children on request, and reaps supervisors that have ended."""
 
     def __init__(self, server: socket.socket, api: str) -> None:
         self.server = server
@@ -34,10 +37,10 @@ class ForkServer:
         self.watchdog = set(supervisor.descendants())
 
     def run(self) -> None:
-        """Answer requests until the server's end is gone."""
+        """Answer requests until the server closes its end of the socket."""
         idle = True
         while True:
-            readable, _, _ = select.select([self.server], [], [], _QUIET if idle else 5.0)
+            readable, _, _ = select.select([self.server], [], [], _IDLE_SECONDS if idle else 5.0)
             self.reap()
             if readable:
                 data, fds, _, _ = socket.recv_fds(self.server, 4096, 8)
@@ -45,7 +48,7 @@ class ForkServer:
                     break
                 self.fork(fds)
             elif idle:
-                # Costs a second and helps most environments, so it waits until nobody does.
+                # The import takes a second and most environments need it. It runs while no request is waiting.
                 idle = False
                 with contextlib.suppress(Exception):
                     importlib.import_module("datasets")
@@ -53,7 +56,7 @@ class ForkServer:
         supervisor.kill_descendants()
 
     def fork(self, fds: list[int]) -> None:
-        """Fork a supervisor, which forks a child; each has one of the two sockets of the request."""
+        """Fork a supervisor, which forks the child. Each of them gets one of the two sockets in `fds`."""
         if len(fds) != 2:
             for fd in fds:
                 os.close(fd)
@@ -78,7 +81,7 @@ class ForkServer:
         self.send({"forked": pid})
 
     def reap(self) -> None:
-        """Collect supervisors that ended. This process adopts what a killed supervisor left behind, and kills it."""
+        """Reap supervisors that have ended. This process adopts and kills the processes of a supervisor that failed."""
         broken = False
         with contextlib.suppress(ChildProcessError):
             while True:
@@ -95,7 +98,7 @@ class ForkServer:
 
 
 def main(server: socket.socket, api: str, ready: dict[str, Any]) -> None:
-    """Report `ready`, and answer until the server ends. Never returns."""
+    """Send `ready` to the server, then answer requests until the server ends. Never returns."""
     forks = ForkServer(server, api)
     supervisor.adopt_orphans()
     ports = os.environ.pop(PORTS, "")

@@ -1,7 +1,7 @@
-"""Judges, which are models that rewards ask: the configured judges, and the judges of observed requests.
+"""Finds the judges of an environment: the models that its rewards ask. They come from configs and observed requests.
 
-Requests are observed in the openai client, because a reward may ask a judge without any class of verifiers, and because
-rewards and rubrics turn an unreachable judge into a score of 0.
+The module observes requests in the openai client. A reward may ask a judge without using a class of verifiers, and
+rewards and rubrics often turn an unreachable judge into a score of 0.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from . import coercion, observer
 from .observer import Observation
 from .protocol import JudgeReply
 
-_KINDS = 5
+_MOST_JUDGES = 5
 """Most different judges that are noted for one case."""
 _DEPTH = 6
 
 
 def observe_requests() -> None:
-    """Observe all further requests of the openai client. A second call has no effect."""
+    """Observe all later requests of the openai client. A second call has no effect."""
     client = sys.modules.get("openai._base_client")  # verifiers has imported it
     for name, watched in (("AsyncAPIClient", _watched_async), ("SyncAPIClient", _watched)):
         kind = getattr(client, name, None)
@@ -37,14 +37,14 @@ def observe_requests() -> None:
 
 
 def _observed_init(init: Any) -> Any:
-    """Wrap a client's `__init__`: a client that cannot be made without a key counts as an unreachable judge."""
+    """Wrap `__init__` of an openai client. A client that raises for a missing key counts as an unreachable judge."""
 
     @functools.wraps(init)
     def observed_init(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
             init(self, *args, **kwargs)
         except Exception as error:
-            _failed(observer.current(), error)
+            _note_failure(observer.current(), error)
             raise
 
     return observed_init
@@ -53,11 +53,11 @@ def _observed_init(init: Any) -> Any:
 def _watched_async(request: Any) -> Any:
     @functools.wraps(request)
     async def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        observation = _asks(self, args, kwargs)
+        observation = _note_request(self, args, kwargs)
         try:
             return await request(self, *args, **kwargs)
         except BaseException as error:
-            _failed(observation, error)
+            _note_failure(observation, error)
             raise
 
     return watched
@@ -66,30 +66,33 @@ def _watched_async(request: Any) -> Any:
 def _watched(request: Any) -> Any:
     @functools.wraps(request)
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        observation = _asks(self, args, kwargs)
+        observation = _note_request(self, args, kwargs)
         try:
             return request(self, *args, **kwargs)
         except BaseException as error:
-            _failed(observation, error)
+            _note_failure(observation, error)
             raise
 
     return watched
 
 
-def _asks(client: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Observation | None:
-    """Note a request in the observation of the current case; None without a current case or a model in the request."""
+def _note_request(client: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Observation | None:
+    """Note the judge of a request in the observation of the current case, and return that observation.
+
+    Returns None if no case is being scored or the request names no model.
+    """
     observation = observer.current()
     options = kwargs.get("options") or next((a for a in args if hasattr(a, "json_data")), None)
     body = getattr(options, "json_data", None)
     if observation is None or not isinstance(body, Mapping) or "model" not in body:
         return None
     judge = describe("", body.get("model"), body.get("temperature"), getattr(client, "base_url", None))
-    if judge not in observation.judges and len(observation.judges) < _KINDS:
+    if judge not in observation.judges and len(observation.judges) < _MOST_JUDGES:
         observation.judges.append(judge)
     return observation
 
 
-def _failed(observation: Observation | None, error: BaseException) -> None:
+def _note_failure(observation: Observation | None, error: BaseException) -> None:
     if observation is None:
         return
     if isinstance(error, asyncio.CancelledError):
@@ -99,7 +102,7 @@ def _failed(observation: Observation | None, error: BaseException) -> None:
 
 
 def describe(name: str, model: Any, temperature: Any, url: Any) -> JudgeReply:
-    """A judge as JSON data for the server."""
+    """Describe a judge as JSON data for the server."""
     try:
         host = urlsplit(str(url or "")).netloc.rpartition("@")[2]
     except ValueError:
@@ -114,7 +117,7 @@ def describe(name: str, model: Any, temperature: Any, url: Any) -> JudgeReply:
 
 
 def of_rubrics(verifiers: Any, leaves: list[Any]) -> list[JudgeReply]:
-    """The judge rubrics of a v0 environment. Call it before their functions are wrapped."""
+    """Return the judges of the judge rubrics among `leaves` (v0). Call it before their functions are wrapped."""
     kind: Any = getattr(verifiers, "JudgeRubric", None)
     rubric_judges = []
     for rubric in leaves if isinstance(kind, type) else ():
@@ -129,7 +132,7 @@ def of_rubrics(verifiers: Any, leaves: list[Any]) -> list[JudgeReply]:
 
 
 def of_configs(v1: Any, *configs: Any) -> list[JudgeReply]:
-    """The judges that a task's and a taskset's config hold, plugged or for the task's own rewards (v1)."""
+    """Return the judges in the configs of a task and its taskset (v1)."""
     kind: Any = getattr(v1, "JudgeConfig", None)
     config_judges: list[JudgeReply] = []
     for config in configs if isinstance(kind, type) else ():
@@ -146,7 +149,7 @@ def of_configs(v1: Any, *configs: Any) -> list[JudgeReply]:
 
 
 def _config_fields(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Everything in a config, with the name of the field it stands in."""
+    """Yield every value in a config, nested ones too, with the name of its field."""
     yield name, value
     if depth >= _DEPTH:
         return

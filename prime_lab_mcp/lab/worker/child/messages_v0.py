@@ -1,4 +1,4 @@
-"""Messages, rows and states as verifiers 0.1 to 0.3 have them."""
+"""Messages, rows and states in the formats of verifiers 0.1 to 0.3."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ VERIFIERS_STATE_KEYS = frozenset(
         "advantage",
     }
 )
-"""Keys of a state that verifiers itself writes; any other is the environment's."""
+"""Keys of a state that verifiers itself writes. All other keys come from the environment."""
 
 
 def parsed_info(info: Any) -> Any:
-    """The `info` of a row, which may be stored as JSON text."""
+    """Return the `info` of a row, parsed if it is stored as JSON text."""
     if isinstance(info, str):
         try:
             return json.loads(info)
@@ -55,20 +55,20 @@ def parsed_info(info: Any) -> Any:
 
 
 def messages(prompt: Any) -> list[Any]:
-    """A prompt or completion as a list of messages."""
+    """Return a prompt or completion as a list of messages. A text becomes one message of the user."""
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
     return list(prompt or [])
 
 
-def dense(message: Any) -> Any:
-    """A message without its empty fields, which Arrow adds."""
+def without_empty_fields(message: Any) -> Any:
+    """Return a message without the fields that are None. Arrow tables add such fields."""
     return {k: v for k, v in message.items() if v is not None} if isinstance(message, dict) else message
 
 
-def typed(conversation: Any) -> list[Any]:
-    """Messages in the form of the installed version after a rollout: models from 0.1.11 on, dicts before."""
-    bare = [dense(m) for m in messages(conversation)]
+def normalized(conversation: Any) -> list[Any]:
+    """Return messages in the form that the installed verifiers uses: pydantic models from 0.1.11 on, dicts before."""
+    bare = [without_empty_fields(m) for m in messages(conversation)]
     try:
         normalize = importlib.import_module("verifiers.utils.message_utils").normalize_messages
     except (ImportError, AttributeError):
@@ -88,7 +88,7 @@ def _call(call: Any) -> Any:
 
 
 def trajectory(prompt: list[Any], completion: list[Any]) -> list[dict[str, Any]]:
-    """The steps of a rollout, one for each message of the model."""
+    """Return the trajectory of a rollout: one step for each message of the model."""
     steps: list[dict[str, Any]] = []
     for number, message in enumerate(completion):
         role = message.get("role") if isinstance(message, dict) else getattr(message, "role", None)
@@ -109,8 +109,8 @@ def trajectory(prompt: list[Any], completion: list[Any]) -> list[dict[str, Any]]
     return steps
 
 
-def routed(env: Any, info: Any) -> Any:
-    """The member of an EnvGroup that a row belongs to; nested groups have a list of names."""
+def group_member(env: Any, info: Any) -> Any:
+    """Return the member of an EnvGroup to which a row belongs. For nested groups, `info` has a list of names."""
     route = info.get("env_id") if isinstance(info, dict) else None
     for name in route if isinstance(route, list) else [route]:
         env = getattr(env, "env_map", {}).get(name, env)

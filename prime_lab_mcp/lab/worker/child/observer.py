@@ -1,7 +1,7 @@
-"""Observes scoring functions while the environment's own path runs them: exceptions, returned values, durations.
+"""Observes scoring: exceptions and returned values of reward functions, and durations.
 
-Verifiers hides these: v0 turns exceptions into 0.0, v1 stops at the first one, and both convert returned values and let
-NaN through.
+verifiers hides these. v0 turns exceptions into a reward of 0.0, v1 stops at the first exception, and both convert
+returned values and let NaN through.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from . import coercion, environment
 from .protocol import ComponentReply, ErrorReply, JudgeReply, ProblemReply, ScoreReply
 
-_ERRORS = 20
+_MOST_ERRORS = 20
 _FIRST = 8.0
-"""Extra seconds for the first scoring of a process, because rewards import late (host.py allows the same)."""
-_UNKNOWN = frozenset({"judge-unreachable", "judge-unread", "confined"})
-_OURS = frozenset({"BadRequestError", "UnprocessableEntityError", "APIResponseValidationError"})
-"""Errors of an endpoint that refuses a request: a fault of the caller."""
+"""Extra seconds for the first scoring of a process, in which rewards import modules (host.py allows the same)."""
+_REWARD_UNKNOWN = frozenset({"judge-unreachable", "judge-unread", "confined"})
+_REQUEST_ERRORS = frozenset({"BadRequestError", "UnprocessableEntityError", "APIResponseValidationError"})
+"""Errors for requests that the endpoint refuses as invalid. They are faults of the caller."""
 _UNREACHABLE = frozenset(
     {
         "APIConnectionError",
@@ -36,24 +36,27 @@ _UNREACHABLE = frozenset(
         "ClientConnectorError",
     }
 )
-"""Exceptions of the openai client, httpx and aiohttp, and that of verifiers for a missing key."""
-_READS_HTTP = frozenset({"openai", "httpx", "httpcore", "aiohttp", "verifiers", "litellm", "anthropic"})
-_now: list[Observation] = []
+"""Exceptions of the openai client, httpx and aiohttp, and the exception of verifiers for a missing key."""
+_HTTP_PACKAGES = frozenset({"openai", "httpx", "httpcore", "aiohttp", "verifiers", "litellm", "anthropic"})
+_current: list[Observation] = []
 
 
 def current() -> Observation | None:
-    """The observation of the case that is being scored; None before the first."""
-    return _now[0] if _now else None
+    """Return the observation of the case that is being scored; None before the first case."""
+    return _current[0] if _current else None
 
 
 def unreachable(error: BaseException) -> bool:
-    """Whether an exception or one of its causes means that a model is unreachable: no connection, key or quota."""
+    """Return whether an exception or one of its causes means that a judge is unreachable.
+
+    A judge is unreachable without a connection, a key or quota.
+    """
     chain: BaseException | None = error
     for _ in range(20):
         if chain is None:
             return False
-        kinds = {k.__name__ for k in type(chain).__mro__ if k.__module__.partition(".")[0] in _READS_HTTP}
-        if kinds & _UNREACHABLE and not kinds & _OURS:
+        kinds = {k.__name__ for k in type(chain).__mro__ if k.__module__.partition(".")[0] in _HTTP_PACKAGES}
+        if kinds & _UNREACHABLE and not kinds & _REQUEST_ERRORS:
             return True
         if "OpenAIError" in kinds and any(word in str(chain) for word in ("api_key", "API_KEY", "credentials")):
             return True
@@ -62,7 +65,7 @@ def unreachable(error: BaseException) -> bool:
 
 
 class Observation:
-    """Errors and problems of one case."""
+    """The errors, problems and asked judges of one scored case."""
 
     def __init__(self) -> None:
         self.errors: list[ErrorReply] = []
@@ -70,10 +73,10 @@ class Observation:
         self.raised: list[BaseException] = []
         self.waiting = ""
         self.judges: list[JudgeReply] = []
-        """Models that were asked while this case was scored."""
+        """Judges that were asked while this case was scored."""
         self.judge_cancelled = False
         """Whether a request to a judge was cancelled."""
-        _now[:] = [self]
+        _current[:] = [self]
 
     def add_problem(self, code: str, detail: str = "") -> None:
         """Note a problem, once for each detail."""
@@ -82,17 +85,17 @@ class Observation:
             self.problems.append(problem)
 
     def has_problem(self, *codes: str) -> bool:
-        """Whether one of these problems was noted."""
+        """Return whether a problem with one of these codes was noted."""
         return any(problem["code"] in codes for problem in self.problems)
 
     def add_error(self, kind: str, message: str, where: str) -> None:
-        """Note an error that is no exception."""
+        """Note an error that was not raised as an exception."""
         self.errors.append({"type": kind, "message": message, "where": where})
 
     def add_exception(self, error: BaseException, where: str) -> None:
         """Note an exception, with the line of the environment's code that raised it."""
         if isinstance(error, asyncio.CancelledError):
-            self.waiting = self.waiting or where  # The timeout cancelled it; `scoring_failed` notes the problem.
+            self.waiting = self.waiting or where  # A timeout cancels the function; `scoring_failed` notes the timeout.
             return
         self.raised.append(error)
         if unreachable(error):
@@ -106,13 +109,13 @@ class Observation:
         self.add_error(failure["type"], failure["message"], place)
 
     def judge_unreachable(self, error: BaseException) -> None:
-        """Note that a judge could not be asked, even if the reward handles the error."""
+        """Note that a judge is unreachable, even if the reward handles the error."""
         if not self.has_problem("judge-unreachable"):
             self.add_problem("judge-unreachable")
             self.add_error(type(error).__name__, coercion.text(error, 2000), "")
 
     def scoring_failed(self, error: BaseException, seconds: float, limit: float) -> None:
-        """Note that the scoring as a whole failed after `seconds`, unless the cause was already noted."""
+        """Note that the whole scoring failed after `seconds`, unless its cause is already noted."""
         if isinstance(error, TimeoutError) and seconds >= limit * 0.98:
             self.add_problem("judge-unreachable" if self.judge_cancelled else "timeout")
             self.add_error("TimeoutError", f"no score within {limit:g} seconds", self.waiting)
@@ -126,7 +129,7 @@ class Observation:
             self.add_exception(error.__cause__ or error, "")
 
     def check_duration(self, seconds: float, limit: float, *, first: bool) -> None:
-        """Note a scoring that exceeded its limit and still returned: blocking code cannot be cancelled."""
+        """Note a scoring that returned after its limit. That happens if blocking code keeps the timeout from firing."""
         allowed = limit + _FIRST if first else limit
         if seconds > allowed + 0.1 and not self.errors and not self.has_problem("timeout"):
             self.add_problem("timeout")
@@ -154,13 +157,15 @@ class Observation:
         components: dict[str, ComponentReply] | None = None,
         metrics: dict[str, float | None] | None = None,
     ) -> ScoreReply:
-        """The reply for the scored case. The reward is null where a judge failed or the confinement refused something,
-        whatever the reward returned."""
+        """Build the reply for the scored case.
+
+        The reward is None if a judge failed or the confinement refused something, whatever the function returned.
+        """
         return {
-            "reward": None if self.has_problem(*_UNKNOWN) else reward,
+            "reward": None if self.has_problem(*_REWARD_UNKNOWN) else reward,
             "components": components or {},
             "metrics": metrics or {},
-            "errors": self.errors[:_ERRORS],
+            "errors": self.errors[:_MOST_ERRORS],
             "problems": self.problems,
             "judges": self.judges,
             "ms": ms,
@@ -168,7 +173,7 @@ class Observation:
 
 
 def not_run() -> ScoreReply:
-    """The reply for a case that is left out after too many slow cases."""
+    """Build the reply for a case that is not scored, because earlier cases took too long."""
     observation = Observation()
     observation.add_error("not-run", "earlier cases took too long", "")
     observation.add_problem("not-run")
@@ -176,7 +181,7 @@ def not_run() -> ScoreReply:
 
 
 def no_row(row: int) -> ScoreReply:
-    """The reply for a case whose task does not exist."""
+    """Build the reply for a case whose task does not exist."""
     observation = Observation()
     observation.add_error("IndexError", f"there is no task {row}", "")
     observation.add_problem("no-such-row")

@@ -1,6 +1,6 @@
-"""Describes a loaded v0 environment for a port to v1: its functions by their place, weights, parsers, tools and game.
+"""Describes a loaded v0 environment for a port to v1: its reward functions, weights, parsers, tools and classes.
 
-The description names files, lines and constants. The code itself is read by the server, from the files.
+The description gives the file and line of each function, and constants. The server reads the code from the files.
 """
 
 from __future__ import annotations
@@ -9,18 +9,91 @@ import functools
 import inspect
 import json
 import math
-from typing import Any
+from typing import Any, TypedDict
 
 from . import coercion
-from .protocol import PortClassReply, PortFunctionReply, PortParserReply, PortReply, PortRewardReply
 
 _LARGEST = 20_000
-"""Most characters of a constant that is carried into the new package."""
+"""Most characters of a constant that is copied into the new package."""
 _DEPTH = 4
 
 
+class PortFunctionReply(TypedDict):
+    """The file and first line of a function of a v0 environment. `free` describes its closure variables by name.
+
+    `bound` says that the function is a bound method.
+    """
+
+    name: str
+    file: str
+    line: int
+    bound: bool
+    free: dict[str, dict[str, Any]]
+
+
+class PortClassReply(TypedDict):
+    """A class of a v0 package and one instance of it.
+
+    `line` is a line inside the class, `own_bases` are its base classes that verifiers does not define, and `held` are
+    the attributes of the instance.
+    """
+
+    name: str
+    file: str
+    line: int
+    own_bases: list[str]
+    held: dict[str, dict[str, Any]]
+
+
+class PortParserReply(TypedDict):
+    """A parser of a v0 environment.
+
+    `kind` is the parser's class in verifiers, `own` the package's subclass of it (null if there is none), and
+    `extract` the function with which it extracts an answer.
+    """
+
+    kind: str
+    own: PortClassReply | None
+    fields: list[list[str]]
+    answer_field: str
+    extract: dict[str, Any]
+
+
+class PortRewardReply(TypedDict):
+    """A reward function of a v0 environment.
+
+    `library` is the qualified name of a function of verifiers, `method` for a method of the package, otherwise empty.
+    `seconds` is the rubric's time limit.
+    """
+
+    name: str
+    weight: float | None
+    library: str
+    rubric: str
+    group: bool
+    function: PortFunctionReply
+    parser: PortParserReply | None
+    seconds: float | None
+
+
+class PortReply(TypedDict):
+    """The description of a v0 environment for a port to v1, without its rows.
+
+    `base` is the environment's class in verifiers, and `own` the package's subclass of it. `objects` are the names of
+    further arguments that the rubrics pass to reward functions.
+    """
+
+    base: str
+    own: PortClassReply | None
+    max_turns: int | None
+    tools: list[PortFunctionReply]
+    rewards: list[PortRewardReply]
+    parser: PortParserReply | None
+    objects: list[str]
+
+
 def describe(env: Any, leaves: list[Any]) -> PortReply:
-    """Describe a v0 environment. `leaves` are its rubrics, which have no rubrics of their own."""
+    """Describe a v0 environment. `leaves` are its rubrics; rubric groups are replaced by their members."""
     rewards = [
         _reward(getattr(fn, "_fn", fn), weight, rubric)
         for rubric in leaves
@@ -42,7 +115,7 @@ def _foreign(definition: Any) -> bool:
 
 
 def _base(kind: type) -> str:
-    """The name of the nearest class of verifiers."""
+    """Return the name of the first base class that verifiers defines."""
     return next((c.__name__ for c in kind.__mro__ if _foreign(c)), "")
 
 
@@ -77,7 +150,7 @@ def _is_group(rubric: Any, fn: Any) -> bool:
 
 
 def _function(fn: Any, depth: int = _DEPTH) -> PortFunctionReply:
-    """Where a function stands, and the values of the variables that it takes from the function around it."""
+    """Describe a function: its file and line, and the values of its closure variables."""
     inner = inspect.unwrap(fn) if callable(fn) else fn
     code = getattr(inner, "__code__", None)
     return {
@@ -101,7 +174,7 @@ def _cells(fn: Any) -> dict[str, Any]:
 
 
 def _value(value: Any, depth: int) -> dict[str, Any]:
-    """A variable as a constant, a parser, a function, or the name of its type."""
+    """Describe the value of a variable as a constant, a parser or a function; otherwise by the name of its type."""
     if _survives_json(value):
         return {"constant": coercion.to_json(value)}
     if isinstance(value, set | frozenset) and _survives_json(sorted(value, key=repr)):
@@ -116,7 +189,7 @@ def _value(value: Any, depth: int) -> dict[str, Any]:
 
 
 def _survives_json(value: Any) -> bool:
-    """Whether JSON gives the value back unchanged."""
+    """Return whether a value is unchanged after it is written as JSON and read back."""
     try:
         written = json.dumps(value, allow_nan=False)
         return len(written) <= _LARGEST and _same(value, json.loads(written))
@@ -149,7 +222,10 @@ def _parser(parser: Any) -> PortParserReply | None:
 
 
 def _extract(fn: Any) -> dict[str, Any]:
-    """The function that a parser applies: `none`, one of verifiers with its arguments, or one of the package."""
+    """Describe the function with which a parser extracts an answer.
+
+    `kind` is `none`, `library` (a function of verifiers), `function` (a function of the package) or `other`.
+    """
     arguments: dict[str, Any] = {}
     if isinstance(fn, functools.partial) and not fn.args and _survives_json(dict(fn.keywords)):
         fn, arguments = fn.func, dict(fn.keywords)
@@ -164,7 +240,7 @@ def _extract(fn: Any) -> dict[str, Any]:
 
 
 def _class(instance: Any) -> PortClassReply:
-    """A class of the package, by a line inside of it, and the constants that its instance holds."""
+    """Describe an instance of a class of the package: a line inside the class, and the attributes of the instance."""
     kind = type(instance)
     functions = list(map(inspect.unwrap, filter(inspect.isfunction, vars(kind).values())))
     code = next((f.__code__ for f in functions), None)

@@ -1,15 +1,21 @@
-"""Every message between the server and the processes of this package, both ways. Each is one line of JSON.
+"""The types of all messages between the server and the processes of this package. A message is one line of JSON.
 
-The server imports these types too. It converts every field of a reply, since foreign code may have written the line.
-The types ensure that both sides mean the same fields. Standard library only.
+The server imports the same types, so that both sides agree on the fields. It still converts every field of a reply,
+because environment code may have written the line. This module imports only the standard library.
+
+`lab/worker/description.py` and `lab/worker/scoring.py` decode the replies; the classes there document the fields of
+`LoadReply`, `FactsReply`, `ScoreReply` and `RolloutReply`. `port_v0` has the types of the description for a port.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+
+if TYPE_CHECKING:
+    from .port_v0 import PortReply
 
 CANARY = "prime_lab.canary"
-"""The audit event that the text of a canary raises when a reward runs that text as Python."""
+"""Name of an audit event. Some test completions are Python code that raises this event when a reward executes it."""
 
 Messages = list[dict[str, Any]]
 
@@ -18,13 +24,13 @@ Messages = list[dict[str, Any]]
 
 
 class ForkRequest(TypedDict):
-    """Fork a child. Two sockets accompany the message, one for the child and one for its supervisor."""
+    """Asks for a child. Two sockets accompany the message, one for the child and one for its supervisor."""
 
     op: Literal["fork"]
 
 
 class Versions(TypedDict):
-    """What an interpreter has. `seconds` is the time that importing verifiers took."""
+    """The versions of verifiers and Python in an interpreter. `seconds` is the time that importing verifiers took."""
 
     verifiers: str | None
     python: str
@@ -32,7 +38,10 @@ class Versions(TypedDict):
 
 
 class ForkServerReply(TypedDict, total=False):
-    """Has one field: `ready` after verifiers is imported, `broken` if the import failed, `forked` with a process id."""
+    """A message of the fork server with exactly one of these fields.
+
+    `ready` follows the import of verifiers, `broken` says why the import failed, and `forked` is a new process id.
+    """
 
     ready: Versions
     broken: str
@@ -40,7 +49,10 @@ class ForkServerReply(TypedDict, total=False):
 
 
 class EndReport(TypedDict):
-    """The end of a child. `code` and `signal` are both null where its supervisor stopped it."""
+    """How a child ended. `code` and `signal` are both null if its supervisor killed it.
+
+    `flood` says that the child was killed for too much output; `output` is the last part of its output.
+    """
 
     code: int | None
     signal: int | None
@@ -52,7 +64,7 @@ class EndReport(TypedDict):
 
 
 class JudgeReply(TypedDict):
-    """A model that rewards ask."""
+    """A judge: a model that a reward asks. `host` is the host of its endpoint."""
 
     name: str
     model: str
@@ -64,7 +76,7 @@ RewardKind = Literal["reward", "metric", "group"]
 
 
 class RewardReply(TypedDict):
-    """A scoring function."""
+    """A reward or metric function. A group reward gets all rollouts of a task at once."""
 
     name: str
     weight: float | None
@@ -73,7 +85,7 @@ class RewardReply(TypedDict):
 
 
 class ErrorReply(TypedDict):
-    """An exception, or another failure of the environment's code."""
+    """An exception or another failure of the environment's code. `where` names the function or line that raised it."""
 
     type: str
     message: str
@@ -85,18 +97,21 @@ class Failure(ErrorReply):
 
     traceback: str
     refused: str
-    """What the confinement of this process refused, if that is the cause."""
+    """What the confinement of this process refused, if that caused the failure; otherwise an empty string."""
 
 
 class ProblemReply(TypedDict):
-    """A problem of a scored case. `code` is a `ProblemCode` of worker/faults.py; `detail` is a type, host or path."""
+    """A problem of a scored case.
+
+    `code` is a `ProblemCode` (worker/faults.py); `detail` may be a type, host or path.
+    """
 
     code: str
     detail: str
 
 
 class ComponentReply(TypedDict):
-    """A part of a reward."""
+    """The score and weight of one reward function."""
 
     score: float | None
     weight: float | None
@@ -106,7 +121,11 @@ class ComponentReply(TypedDict):
 
 
 class EnvironmentRequest(TypedDict):
-    """The environment to load. `variables` are set for its code; `hidden` packages cannot be imported."""
+    """The environment to load.
+
+    `tree` is the folder of its files. `variables` are set for its code, and `hidden` packages cannot be imported.
+    `scratch` is the folder for temporary files.
+    """
 
     tree: str
     module: str
@@ -115,19 +134,19 @@ class EnvironmentRequest(TypedDict):
     variables: dict[str, str]
     scratch: str
     caches: dict[str, str]
-    """Variables that lead to the environment's own cache of downloaded data."""
+    """Environment variables with the paths of the environment's own cache of downloaded data."""
     confinement: dict[str, Any] | None
-    """The policy for lab/sandbox/confine.py; null where this machine confines nothing."""
+    """The policy for lab/sandbox/confine.py; null if this machine cannot confine processes."""
 
 
 class LoadRequest(EnvironmentRequest):
-    """Import the environment and load it."""
+    """Asks to import the environment and load it."""
 
     op: Literal["load"]
 
 
 class LoadReply(TypedDict):
-    """The loaded environment. `tasks` is null where they are infinite or too many to count."""
+    """The loaded environment (`Loaded` in worker/description.py). `tasks` is null if they are infinite or uncounted."""
 
     kind: str
     tasks: int | None
@@ -152,7 +171,10 @@ class ServedCase(TypedDict):
 
 
 class ServeRequest(EnvironmentRequest):
-    """Score tasks that are rebuilt from their data, without loading the environment (v1). Answer: `[ScoreReply]`."""
+    """Asks to score tasks that are rebuilt from their data, without loading the environment (v1).
+
+    The result is a list of `ScoreReply`. `case_timeout` is in seconds.
+    """
 
     op: Literal["serve"]
     cases: list[ServedCase]
@@ -163,7 +185,7 @@ class ServeRequest(EnvironmentRequest):
 
 
 class RowsRequest(TypedDict):
-    """A seeded sample of tasks. `split` is null for the split that is loaded."""
+    """Asks for a seeded sample of at most `limit` tasks. `split` is null for the split that is loaded."""
 
     op: Literal["rows"]
     limit: int
@@ -172,7 +194,7 @@ class RowsRequest(TypedDict):
 
 
 class RowReply(TypedDict):
-    """One task."""
+    """One task. `index` is its position, and `key` is a hash of its content."""
 
     index: int
     key: str
@@ -183,20 +205,20 @@ class RowReply(TypedDict):
 
 
 class RowsReply(TypedDict):
-    """Tasks in task order. `total` is null where it is not known."""
+    """Tasks in task order. `total` is the number of all tasks; null if unknown."""
 
     rows: list[RowReply]
     total: int | None
 
 
 class FactsRequest(TypedDict):
-    """Describe the loaded environment beyond its rewards and rows."""
+    """Asks for a description of the loaded environment beyond its rewards and rows."""
 
     op: Literal["facts"]
 
 
 class ArgReply(TypedDict):
-    """One argument of an environment."""
+    """One argument of an environment. `choices` are the values of a Literal; otherwise the list is empty."""
 
     name: str
     type: str
@@ -206,7 +228,7 @@ class ArgReply(TypedDict):
 
 
 class LossyReply(TypedDict):
-    """A task that changes when it is serialised and rebuilt."""
+    """A task that changes when it is serialised and rebuilt: its row, the changed field, and the change."""
 
     row: int
     field: str
@@ -214,7 +236,10 @@ class LossyReply(TypedDict):
 
 
 class RoleReply(TypedDict):
-    """An agent of an environment (v1)."""
+    """An agent of a v1 environment with its default harness and runtime.
+
+    `own` says that the package defines an `Env` or a harness of its own.
+    """
 
     name: str
     harness: str
@@ -223,77 +248,26 @@ class RoleReply(TypedDict):
 
 
 class SentTask(TypedDict):
-    """A task with its data as sent to an env server (v1)."""
+    """A task with its data as the trainer sends it to the env server (v1)."""
 
     row: int
     data: dict[str, Any]
 
 
 class ParserReply(TypedDict):
-    """A reward function that takes a parser (v0)."""
+    """A v0 reward function with a `parser` argument.
+
+    `given` is the class of the rubric's parser, which the function gets; `environment` is the class of the
+    environment's parser.
+    """
 
     function: str
     given: str
     environment: str
 
 
-class PortFunctionReply(TypedDict):
-    """Where a function of a v0 environment stands. `free` are the variables of the function around it, by name."""
-
-    name: str
-    file: str
-    line: int
-    bound: bool
-    free: dict[str, dict[str, Any]]
-
-
-class PortClassReply(TypedDict):
-    """A class of a v0 package: a line inside of it, its bases in the package, and what its instance holds."""
-
-    name: str
-    file: str
-    line: int
-    own_bases: list[str]
-    held: dict[str, dict[str, Any]]
-
-
-class PortParserReply(TypedDict):
-    """A parser of a v0 environment. `kind` is the class of verifiers; `own` the class of the package, if any."""
-
-    kind: str
-    own: PortClassReply | None
-    fields: list[list[str]]
-    answer_field: str
-    extract: dict[str, Any]
-
-
-class PortRewardReply(TypedDict):
-    """A reward function of a v0 environment. `library` is its qualified name where verifiers defines it."""
-
-    name: str
-    weight: float | None
-    library: str
-    rubric: str
-    group: bool
-    function: PortFunctionReply
-    parser: PortParserReply | None
-    seconds: float | None
-
-
-class PortReply(TypedDict):
-    """What a port of a v0 environment needs to know beyond its rows."""
-
-    base: str
-    own: PortClassReply | None
-    max_turns: int | None
-    tools: list[PortFunctionReply]
-    rewards: list[PortRewardReply]
-    parser: PortParserReply | None
-    objects: list[str]
-
-
 class GeneratorReply(TypedDict):
-    """Whether two values of an argument gave the same tasks. Two equal values are two loads with the same arguments."""
+    """Whether two values of an argument gave the same tasks. If both values are equal, loading was repeated."""
 
     argument: str
     values: list[str]
@@ -301,7 +275,7 @@ class GeneratorReply(TypedDict):
 
 
 class FactsReply(TypedDict):
-    """The description of an environment. Some fields exist for one generation only."""
+    """The description of an environment (`Traits` in worker/description.py). Some fields exist only for v0 or v1."""
 
     args: list[ArgReply]
     held_out: str | None
@@ -323,19 +297,22 @@ class FactsReply(TypedDict):
 
 
 class CaseRequest(TypedDict):
-    """A completion for a task. `key` is the task's hash as an earlier reply stated it."""
+    """A completion of a task. `key` is the task's hash in an earlier reply.
+
+    `rest_of_group` are the other completions that a group reward gets.
+    """
 
     row: int
     messages: Messages
     key: NotRequired[str | None]
-    company: NotRequired[list[Messages]]
+    rest_of_group: NotRequired[list[Messages]]
 
 
 class ScoreRequest(TypedDict):
-    """Score completions. Answered by a line per case, then by one without a result.
+    """Asks to score completions. The answer has one line for each case and a last line without a result.
 
-    `search` is the number of a search for reward holes: the replies then name the branches of the environment's code
-    that no earlier case of this search took.
+    `search` is the number of a search for reward holes. With it, each reply names the branches of the environment's
+    code that its case was the first to take in this search. `case_timeout` is in seconds.
     """
 
     op: Literal["score"]
@@ -345,7 +322,7 @@ class ScoreRequest(TypedDict):
 
 
 class ScoreReply(TypedDict):
-    """One scored case. `members` are the results of a group that was scored together."""
+    """One scored case. `ms` is the duration in milliseconds; `members` are the results of a group scored together."""
 
     reward: float | None
     components: dict[str, ComponentReply]
@@ -362,7 +339,7 @@ class ScoreReply(TypedDict):
 
 
 class SideEffectsCase(TypedDict):
-    """A completion; with `together` it is also scored concurrently with others."""
+    """A completion to score alone. If `concurrent` is true, it is also scored concurrently with other cases."""
 
     row: int
     messages: Messages
@@ -370,7 +347,7 @@ class SideEffectsCase(TypedDict):
 
 
 class SideEffectsRequest(TypedDict):
-    """Score cases alone and concurrently. Answered by `[SideEffectsReply]`."""
+    """Asks to score cases alone and concurrently. The result is a list of `SideEffectsReply`."""
 
     op: Literal["side-effects"]
     cases: list[SideEffectsCase]
@@ -378,7 +355,12 @@ class SideEffectsRequest(TypedDict):
 
 
 class SideEffectsReply(TypedDict):
-    """The side effects of one scoring. `blocked` is in seconds; `together` is a list of one reward, or null."""
+    """The side effects of one scoring.
+
+    `alone` is the reward of the case scored alone. `concurrent` is a list with its one concurrent reward, or null if
+    the case was only scored alone. `mutated` names the changed inputs. `blocked` is the longest time for which scoring
+    blocked the event loop, in seconds.
+    """
 
     alone: float | None
     concurrent: list[float | None] | None
@@ -390,21 +372,25 @@ class SideEffectsReply(TypedDict):
 
 
 class ScriptedRollout(TypedDict):
-    """A rollout to run: its task, and the script that the model follows there."""
+    """A rollout to run: the row of its task, and the script of the model (scripted_rollouts.py)."""
 
     row: int
     script: dict[str, Any]
 
 
 class RolloutsRequest(TypedDict):
-    """Run whole rollouts. Times are in seconds. `turns` bounds rollouts with a stated limit, `endless` all others.
+    """Asks to run whole rollouts. All times are in seconds.
 
-    `in_order`: each rollout begins when the one before has ended.
+    `seconds` is the time for all rollouts, `rollout_seconds` for one rollout, and `serving` for starting tool servers.
+    `turns` is the most turns of a rollout for which the environment states a limit, `endless` of all others. With
+    `in_order`, each rollout begins after the previous one has ended. With `held`, moreover,
+    each rollout begins with the same state of every random generator, and nothing is scored again.
     """
 
     op: Literal["rollout"]
     rollouts: list[ScriptedRollout]
     in_order: bool
+    held: bool
     seconds: float
     rollout_seconds: float
     serving: float
@@ -414,7 +400,7 @@ class RolloutsRequest(TypedDict):
 
 
 class ToolReply(TypedDict):
-    """A tool that the model was offered."""
+    """A tool that the environment offered to the model. `parameters` is a JSON schema."""
 
     name: str
     description: str
@@ -425,7 +411,11 @@ RolloutEnd = Literal["ended", "endless", "cut", "slow", "not-run"]
 
 
 class RolloutReply(TypedDict):
-    """One rollout."""
+    """One rollout (`RolloutResult` in worker/scoring.py).
+
+    `alone` is the reward of the same messages scored without a rollout, and `again` the reward of the finished rollout
+    when it is scored a second time.
+    """
 
     messages: Messages
     reward: float | None
@@ -442,11 +432,14 @@ class RolloutReply(TypedDict):
     again: float | None
     ms: float
     linear: NotRequired[bool]
-    """The rollout is one conversation without branches, so its messages can be scored without a rollout (v1)."""
+    """Whether the rollout is one conversation without branches, so that its messages can be scored alone (v1)."""
 
 
 class RolloutsReply(TypedDict):
-    """The requested rollouts, in order. `unavailable`: why none could be run; `by_design`: the reason is no flaw."""
+    """The requested rollouts, in order.
+
+    If no rollout can run here, `unavailable` is the reason, and `by_design` says that the reason is no flaw.
+    """
 
     rollouts: list[RolloutReply]
     unavailable: str
@@ -454,7 +447,7 @@ class RolloutsReply(TypedDict):
 
 
 class StatedRequest(TypedDict):
-    """The solutions that the environment states for some tasks, as messages. At most `seconds` are spent."""
+    """Asks for the reference solutions of some tasks, as messages. Reading them takes at most about `seconds`."""
 
     op: Literal["solutions"]
     rows: list[int]
@@ -462,15 +455,17 @@ class StatedRequest(TypedDict):
 
 
 class StatedTurn(TypedDict):
-    """One turn of a solution. Each call is the name of a tool and its arguments, an object or a text."""
+    """One turn of a solution. Each tool call is a pair of the tool's name and its arguments (an object or a text)."""
 
     text: str | None
     calls: list[list[Any]]
 
 
 class StatedReply(TypedDict):
-    """For each asked task the turns of its solution, or None where it is a function of the messages, cannot be read,
-    or no time was left; `functions` are the tasks with a function.
+    """The solution of each requested task as turns.
+
+    A solution is null if it is a function of the messages, if it cannot be read, or if no time was left. `functions`
+    are the rows of tasks whose solution is a function.
     """
 
     solutions: list[list[StatedTurn] | None]
@@ -481,7 +476,11 @@ class StatedReply(TypedDict):
 
 
 class LocateRequest(TypedDict):
-    """Find the present tasks of stored rollouts. With `whole`, all that a task holds must be unchanged."""
+    """Asks for the rows of stored tasks among the first `limit` tasks of the environment.
+
+    With `whole`, all data of a task must be unchanged; otherwise its question is enough. With `all`, the reply also has
+    a fingerprint of every task's question.
+    """
 
     op: Literal["locate"]
     tasks: list[dict[str, Any]]
@@ -491,7 +490,10 @@ class LocateRequest(TypedDict):
 
 
 class PlaceReply(TypedDict):
-    """The present row of a stored task with the task as a record holds it; or why there is none."""
+    """The row of a stored task, and the task as a rollout record would store it.
+
+    If no task matches, `row` is null and `why` names the difference: `prompt`, `data` or `ambiguous`.
+    """
 
     row: int | None
     why: str
@@ -499,7 +501,11 @@ class PlaceReply(TypedDict):
 
 
 class LocateReply(TypedDict):
-    """The present tasks of stored rollouts. `asked` has a fingerprint of each present task's question, if `all`."""
+    """The rows of stored tasks.
+
+    `unfit` says why stored rollouts cannot be scored; it is empty if they can. `grouped` says that rollouts of a task
+    are scored together. `asked` has a fingerprint of every task's question if the request has `all`.
+    """
 
     places: list[PlaceReply]
     unfit: str
@@ -508,7 +514,7 @@ class LocateReply(TypedDict):
 
 
 class StoredCase(TypedDict):
-    """A stored rollout, or `{"group": [...]}` of v0, for a present task."""
+    """A stored rollout to score for the task at `row`. In v0, `record` may be `{"group": [...]}` with its rollouts."""
 
     id: str
     row: int
@@ -516,10 +522,10 @@ class StoredCase(TypedDict):
 
 
 class RescoreRequest(TypedDict):
-    """Score stored rollouts. Answered like `ScoreRequest`.
+    """Asks to score stored rollouts. The answer has the form of the answer to `ScoreRequest`.
 
-    `turns`: the rollouts had more than one reply. `fresh_runtime`: the run scored in an empty folder. `spent_ms`: total
-    time for slow cases.
+    `turns` says that rollouts may have more than one reply, `fresh_runtime` that the stored run scored in an empty
+    folder. After slow cases have taken `spent_ms` milliseconds in total, the remaining cases are left out.
     """
 
     op: Literal["rescore"]
@@ -545,13 +551,13 @@ Request = (
 
 
 class Numbered(TypedDict):
-    """Every request has an `id` beside its own fields, which the replies to it repeat."""
+    """The field that every request has besides its own. All replies to a request repeat its `id`."""
 
     id: int
 
 
 class Reply(Numbered, total=False):
-    """One line. `result` is the reply to the request; `case` is the position of a scored case."""
+    """One line of an answer. `result` is the reply; `case` is the position of a scored case in the request."""
 
     result: Any
     case: int

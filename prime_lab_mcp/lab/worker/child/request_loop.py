@@ -1,7 +1,7 @@
-"""The child's side of the conversation: reads requests, asks the adapter, writes replies.
+"""The request loop of a child: reads requests, calls the adapter, writes replies. Each line is one JSON object.
 
-The process executes environment code, so the loop answers whatever that code raises and never trusts what it returns.
-One JSON object per line. `score` answers one line per case, so that the server sees which case hangs.
+The process runs environment code. The loop turns every exception of that code into a reply. The answer to `score` has
+one line for each case, so that the server knows which case hangs.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from .adapter_v1 import AdapterV1
 from .protocol import CaseRequest, Request, RescoreRequest, ScoreReply, ScoreRequest
 
 IDLE = 1800.0
-"""Seconds without a request after which a child ends by itself."""
-_LINE = 24 << 20
+"""Seconds without a request after which a child ends."""
+_MOST_BYTES = 24 << 20
+"""Most bytes of one reply. The server accepts 32 MiB (worker/channel.py)."""
 _BROKEN_PIPE = 73
-_LATE = 3
-"""Cases of one request that may time out before the rest is left out; rewards/scorer.py has the same limit."""
+_MOST_TIMEOUTS = 3
+"""Timed-out cases of one request after which the remaining cases are left out; rewards/scorer.py has the same limit."""
 _SLOW_MS = 2000.0
 _SPENT_MS = 60_000.0
-"""Total time for cases of one request that are slower than `_SLOW_MS`; after that, the rest is left out."""
+"""Total milliseconds of cases slower than `_SLOW_MS` after which the remaining cases of a request are left out."""
 
 
 class Refused(Exception):
-    """The reply cannot be sent, because of the environment."""
+    """The environment caused a reply that is too large to send."""
 
 
 def run(descriptor: int, api: str) -> int:
@@ -80,8 +81,8 @@ def _answer(adapter: Adapter, line: bytes) -> Iterator[bytes]:
             yield coercion.encode({"id": number, "result": None})
             return
         encoded = coercion.encode({"id": number, "result": _result(adapter, request)})
-        if len(encoded) > _LINE:
-            raise Refused(f"the answer has {len(encoded):,} bytes; {_LINE:,} can be passed on")
+        if len(encoded) > _MOST_BYTES:
+            raise Refused(f"the answer has {len(encoded):,} bytes; {_MOST_BYTES:,} can be passed on")
         yield encoded
     except GeneratorExit:
         raise
@@ -98,18 +99,18 @@ def _score(adapter: Adapter, request: ScoreRequest | RescoreRequest) -> Iterator
         scorings = [partial(adapter.rescore, stored, rescore) for stored in request["cases"]]
     else:
         allowed = _SPENT_MS
-        scorings = [partial(_followed, adapter, case, request) for case in request["cases"]]
+        scorings = [partial(_score_case, adapter, case, request) for case in request["cases"]]
     late, spent = 0, 0.0
     for score in scorings:
-        scored = observer.not_run() if late >= _LATE or spent >= allowed else score()
+        scored = observer.not_run() if late >= _MOST_TIMEOUTS or spent >= allowed else score()
         late += any(problem["code"] == "timeout" for problem in scored["problems"])
-        # Time spent on a judge does not count as slowness of the reward.
+        # Cases that ask a judge are never counted as slow, because the judge may be what takes the time.
         spent += scored["ms"] if scored["ms"] > _SLOW_MS and not scored["judges"] else 0.0
         yield scored
 
 
-def _followed(adapter: Adapter, case: CaseRequest, request: ScoreRequest) -> ScoreReply:
-    """Score one case; in a search, also name the branches that no earlier case took."""
+def _score_case(adapter: Adapter, case: CaseRequest, request: ScoreRequest) -> ScoreReply:
+    """Score one case. In a search, add the branches that no earlier case of the search took."""
     with branches.following(request.get("search")) as new:
         scored = adapter.score(case, request["case_timeout"])
     return {**scored, "branches": new} if new else scored
@@ -118,10 +119,10 @@ def _followed(adapter: Adapter, case: CaseRequest, request: ScoreRequest) -> Sco
 def _result(adapter: Adapter, request: Request) -> object:
     if request["op"] == "load":
         environment.enter(request)
-        return adapter.load(environment.find(request["module"], request["tree"]), request)
+        return adapter.load(environment.import_environment(request["module"], request["tree"]), request)
     if request["op"] == "serve":
         environment.enter(request)
-        return adapter.serve(environment.find(request["module"], request["tree"]), request)
+        return adapter.serve(environment.import_environment(request["module"], request["tree"]), request)
     if request["op"] == "facts":
         return adapter.facts()
     if request["op"] == "rows":

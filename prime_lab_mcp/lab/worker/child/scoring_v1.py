@@ -1,8 +1,8 @@
-"""Scoring over a trace (v1): of a scripted conversation, or of a rollout that an earlier evaluation stored.
+"""Scores v1 traces: traces of scripted conversations, and traces that an earlier evaluation stored.
 
-Hooks are observed, and the result becomes a reply. A stored trace is read back as `vf-replay` does (verifiers 0.4.0,
-cli/replay.py) and scored through `Task.score` of the present task, so its messages, calls and notes are those of the
-run. `trace.state` and the runtime are not stored; a reward that reads them gets the problem `unstored`.
+A stored trace is read as `vf-replay` reads it (verifiers 0.4.0, cli/replay.py), and the environment's current task
+scores it with `Task.score`. The messages, model calls and `info` of the trace are those of the stored run.
+Evaluations do not store `trace.state` or the runtime. A case whose reward reads them gets the problem `unstored`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .protocol import ComponentReply, RescoreRequest, ScoreReply, StoredCase
 
 
 def prompt_messages(v1: Any, data: Any) -> list[Any]:
-    """The messages with which a rollout of this task begins."""
+    """Return the messages with which a rollout of this task begins."""
     head = [v1.SystemMessage(content=data.system_prompt)] if data.system_prompt else []
     if data.prompt is None:
         return head
@@ -32,7 +32,7 @@ def prompt_messages(v1: Any, data: Any) -> list[Any]:
 
 
 def scripted_trace(v1: Any, task: Any, completion: list[dict[str, Any]]) -> Any:
-    """The trace of a completed rollout in which the model and its tools said `completion`."""
+    """Return the trace of a finished rollout whose messages after the prompt are `completion`."""
     states = importlib.import_module("verifiers.v1.state")
     trace = v1.Trace(
         task=v1.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash),
@@ -71,13 +71,13 @@ def _call(number: int, message: Any, nodes: list[Any]) -> Any:
 
 
 def hooks_use_runtime(task: Any) -> bool:
-    """Whether a reward, metric or judge of the task takes the runtime."""
+    """Return whether a reward, metric or judge of the task has a `runtime` parameter."""
     hooks = [*task.hooks("metric"), *task.hooks("reward"), *(j.score for j in task.plugged_judges())]
     return any("runtime" in inspect.signature(fn).parameters for fn in hooks)
 
 
 def observed(task: Any, observation: Observation) -> Any:
-    """A copy of the task whose hooks are observed."""
+    """Return a copy of the task whose reward and metric hooks are wrapped by an observer."""
     copied = copy.copy(task)
     copied.hooks = lambda attr: [_observed_hook(fn, attr, observation) for fn in task.hooks(attr)]
     return copied
@@ -104,7 +104,7 @@ def _observed_hook(fn: Any, attr: str, observation: Observation) -> Any:
 
 
 def scoring_result(observation: Observation, trace: Any, ms: float) -> ScoreReply:
-    """The scored case. The reward is null where verifiers would have recorded a failed rollout."""
+    """Build the reply for a scored trace. The reward is None if verifiers would record a failed rollout."""
     rewards = dict(trace.rewards) if trace is not None else {}
     components: dict[str, ComponentReply] = {
         coercion.text(n, 200): {
@@ -124,7 +124,7 @@ def scoring_result(observation: Observation, trace: Any, ms: float) -> ScoreRepl
 
 
 async def settled(scoring: Any) -> None:
-    """Await a scoring, and then hooks that go on after another one raised."""
+    """Await a scoring, then wait up to one second for hooks that continue after another hook has raised."""
     before = asyncio.all_tasks()
     try:
         await scoring
@@ -137,13 +137,15 @@ async def settled(scoring: Any) -> None:
 if TYPE_CHECKING:
     from .adapter_v1 import AdapterV1
 
-_NAMES = frozenset({"idx", "id", "name", "description"})
-"""Fields of every task that the model does not see."""
+_UNSEEN_FIELDS = frozenset({"idx", "id", "name", "description"})
+"""Fields of every task that are not part of its question."""
 
 
 class TaskIndexV1(TaskIndex):
-    """The present tasks by two fingerprints: of the question (prompt, system prompt, limits, tools' files), and of all
-    data.
+    """The environment's tasks by two fingerprints: one of the question, and one of all data.
+
+    The question consists of the fields that all tasks of verifiers have, such as the prompt, the system prompt and
+    limits.
     """
 
     def __init__(self, adapter: AdapterV1, limit: int) -> None:
@@ -151,25 +153,25 @@ class TaskIndexV1(TaskIndex):
         adapter.pull(limit, 60.0)
         self.shared = frozenset(adapter.v1.TaskData.model_fields)
         self.wire_data = importlib.import_module("verifiers.v1.task").WireTaskData
-        self.asked: dict[str, list[int]] = {}
-        self.whole: list[str] = []
+        self.rows_by_question: dict[str, list[int]] = {}
+        self.data_digests: list[str] = []
         for row, task in enumerate(adapter.tasks):
             asked, whole = self._digests(task.data.model_dump(mode="json", exclude_none=True))
-            self.asked.setdefault(asked, []).append(row)
-            self.whole.append(whole)
+            self.rows_by_question.setdefault(asked, []).append(row)
+            self.data_digests.append(whole)
 
     def _digests(self, data: dict[str, Any]) -> tuple[str, str]:
-        """Fingerprints of a task's question, and of all its data except its index."""
-        asked = {k: v for k, v in data.items() if k in self.shared and k not in _NAMES}
+        """Return the fingerprints of a task's question and of all its data except the index."""
+        asked = {k: v for k, v in data.items() if k in self.shared and k not in _UNSEEN_FIELDS}
         return digest(asked), digest({k: v for k, v in data.items() if k != "idx"})
 
     def find(self, stored: dict[str, Any], whole: bool) -> tuple[int | None, str]:
         data = self.wire_data.model_validate(stored["data"]).model_dump(mode="json", exclude_none=True)
         asked, everything = self._digests(data)
-        rows = self.asked.get(asked, [])
+        rows = self.rows_by_question.get(asked, [])
         if not rows:
             return None, "prompt"
-        same = [row for row in rows if self.whole[row] == everything]
+        same = [row for row in rows if self.data_digests[row] == everything]
         if same:
             return same[0], ""
         if whole:
@@ -188,12 +190,12 @@ class TaskIndexV1(TaskIndex):
         }
 
     def fingerprints(self) -> Iterator[str]:
-        place = {row: asked for asked, rows in self.asked.items() for row in rows}
-        return (place[row] for row in range(len(self.whole)))
+        place = {row: asked for asked, rows in self.rows_by_question.items() for row in rows}
+        return (place[row] for row in range(len(self.data_digests)))
 
 
 def unfit_stored(adapter: AdapterV1) -> str:
-    """Why no stored rollout of this environment can be scored alone; empty where each can."""
+    """Return why stored rollouts of this environment cannot be scored alone; an empty string if they can."""
     kind, base = config_v1.env_type(adapter), adapter.v1.SingleAgentEnv
     if not issubclass(kind, base) or kind.finalize is not base.finalize:
         return "its Env scores whole episodes, and a stored rollout is one trace"
@@ -201,9 +203,9 @@ def unfit_stored(adapter: AdapterV1) -> str:
 
 
 def score_stored(adapter: AdapterV1, case: StoredCase, request: RescoreRequest) -> ScoreReply:
-    """Score one stored trace. Whatever the environment's code raises is part of the result."""
+    """Score one stored trace. Exceptions of the environment's code become part of the reply."""
     task, observation = adapter.tasks[case["row"]], Observation()
-    adapter.remember(case["row"])
+    adapter.remember_data(case["row"])
     trace: Any = None
 
     def start() -> Awaitable[None]:
@@ -218,7 +220,7 @@ def score_stored(adapter: AdapterV1, case: StoredCase, request: RescoreRequest) 
 def _trace(
     adapter: AdapterV1, task: Any, record: dict[str, Any], observation: Observation, request: RescoreRequest
 ) -> Any:
-    """The trace in its state before the run scored it: not completed, without scores."""
+    """Return the stored trace as it was before the run scored it: not completed and without scores."""
     traces = importlib.import_module("verifiers.v1.trace")
     states = importlib.import_module("verifiers.v1.state")
     trace = traces.WireTrace.model_validate(record)
@@ -232,7 +234,7 @@ def _trace(
 
 
 def _recording_type(kind: Any, observation: Observation) -> Any:
-    """A subclass of the state that notes every field that is read before scoring writes that field."""
+    """Return a subclass of the state that notes each field that scoring reads before it writes the field."""
     names, written = set(kind.model_fields), set()
 
     def read(self: Any, name: str) -> Any:
@@ -263,7 +265,7 @@ async def _score(adapter: AdapterV1, task: Any, trace: Any, observation: Observa
     if getattr(task, "NEEDS_CONTAINER", False) or not request["fresh_runtime"]:
         observation.add_problem("unstored", "runtime")
         return
-    # A plain chat writes nothing to its folder, so the run scored in an empty folder.
+    # The rollouts of the stored run wrote no files (`fresh_runtime`), so a new empty runtime equals theirs.
     runtimes = importlib.import_module("verifiers.v1.runtimes")
     async with runtimes.provision_runtime(adapter.v1.SubprocessConfig(), name=trace.id) as runtime:
         await settled(watched.score(trace, runtime))

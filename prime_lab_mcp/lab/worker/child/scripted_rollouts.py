@@ -1,10 +1,13 @@
-"""The scripted model for whole rollouts, and the description of rollouts, for both generations.
+"""A scripted model for whole rollouts of v0 and v1 environments, and functions that describe a rollout as JSON.
 
-A script is JSON data. Each of its `turns` is a text, `{"calls": [[tool, arguments]], "text": TEXT}`, or
-`{"tools": TEXT}`, which calls every offered tool once, with arguments that fit its schema and TEXT for every text
-argument. `then` is the behaviour after the last turn: `repeat` the last text, or `silence`. With `solution`, the model
-plays a solution instead, changed as `change` says (solutions.py): a list of messages, or true for the one that the
-environment states.
+A script is JSON data with these fields:
+
+- `turns`: each turn is a text, or `{"calls": [[tool, arguments]], "text": TEXT}`, or `{"tools": TEXT}`. The last form
+  calls each offered tool once; the arguments fit the tool's schema, and every text argument is TEXT.
+- `then`: what the model does after the last turn. It can `repeat` the last text, or answer nothing (`silence`).
+- `copy`: the piece of the environment's last message that the model copies after the last turn (copying.py).
+- `solution`: replaces `turns`. It is a list of messages, or true for the environment's reference solution.
+- `change`: how the solution is changed before it is played (solutions.py).
 """
 
 from __future__ import annotations
@@ -15,23 +18,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import coercion, environment, solutions
+from . import coercion, copying, environment, solutions
 from .protocol import ErrorReply, ToolReply
 from .solutions import SolutionPlayer, SolutionTurn
 
 MESSAGES = 400
+"""Most messages of a reported rollout."""
 TEXT = 4000
-_WHOLE = 100_000
-_TOOLS = 8
-"""Most tools of one environment that are called; more calls would use up the turns of the rollout."""
+"""Most characters of a message of a reported rollout."""
+_SOLUTION_TEXT = 100_000
+"""Most characters of a message if the rollout plays a solution."""
+_MOST_TOOLS = 8
+"""Most tools of one environment that a script calls. More calls would use up the turns of the rollout."""
 _DEPTH = 6
-_FILL = "example"
+_FILL_TEXT = "example"
 
 
 class ScriptedModel:
-    """Plays one script. After `limit` turns, the model calls `over` instead of answering.
+    """Plays one script. After `limit` turns, the model calls `on_end` and does not answer.
 
-    `solve` gives the environment's own solution of the task, where the script asks for one.
+    `solve` returns the environment's reference solution of the task. It is called if the script asks for the solution.
     """
 
     def __init__(self, script: dict[str, Any], limit: int, solve: Callable[[], Any] = lambda: None) -> None:
@@ -40,29 +46,29 @@ class ScriptedModel:
         self.player: SolutionPlayer | None = None
         self.unplayable = ""
         """Why the solution cannot be played."""
-        self.spoken = 0
-        self.asked = 0
+        self.turns_played = 0
+        self.requests = 0
         self.tools: list[dict[str, Any]] = []
-        self.over: Callable[[], Any] = lambda: None
+        self.on_end: Callable[[], Any] = lambda: None
 
     @property
     def ended(self) -> bool:
-        """Whether the environment requested more turns than the limit, or the solution cannot be played."""
-        return self.asked > self.limit or bool(self.unplayable)
+        """Whether the environment has requested more turns than the limit, or the solution cannot be played."""
+        return self.requests > self.limit or bool(self.unplayable)
 
     def offered(self, tools: list[dict[str, Any]]) -> None:
-        """Add the tools of a request, each with name, description and parameters."""
+        """Note the tools that the environment offers in a request. Each has `name`, `description` and `parameters`."""
         known = {t["name"] for t in self.tools}
         self.tools += [t for t in tools if t["name"] not in known]
 
     async def next(self, messages: list[Any]) -> SolutionTurn | None:
-        """The model's next turn after these messages; None when the rollout is to be ended."""
-        self.asked += 1
+        """Return the model's next turn after these messages; None if the rollout must end."""
+        self.requests += 1
         turn = None if self.ended else await self._next(messages)
         if turn is None:
-            self.over()
+            self.on_end()
             return None
-        self.spoken += 1
+        self.turns_played += 1
         return turn
 
     async def _next(self, messages: list[Any]) -> SolutionTurn | None:
@@ -70,8 +76,11 @@ class ScriptedModel:
             return await self._solving(messages)
         if self.turns is None:
             self.turns = [turn for raw in self.script["turns"] for turn in self._turns_of(raw)]
-        if self.spoken < len(self.turns):
-            return self.turns[self.spoken]
+        if self.turns_played < len(self.turns):
+            return self.turns[self.turns_played]
+        copied = copying.reply(self.script, message_dicts(messages)) if self.script.get("copy") else None
+        if copied is not None:
+            return SolutionTurn(copied)
         if self.script.get("then") == "silence":
             return SolutionTurn("")
         texts = [turn.text for turn in self.turns if turn.text is not None]
@@ -84,7 +93,7 @@ class ScriptedModel:
                 solution = await solutions.stated(self.solve()) if given is True else given
                 self.player = SolutionPlayer(solution, self.script.get("change"), self.script.get("text") or "")
                 self.player.calls_of_others = self._calls_of_others
-            return await self.player.next(self.spoken + 1, message_dicts(messages))
+            return await self.player.next(self.turns_played + 1, message_dicts(messages))
         except Exception as error:
             failed = environment.failure(error)
             place = f" ({failed['where']})" if failed["where"] else ""
@@ -92,16 +101,19 @@ class ScriptedModel:
             return None
 
     def _calls_of_others(self, turn: SolutionTurn) -> tuple[tuple[str, Any], ...]:
-        """A call of every offered tool that the turn leaves out, with the turn's arguments where names are equal."""
-        said: dict[str, Any] = {}
+        """Return calls of the offered tools that the turn does not call.
+
+        Arguments with the same name as an argument of the turn get its value.
+        """
+        stated: dict[str, Any] = {}
         for _, given in turn.calls:
-            said |= solutions.named_arguments(given) or {}
-        others = [tool for tool in self.tools if tool["name"] not in dict(turn.calls)][:_TOOLS]
+            stated |= solutions.named_arguments(given) or {}
+        others = [tool for tool in self.tools if tool["name"] not in dict(turn.calls)][:_MOST_TOOLS]
         calls = []
         for tool in others:
             fitting = arguments(tool["parameters"])
             named = (tool["parameters"] or {}).get("properties") or {}
-            calls.append((tool["name"], fitting | {n: v for n, v in said.items() if n in named}))
+            calls.append((tool["name"], fitting | {n: v for n, v in stated.items() if n in named}))
         return tuple(calls)
 
     def _turns_of(self, turn: Any) -> list[SolutionTurn]:
@@ -111,12 +123,15 @@ class ScriptedModel:
             return [SolutionTurn(turn.get("text"), tuple((name, given) for name, given in turn["calls"]))]
         return [
             SolutionTurn(None, ((tool["name"], arguments(tool["parameters"], turn["tools"])),))
-            for tool in self.tools[:_TOOLS]
+            for tool in self.tools[:_MOST_TOOLS]
         ]
 
 
 def arguments(schema: Any, text: str | None = None) -> dict[str, Any]:
-    """Arguments that fit a tool's schema. `text` is used for text arguments, and for numbers if it states a number."""
+    """Return arguments that fit a tool's JSON schema.
+
+    `text` is the value of text arguments, and of numbers if it is one.
+    """
     if not isinstance(schema, dict):
         return {}
     value = _value({**schema, "type": "object"}, schema, text, _DEPTH)
@@ -125,7 +140,7 @@ def arguments(schema: Any, text: str | None = None) -> dict[str, Any]:
 
 def _value(schema: Any, whole: dict[str, Any], text: str | None, depth: int) -> Any:
     if not isinstance(schema, dict) or depth <= 0:
-        return text or _FILL
+        return text or _FILL_TEXT
     if "$ref" in schema:
         name = str(schema["$ref"]).rsplit("/", 1)[-1]
         return _value((whole.get("$defs") or whole.get("definitions") or {}).get(name), whole, text, depth - 1)
@@ -151,7 +166,7 @@ def _value(schema: Any, whole: dict[str, Any], text: str | None, depth: int) -> 
         return True
     if kind in ("integer", "number"):
         return _number(schema, kind, text)
-    return text or next(iter(schema.get("examples") or ()), _FILL)
+    return text or next(iter(schema.get("examples") or ()), _FILL_TEXT)
 
 
 def _number(schema: dict[str, Any], kind: str, text: str | None) -> Any:
@@ -163,12 +178,12 @@ def _number(schema: dict[str, Any], kind: str, text: str | None) -> Any:
 
 
 def raw_arguments(given: Any) -> str:
-    """The arguments of a call in JSON. A script may state them as text, which may be deliberately invalid JSON."""
+    """Return the arguments of a call as JSON text. Text in a script stays as it is, so that it can be invalid JSON."""
     return given if isinstance(given, str) else json.dumps(given)
 
 
 def error_summary(error: BaseException, phase: str = "") -> ErrorReply:
-    """Describe an exception of a rollout, with the function of the environment that raised it."""
+    """Describe an exception of a rollout and the function of the environment that raised it."""
     inner: BaseException = error
     while inner.__cause__ is not None and type(inner).__module__.startswith("verifiers"):
         inner = inner.__cause__
@@ -207,7 +222,7 @@ _PHASES = frozenset(
 
 
 def message_dicts(messages: list[Any]) -> list[dict[str, Any]]:
-    """Messages as JSON data with role, text and tool calls."""
+    """Convert messages to JSON data with role, text and tool calls."""
     dicts = []
     for message in messages:
         fields = message if isinstance(message, dict) else message.model_dump(mode="json", exclude_none=True)
@@ -221,11 +236,11 @@ def message_dicts(messages: list[Any]) -> list[dict[str, Any]]:
 
 
 def cut(messages: list[dict[str, Any]], script: dict[str, Any]) -> list[dict[str, Any]]:
-    """The first `MESSAGES` messages, each cut to `TEXT` characters.
+    """Return the first `MESSAGES` messages, each cut after `TEXT` characters.
 
-    The messages of a solution are hardly cut: completions that begin with them are scored.
+    If the script plays a solution, the limit is much higher, because variants of these messages are scored later.
     """
-    limit = _WHOLE if script.get("solution") else TEXT
+    limit = _SOLUTION_TEXT if script.get("solution") else TEXT
     return [
         {**m, "content": None if m["content"] is None else coercion.text(m["content"], limit)}
         for m in messages[:MESSAGES]
@@ -249,7 +264,7 @@ def _call(call: Any) -> dict[str, Any]:
 
 
 def offered_tools(model: ScriptedModel) -> list[ToolReply]:
-    """The tools that the model was offered, as parts of a reply; at most 50."""
+    """Describe the tools that the model was offered, at most 50."""
     return [
         {
             "name": coercion.text(t["name"], 200),

@@ -1,4 +1,7 @@
-"""Whole rollouts of a v0 environment with a scripted model: `env.rollout`, then the rubric, as in an evaluation."""
+"""Runs whole rollouts of a v0 environment with a scripted model.
+
+As in an evaluation, the rubric scores each rollout.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import importlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from . import coercion, messages_v0, scripted_rollouts
+from . import chance, coercion, messages_v0, scripted_rollouts
 from .messages_v0 import VERIFIERS_STATE_KEYS
 from .protocol import CaseRequest, ErrorReply, RolloutEnd, RolloutReply, RolloutsReply, RolloutsRequest, ScriptedRollout
 from .scripted_rollouts import ScriptedModel, raw_arguments
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def applies(adapter: AdapterV0) -> bool:
-    """More can happen in a rollout than one reply: the environment answers, or has tools or a set-up of its own."""
+    """Return whether a rollout can be more than one reply: the environment answers the model or sets up a state."""
     return any(_turns(adapter.verifiers, env) for env in _members(adapter.env)) and _client_type() is not None
 
 
@@ -41,11 +44,11 @@ def _client_type() -> Any:
     try:
         return importlib.import_module("verifiers.clients").Client
     except (ImportError, AttributeError):
-        return None  # before 0.1.11 a client was an OpenAI client
+        return None  # verifiers before 0.1.11 has no clients of its own and uses OpenAI clients.
 
 
 def run(adapter: AdapterV0, request: RolloutsRequest) -> RolloutsReply:
-    """Run the rollouts one after the other. Those for which no time was left are missing at the end."""
+    """Run the rollouts one after the other. If time runs out, the last rollouts are missing in the reply."""
     deadline = time.monotonic() + request["seconds"]
     loop = adapter.event_loop()
     results: list[RolloutReply] = []
@@ -55,11 +58,12 @@ def run(adapter: AdapterV0, request: RolloutsRequest) -> RolloutsReply:
         if left <= 0:
             break
         one = _Rollout(adapter, asked, request)
-        results.append(loop.run_until_complete(one.run(min(left, request["rollout_seconds"]))))
+        with chance.held(request["held"]):
+            results.append(loop.run_until_complete(one.run(min(left, request["rollout_seconds"]))))
         runs.append(one)
     for one, result in zip(runs, results):  # noqa: B905
-        if result["end"] == "ended" and result["ok"]:
-            result["again"] = loop.run_until_complete(one.again())
+        if result["end"] == "ended" and result["ok"] and not request["held"]:
+            result["again"] = loop.run_until_complete(one.rescored_reward())
             case: CaseRequest = {"row": one.asked["row"], "messages": result["messages"]}
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
         result["messages"] = scripted_rollouts.cut(result["messages"], one.asked["script"])
@@ -70,7 +74,7 @@ class _Rollout:
     def __init__(self, adapter: AdapterV0, asked: ScriptedRollout, request: RolloutsRequest) -> None:
         self.adapter, self.asked = adapter, asked
         self.raw: dict[str, Any] = adapter.raw_row(asked["row"]) or {}
-        route = messages_v0.routed(adapter.env, messages_v0.parsed_info(self.raw.get("info")))
+        route = messages_v0.group_member(adapter.env, messages_v0.parsed_info(self.raw.get("info")))
         declared = getattr(route, "max_turns", -1)
         self.bounded = isinstance(declared, int) and declared > 0
         self.player = ScriptedModel(
@@ -78,14 +82,17 @@ class _Rollout:
             request["turns"] if self.bounded else request["endless"],
             lambda: adapter.solution(asked["row"]),
         )
-        self.before: Any = None
+        self.unscored: Any = None
+        self.held = request["held"]
         self.errors: list[ErrorReply] = []
 
     async def run(self, seconds: float) -> RolloutReply:
         adapter, started = self.adapter, time.perf_counter()
+        if self.held:
+            chance.rewind()
         adapter.observe()
         task = asyncio.ensure_future(self._rollout())
-        self.player.over = task.cancel
+        self.player.on_end = task.cancel
         end: RolloutEnd = "ended"
         state: Any = None
         try:
@@ -113,7 +120,7 @@ class _Rollout:
             "ok": ok,
             "end": end,
             "errors": [*self.errors, *scored][:5],
-            "turns": self.player.spoken,
+            "turns": self.player.turns_played,
             "tools": scripted_rollouts.offered_tools(self.player),
             "state": self._keys(state),
             "unplayable": self.player.unplayable,
@@ -127,22 +134,22 @@ class _Rollout:
         state = await adapter.env.rollout(
             copy.deepcopy(self.raw), client=self._client(), model="scripted", sampling_args={}
         )
-        self.before = copy.copy(state)
+        self.unscored = copy.copy(state)
         await adapter.rate(state)
         cleanup = getattr(adapter.env.rubric, "cleanup", None)
         if cleanup is not None:
             await cleanup(state)
         return state
 
-    async def again(self) -> float | None:
-        """What the state as the rollout left it earns, scored once more after all other rollouts."""
+    async def rescored_reward(self) -> float | None:
+        """Score the unscored state of the rollout again, after all other rollouts; None if that fails."""
         adapter = self.adapter
         adapter.observe()
         try:
-            await asyncio.wait_for(adapter.rate(self.before), 10)
+            await asyncio.wait_for(adapter.rate(self.unscored), 10)
         except Exception:
             return None
-        return None if adapter.observation.errors else coercion.number(self.before.get("reward"))
+        return None if adapter.observation.errors else coercion.number(self.unscored.get("reward"))
 
     def _completion(self, state: Any) -> list[Any]:
         return list(state.get("completion") or []) if state is not None else []
@@ -162,10 +169,10 @@ class _Rollout:
         ) -> Any:
             player.offered([_tool(t) for t in tools or ()])
             turn = await player.next(list(prompt) if isinstance(prompt, list) else [])
-            await asyncio.sleep(0)  # where the rollout was ended, it ends here
+            await asyncio.sleep(0)  # A rollout that was cancelled ends here.
             turn = turn or SolutionTurn("")
             calls = [
-                types.ToolCall(id=f"call_{player.spoken}_{n}", name=name, arguments=raw_arguments(given))
+                types.ToolCall(id=f"call_{player.turns_played}_{n}", name=name, arguments=raw_arguments(given))
                 for n, (name, given) in enumerate(turn.calls)
             ]
             message = types.ResponseMessage(

@@ -1,8 +1,8 @@
-"""Whole rollouts of a v1 environment with a scripted model: its own `Env` around its own taskset, as `vf-eval` runs it.
+"""Runs whole rollouts of a v1 environment with a scripted model, through the environment's own `Env` and taskset.
 
-The model is an OpenAI endpoint on the loopback interface of this process, with a model name for each rollout. The
-harness is the in-process one of evaluations, with its tool loop in this process too (`vf_lab_loop`). The runtime is a
-plain process.
+This process serves the scripted model as an OpenAI endpoint on the loopback interface; each rollout has a model name of
+its own. The harness is `vf_lab_loop`, which runs the chat and its tool loop in this process. The runtime is a
+subprocess.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import coercion, config_v1, environment, scoring_v1, scripted_rollouts
+from . import chance, coercion, config_v1, environment, scoring_v1, scripted_rollouts
 from .protocol import CaseRequest, ErrorReply, RolloutEnd, RolloutReply, RolloutsReply, RolloutsRequest, ScriptedRollout
 from .scripted_rollouts import ScriptedModel, error_summary, raw_arguments
 from .solutions import SolutionTurn
@@ -28,20 +28,21 @@ if TYPE_CHECKING:
     from .adapter_v1 import AdapterV1
 
 _AT_ONCE = 4
+"""Rollouts that run concurrently."""
 _SERVERS_AT_ONCE = 2
-"""Rollouts at once whose tasks start tool servers of their own."""
+"""Rollouts that run concurrently if their tasks start tool servers of their own."""
 _CHAT_HARNESSES = (None, "bash", "null")
-"""What the in-process harness stands for: the default, and the plain chat."""
+"""Harnesses that `vf_lab_loop` can replace: the default harness and the plain chat."""
 _KEY = "PRIME_LAB_SCRIPTED_API_KEY"
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
 def applies(adapter: AdapterV1) -> bool:
-    """More can happen in a rollout than one reply: tools, a loop of the environment, hooks around it."""
+    """Return whether a rollout can be more than one reply, because of tools, hooks, or the environment's own `Env`."""
     try:
         return _applies(adapter)
     except Exception:
-        return False  # check_environment reports what is broken there
+        return False  # check_environment reports the error.
 
 
 def _applies(adapter: AdapterV1) -> bool:
@@ -61,21 +62,25 @@ def _decorated(task: Any, attr: str) -> list[Any]:
 
 
 def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
-    """Every asked rollout, some at once; those for which no time was left say so. Then each is scored alone."""
+    """Run the requested rollouts, some concurrently, then score the messages of each finished rollout alone.
+
+    A rollout for which no time was left has the end `not-run`.
+    """
     rows = [asked["row"] for asked in request["rollouts"]]
     adapter.pull(max(rows) + 1, 10.0)
-    adapter.remember(rows[0])
+    adapter.remember_data(rows[0])
     driver = _Driver(adapter, request)
     try:
         driver.check()
-        results = adapter.event_loop().run_until_complete(driver.all())
+        with chance.held(request["held"]):
+            results = adapter.event_loop().run_until_complete(driver.all())
     except _Unavailable as error:
         return {"rollouts": [], "unavailable": str(error), "by_design": isinstance(error, _ByDesign)}
     except TimeoutError:
         late = f"its tool servers did not start within {request['serving']:g} seconds"
         return {"rollouts": [], "unavailable": late, "by_design": False}
     for result, asked in zip(results, request["rollouts"]):  # noqa: B905
-        if result["end"] == "ended" and result["ok"] and result.get("linear"):
+        if result["end"] == "ended" and result["ok"] and result.get("linear") and not request["held"]:
             case: CaseRequest = {"row": asked["row"], "messages": result["messages"]}
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
         result["messages"] = scripted_rollouts.cut(result["messages"], asked["script"])
@@ -83,11 +88,11 @@ def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
 
 
 class _Unavailable(Exception):
-    """Rollouts of this environment cannot be run here, for no fault of its code."""
+    """Rollouts of this environment cannot run here. The environment's code is not at fault."""
 
 
 class _ByDesign(_Unavailable):
-    """What the environment is made for cannot be had here, so there is nothing to mend."""
+    """The environment needs a container or a special harness, which this process does not offer. Nothing is wrong."""
 
 
 class _Driver:
@@ -97,7 +102,7 @@ class _Driver:
         self.paths = [p for p in (environment.tree(), f"{environment.tree()}/src") if os.path.isdir(p)]
 
     def check(self) -> None:
-        """Raise where rollouts of this environment cannot be run here."""
+        """Raise `_ByDesign` if rollouts of this environment need a container or another harness."""
         agents = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(self._config())
         for role in agents.values():
             harness = role.harness.id if role.harness is not None else None
@@ -112,7 +117,7 @@ class _Driver:
         return config_v1.env_config_type(self.adapter)(taskset=self.adapter.taskset.config)
 
     def _env(self) -> Any:
-        """The environment with the in-process harness for every agent, and nothing that leads off this machine."""
+        """Build the environment with `vf_lab_loop` as the harness of every agent, and without clients of its own."""
         folder = str(Path(__file__).with_name("harness"))
         if folder not in sys.path:
             sys.path.append(folder)
@@ -173,8 +178,10 @@ class _Driver:
             client = clients.EvalClientConfig(base_url=url, api_key_var=_KEY)
             ctx = clients.ModelContext(model=f"rollout-{number}", client=client)
             started = time.perf_counter()
+            if self.request["held"]:
+                chance.rewind()
             job = asyncio.ensure_future(env.run_episode(task, ctx))
-            player.over = job.cancel
+            player.on_end = job.cancel
             end: RolloutEnd = "ended"
             episode: Any = None
             errors: list[ErrorReply] = []
@@ -190,7 +197,8 @@ class _Driver:
             if player.ended:
                 end = "not-run" if player.unplayable else "cut" if self.bounded else "endless"
             result = self._result(episode, player, errors, end, (time.perf_counter() - started) * 1000, task)
-            result["again"] = await self._again(task, episode) if end == "ended" else None
+            rescored = end == "ended" and not self.request["held"]
+            result["again"] = await self._rescored_reward(task, episode) if rescored else None
             return result
 
     def _result(
@@ -213,7 +221,7 @@ class _Driver:
             "ok": bool(episode is not None and episode.ok),
             "end": end,
             "errors": _distinct(errors)[:5],
-            "turns": player.spoken if player is not None else 0,
+            "turns": player.turns_played if player is not None else 0,
             "tools": scripted_rollouts.offered_tools(player) if player is not None else [],
             "state": self._state(trace),
             "unplayable": player.unplayable if player is not None else "",
@@ -231,7 +239,7 @@ class _Driver:
         return list(scripted_rollouts.message_dicts(messages[prompt:]))
 
     def _state(self, trace: Any) -> list[str]:
-        """Fields of the state that are not as they began, and what the environment itself may add to a score."""
+        """Name what a reward may read besides the messages: changed fields of the state, `info`, and `Env.finalize`."""
         if trace is None:
             return []
         fresh = type(trace.state)()
@@ -240,8 +248,8 @@ class _Driver:
         own = config_v1.env_type(self.adapter).finalize is not self.adapter.v1.Env.finalize
         return [coercion.text(n, 80) for n in (*changed, *(["Env.finalize"] if own else []))][:20]
 
-    async def _again(self, task: Any, episode: Any) -> float | None:
-        """What the trace earns, scored once more. None where that cannot be: its runtime is gone."""
+    async def _rescored_reward(self, task: Any, episode: Any) -> float | None:
+        """Score the finished trace again; None if that is impossible, for instance because it needs its runtime."""
         adapter = self.adapter
         own = config_v1.env_type(adapter).finalize is not adapter.v1.Env.finalize
         if episode is None or not episode.ok or len(episode.traces) != 1 or own or adapter.needs_runtime(task):
@@ -254,9 +262,9 @@ class _Driver:
         return coercion.number(trace.reward)
 
     def _error(self, error: Any, phase: str) -> ErrorReply:
-        """An error that verifiers recorded, as text with a traceback."""
+        """Describe an error that verifiers recorded with a traceback as text."""
         tree = environment.tree()
-        # Of a chain of exceptions, its root stands first.
+        # The text of a chain of exceptions begins with the root cause.
         chain = [_FRAME.findall(part) for part in (error.traceback or "").split("Traceback (most recent call last)")]
         own_frames = [[f for f in frames if tree and f[0].startswith(tree)] for frames in chain]
         own = next((frames for frames in own_frames if frames), [])
@@ -289,7 +297,7 @@ class _Driver:
         turn = await player.next(body.get("messages") or [])
         if turn is None:
             return web.json_response({"error": {"message": "the rollout was ended"}}, status=400)
-        return _reply(web, body, turn, player.spoken)
+        return _reply(web, body, turn, player.turns_played)
 
 
 def _distinct(errors: list[ErrorReply]) -> list[ErrorReply]:

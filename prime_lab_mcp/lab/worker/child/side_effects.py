@@ -1,12 +1,12 @@
-"""Side actions and side effects of scoring.
+"""Observes side actions of scoring, and measures side effects of scoring.
 
-An audit hook notes side actions: running text of the completion as Python, opening connections, writing files, leaving
-processes. A hook cannot be removed, so the hook returns at once while no case is being scored. The hook does not see
-other processes that a reward starts.
+Side actions are: running text of the completion as Python, opening connections, writing files, and leaving processes
+behind. A Python audit hook notes them. An audit hook cannot be removed, so it returns at once while no case is being
+scored. The hook does not see what other processes do that a reward starts.
 
-Side effects are interference between concurrent scorings, mutated inputs and a blocked event loop. Training scores many
-rollouts concurrently in one event loop (v1: `Task.score` per trace; v0: `rubric.score_rollout` per state), so a reward
-must also be right under concurrency.
+Side effects are: interference between concurrent scorings, mutated inputs, and a blocked event loop. Training scores
+many rollouts concurrently in one event loop (v1: `Task.score` for each trace; v0: `rubric.score_rollout` for each
+state), so a reward must also be right under concurrency.
 """
 
 from __future__ import annotations
@@ -34,28 +34,29 @@ if TYPE_CHECKING:
     from .adapter import Adapter
 
 REFUSED = "there is no network while a reward is tested"
-_PATHS = 3
-"""Most paths or hosts that are noted for one case."""
-_REMEMBERED = 10_000
+"""The message of the error that a reward gets for a connection to another host."""
+_MOST_NAMES = 3
+"""Most paths or hosts that are noted for one case and problem."""
+_MOST_FILES = 10_000
 _CONFIRMED = 5
-"""Number of cases with left processes after which no more time is allowed for processes to end."""
-_ENDING = 0.3
-"""Seconds within which a killed process may end."""
+"""After this many cases that left processes behind, processes of later cases get no time to end."""
+_END_SECONDS = 0.3
+"""Seconds that a process gets to end after the scoring that started it."""
 _MOST_LEFT = 128
-"""Most left processes that stay alive; older ones are killed, so that a trial does not fill the machine."""
+"""Most processes left behind that stay alive. Older ones are killed, so that they do not use up the machine."""
 
 
 class _Case:
-    """The case being scored."""
+    """The case that is being scored. `key` identifies its completion."""
 
     def __init__(self, observation: Observation, key: object) -> None:
         self.observation, self.key = observation, key
         self.named: dict[str, int] = {}
 
     def note(self, code: str, name: str) -> None:
-        """Note a problem with a path or host, at most `_PATHS` for each code."""
+        """Note a problem with a path or host, at most `_MOST_NAMES` times for each code."""
         problem: ProblemReply = {"code": code, "detail": coercion.text(name, 200)}
-        if problem not in self.observation.problems and self.named.get(code, 0) < _PATHS:
+        if problem not in self.observation.problems and self.named.get(code, 0) < _MOST_NAMES:
             self.named[code] = self.named.get(code, 0) + 1
             self.observation.add_problem(**problem)
 
@@ -68,7 +69,7 @@ _known: set[int] = set()
 _left: list[int] = []
 _confirmed = 0
 _started = False
-"""Whether a process was started since the last check. Its orphans may have been adopted by the supervisor."""
+"""Whether scoring started a process since the last check. The supervisor adopts the orphans of such processes."""
 _own: set[int] = set()
 
 
@@ -90,11 +91,11 @@ def watching(observation: Observation, case: Any = None) -> Iterator[None]:
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     watched = _watched
-    if watched is None or event not in _LOOKS:
+    if watched is None or event not in _CHECKS:
         return
     try:
-        refusal = _LOOKS[event](watched, args)
-    except Exception:  # A fault of this hook must not become an error of the reward.
+        refusal = _CHECKS[event](watched, args)
+    except Exception:  # An error in this hook must not look like an error of the reward.
         return
     if refusal is not None:
         raise refusal
@@ -108,7 +109,7 @@ def _canary(watched: _Case, args: tuple[Any, ...]) -> None:
 
 
 def _executed(watched: _Case, args: tuple[Any, ...]) -> None:
-    # The event comes before the code runs, so a missing name (eval without builtins) does not hide the canary.
+    # The audit event precedes the execution, so code that fails at once (eval without builtins) is noticed too.
     if CANARY in getattr(args[0], "co_consts", ()):
         watched.observation.add_problem("evaluated-output")
 
@@ -120,20 +121,20 @@ def _connected(watched: _Case, args: tuple[Any, ...]) -> OSError | None:
     address = args[1]
     if not isinstance(address, tuple) or not isinstance(address[0], str | bytes):
         return None  # A Unix socket, or an address family without hosts.
-    if _is_here(address[0]) and address[1] not in _proxies():
+    if _is_this_machine(address[0]) and address[1] not in _proxies():
         return None
     watched.note("opened-network", _text(address[0]))
     return OSError(errno.ENETUNREACH, REFUSED)
 
 
 def _resolved(watched: _Case, args: tuple[Any, ...]) -> OSError | None:
-    if args[0] is None or _is_here(args[0]):
+    if args[0] is None or _is_this_machine(args[0]):
         return None
     watched.note("opened-network", _text(args[0]))
     return socket.gaierror(socket.EAI_FAIL, REFUSED)
 
 
-def _is_here(host: Any) -> bool:
+def _is_this_machine(host: Any) -> bool:
     name = _text(host).lower().rstrip(".")
     if name in ("", "localhost", os.uname().nodename.lower()) or name.endswith(".localhost"):
         return True
@@ -145,7 +146,7 @@ def _is_here(host: Any) -> bool:
 
 
 def _proxies() -> set[int]:
-    """Ports of proxies on this machine: behind them is the network."""
+    """Return the ports of the configured proxies. A connection to a proxy on this machine reaches the network."""
     ports = set()
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         for spelled in (name, name.upper()):
@@ -164,7 +165,7 @@ def _text(value: Any) -> str:
 def _opened(watched: _Case, args: tuple[Any, ...]) -> None:
     path, _, flags = args
     written = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
-    # Only tempfile.TemporaryFile opens a folder for writing: the file has no name, and nobody else can open it.
+    # tempfile.TemporaryFile opens a folder for writing. Its file has no name, so no other process can open it.
     if written and not os.path.isdir(path):
         _wrote(watched, path, reusable=not flags & os.O_EXCL)
 
@@ -177,7 +178,8 @@ def _database(watched: _Case, args: tuple[Any, ...]) -> None:
 
 def _changed(watched: _Case, args: tuple[Any, ...]) -> None:
     """Note a path that is removed or created."""
-    if not (len(args) > 1 and args[-1] is not None and args[-1] >= 0):  # else relative to a folder's descriptor
+    # With the descriptor of a folder as last argument, the path is relative to that folder and its place is unknown.
+    if not (len(args) > 1 and args[-1] is not None and args[-1] >= 0):
         _wrote(watched, args[0], reusable=False)
 
 
@@ -187,7 +189,10 @@ def _moved(watched: _Case, args: tuple[Any, ...]) -> None:
 
 
 def _wrote(watched: _Case, path: Any, *, reusable: bool) -> None:
-    """Note a file outside of scratch and temporary folders, or inside them one that another completion wrote too."""
+    """Note a written file if it lies outside of temporary folders, or if another completion wrote the same file.
+
+    `reusable` says that a later scoring could open the same path.
+    """
     if not isinstance(path, str | bytes | os.PathLike):
         return
     folder, name = os.path.split(os.path.abspath(os.fsdecode(path)))
@@ -199,7 +204,7 @@ def _wrote(watched: _Case, path: Any, *, reusable: bool) -> None:
     if not inside:
         watched.note("wrote-files", environment.relative(full))
     elif reusable and not any(part.startswith(".") for part in full.removeprefix(_scratch).split("/")):
-        first = _written.setdefault(full, watched.key) if len(_written) < _REMEMBERED else watched.key
+        first = _written.setdefault(full, watched.key) if len(_written) < _MOST_FILES else watched.key
         if first != watched.key:
             watched.note("reused-file", full.removeprefix(f"{_scratch}/"))
 
@@ -216,7 +221,7 @@ def _under(path: str, folders: list[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
-_LOOKS: dict[str, Callable[[_Case, tuple[Any, ...]], OSError | None]] = {
+_CHECKS: dict[str, Callable[[_Case, tuple[Any, ...]], OSError | None]] = {
     CANARY: _canary,
     "exec": _executed,
     "socket.connect": _connected,
@@ -238,18 +243,19 @@ _LOOKS: dict[str, Callable[[_Case, tuple[Any, ...]], OSError | None]] = {
 # --- processes ---------------------------------------------------------------------------------------------------
 
 
-def _begun(watched: _Case, args: tuple[Any, ...]) -> None:
+def _process_begun(watched: _Case, args: tuple[Any, ...]) -> None:
     global _started
     _started = True
 
 
-_LOOKS |= dict.fromkeys(
-    ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.spawn", "pty.spawn"), _begun
+_CHECKS |= dict.fromkeys(
+    ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.spawn", "pty.spawn"),
+    _process_begun,
 )
 
 
-def look_behind(observation: Observation) -> None:
-    """Note processes that the last case has left running. Only on Linux, because this needs /proc."""
+def note_left_processes(observation: Observation) -> None:
+    """Note processes that the last case left running. Works only on Linux, because it reads /proc."""
     global _confirmed, _started, _own
     if not _started and not _own and _childless():
         return
@@ -260,7 +266,7 @@ def look_behind(observation: Observation) -> None:
     living = _children()
     new = living - _known
     if new:
-        deadline = time.monotonic() + (_ENDING if _confirmed < _CONFIRMED else 0.0)
+        deadline = time.monotonic() + (_END_SECONDS if _confirmed < _CONFIRMED else 0.0)
         while new and time.monotonic() < deadline:
             time.sleep(0.01)
             new &= _children()
@@ -275,7 +281,7 @@ def look_behind(observation: Observation) -> None:
 
 
 def _childless() -> bool:
-    """Whether this process certainly has no child, by a system call that is cheaper than a search of /proc."""
+    """Return whether this process certainly has no child. The system call is cheaper than a search of /proc."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -286,7 +292,7 @@ def _childless() -> bool:
 
 
 def _children() -> set[int]:
-    """Living children of this process, and orphans, which the supervisor adopts."""
+    """Return the living children of this process and of the supervisor, which adopts orphans."""
     if sys.platform != "linux":
         return set()
     children = _children_of(os.getpid()) | _children_of(os.getppid())
@@ -310,17 +316,20 @@ def _lives(pid: int) -> bool:
         return False
 
 
-_TICK = 0.005
+_TICK_SECONDS = 0.005
 BLOCKED = 0.1
-"""Seconds of a blocked event loop above which a case is measured again, because the machine may have been busy."""
-_AGAIN = 2
+"""Seconds. If the event loop was blocked for longer, the case is measured again: the machine may have been busy."""
+_REPEATS = 2
 _CONFIRMED_CASES = 3
 """Most blocking cases that are confirmed by measuring again."""
-_SECONDS = 15.0
+_REPEAT_SECONDS = 15.0
 
 
 class ScoringAttempt:
-    """A prepared scoring. `inputs` returns, by name, the values that the scoring must not change."""
+    """A scoring that is prepared but not started.
+
+    `score` starts it, `inputs` returns the values by name that scoring must not change, and `reward` the reward.
+    """
 
     def __init__(
         self,
@@ -331,14 +340,15 @@ class ScoringAttempt:
         self.score, self._inputs, self.reward = score, inputs, reward
 
     def inputs(self) -> dict[str, str]:
-        """The inputs as text, for comparison."""
+        """Return the inputs as JSON text, so that they can be compared."""
         return {name: json.dumps(coercion.to_json(value), sort_keys=True) for name, value in self._inputs().items()}
 
 
 async def measure(adapter: Adapter, cases: list[SideEffectsCase], timeout: float) -> list[SideEffectsReply]:
-    """Score every case alone, then the cases with `concurrent` in one event loop, a second time if a reward differs.
+    """Score every case alone, then all cases with `concurrent` concurrently in one event loop.
 
-    `concurrent` of a result is null for a case that was only scored alone, else a list with its concurrent reward.
+    If a concurrent reward differs from the reward alone, the concurrent scoring is repeated once. `concurrent` of a
+    reply is None for a case that was only scored alone, otherwise a list with its concurrent reward.
     """
     started = time.monotonic()
     effects = []
@@ -346,8 +356,8 @@ async def measure(adapter: Adapter, cases: list[SideEffectsCase], timeout: float
     for case in cases:
         result = await _alone(adapter, case, timeout)
         if result["blocked"] > BLOCKED:
-            if confirmed < _CONFIRMED_CASES and time.monotonic() - started < _SECONDS:
-                again = [(await _alone(adapter, case, timeout))["blocked"] for _ in range(_AGAIN)]
+            if confirmed < _CONFIRMED_CASES and time.monotonic() - started < _REPEAT_SECONDS:
+                again = [(await _alone(adapter, case, timeout))["blocked"] for _ in range(_REPEATS)]
                 result["blocked"] = min(result["blocked"], *again)
                 confirmed += result["blocked"] > BLOCKED
             else:
@@ -356,10 +366,10 @@ async def measure(adapter: Adapter, cases: list[SideEffectsCase], timeout: float
     numbers = [n for n, case in enumerate(cases) if case["concurrent"]]
     alone = [effects[n]["alone"] for n in numbers]
     for _ in range(2):
-        earned = await _at_once(adapter, [cases[n] for n in numbers], timeout)
-        if all(map(_same, earned, alone)):
+        rewards = await _at_once(adapter, [cases[n] for n in numbers], timeout)
+        if all(map(_same, rewards, alone)):
             break
-    for n, reward in zip(numbers, earned):  # noqa: B905
+    for n, reward in zip(numbers, rewards):  # noqa: B905
         effects[n]["concurrent"] = [reward]
     return effects
 
@@ -390,7 +400,7 @@ async def _at_once(adapter: Adapter, cases: list[SideEffectsCase], timeout: floa
 
 
 class _Ticker:
-    """Measures for how long scoring blocks the event loop: the longest wait of another task, in seconds."""
+    """Measures how long scoring blocks the event loop: the longest time in seconds that another task had to wait."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -402,15 +412,15 @@ class _Ticker:
 
     async def _tick(self) -> None:
         while True:
-            self.look()
-            await asyncio.sleep(_TICK)
+            self.measure_wait()
+            await asyncio.sleep(_TICK_SECONDS)
 
-    def look(self) -> None:
+    def measure_wait(self) -> None:
         now = time.perf_counter()
         self.longest, self.last = max(self.longest, now - self.last), now
 
     async def stop(self) -> float:
-        self.look()
+        self.measure_wait()
         self.task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self.task

@@ -1,15 +1,15 @@
-"""The reference solution of a task: how the environment says that the task is solved, and changed copies of it.
+"""Reads and plays the reference solution of a task, which the environment states, and changed versions of it.
 
 A solution is a list of messages, or a function that takes the messages so far and returns the next message. A message
-is a text, or an assistant message with `content`, `tool_calls` or both; messages of other roles are left out, because
-the environment and its tools speak for themselves. `change` names what is played instead of the solution:
+is a text, or an assistant message with `content`, `tool_calls` or both. Messages of other roles are ignored, because
+the environment and its tools produce those during the rollout. `change` selects a changed version:
 
-- `wrong-argument`: every call asks for something else.
-- `other-texts`: the texts in every call ask for something else, the numbers stay.
-- `other-tools`: the offered tools that the first call leaves out are called instead of it, and no more is said.
-- `tool-error`: a call whose arguments are no JSON comes before the first call.
-- `one-call-more`: the last call is made twice.
-- `answer-first`: `text` accompanies the first call, and the last reply says nothing.
+- `wrong-argument`: all arguments of every tool call get other values.
+- `other-texts`: the text arguments of every tool call get other values; numbers stay.
+- `other-tools`: instead of the first call, the model calls the other offered tools once, then only says "Done.".
+- `tool-error`: before the first call, the model makes a call whose arguments are invalid JSON.
+- `one-call-more`: the model makes the last call twice.
+- `answer-first`: the first call comes with `text` as its content, and the last reply is "Done.".
 - `pasted-output`: the last reply is the last output of a tool.
 - `other-answer`: the last reply is `text`.
 """
@@ -23,25 +23,28 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 CLOSING = "Done."
-"""The reply after the last message of a solution, and the last reply of a solution that has answered before."""
-_TURNS = 200
-_BROKEN = "{not json"
+"""The reply after the last message of a solution, and the last reply of a version that has answered earlier."""
+_MOST_TURNS = 200
+_INVALID_JSON = "{not json"
 
 
 class BadSolution(Exception):
-    """What the environment states as a solution is none."""
+    """The environment's solution is missing or has an unknown form."""
 
 
 @dataclass(frozen=True)
 class SolutionTurn:
-    """One turn of a scripted model. Each call has the name of a tool and its arguments, an object or a text."""
+    """One turn of a scripted model. Each tool call is a pair: the tool's name, and its arguments as object or text."""
 
     text: str | None = None
     calls: tuple[tuple[str, Any], ...] = ()
 
 
 def turn_of(message: Any) -> SolutionTurn | None:
-    """The turn that a message of a solution stands for; None for a message of another role. Raises BadSolution."""
+    """Convert a message of a solution to a turn; None for a message of another role than assistant.
+
+    Raises BadSolution if the message has an unknown form.
+    """
     if isinstance(message, str):
         return SolutionTurn(message)
     fields = _fields(message)
@@ -78,7 +81,10 @@ def _call(call: Any) -> tuple[str, Any]:
 
 
 async def stated(solution: Any) -> Any:
-    """The list or function that a task's `solution` gives. A `solution` that takes the messages is that function."""
+    """Return the list or function that a task's `solution` stands for. Raises BadSolution for anything else.
+
+    A `solution` that takes the messages so far is itself the function. Any other callable is called.
+    """
     if callable(solution) and not _takes_messages(solution):
         solution = solution()
         if inspect.isawaitable(solution):
@@ -91,9 +97,13 @@ async def stated(solution: Any) -> Any:
 
 
 async def stated_turns(solution: Any) -> list[SolutionTurn] | None:
-    """The turns of a task's solution; None for a function of the messages so far. Raises BadSolution."""
-    said = await stated(solution)
-    return None if callable(said) else [turn for message in said[:_TURNS] if (turn := turn_of(message)) is not None]
+    """Return the turns of a task's solution; None if it is a function of the messages. Raises BadSolution."""
+    messages = await stated(solution)
+    return (
+        None
+        if callable(messages)
+        else [turn for message in messages[:_MOST_TURNS] if (turn := turn_of(message)) is not None]
+    )
 
 
 def _takes_messages(function: Callable[..., Any]) -> bool:
@@ -103,33 +113,33 @@ def _takes_messages(function: Callable[..., Any]) -> bool:
 
 
 class SolutionPlayer:
-    """Plays one solution, changed or not. `solution` is what `stated` returns; `text` is for some changes."""
+    """Plays one solution, changed if `change` is given. `solution` is a result of `stated`; some changes use `text`."""
 
     def __init__(self, solution: Any, change: str | None = None, text: str = "") -> None:
         self.function: Callable[..., Any] | None = solution if callable(solution) else None
         self.change, self.text = change, text
         self.turns: list[SolutionTurn] = []
         if self.function is None:
-            self.turns = [turn for message in solution[:_TURNS] if (turn := turn_of(message)) is not None]
+            self.turns = [turn for message in solution[:_MOST_TURNS] if (turn := turn_of(message)) is not None]
             if not self.turns:
                 raise BadSolution("the solution has no message of the assistant")
-        self.held: list[SolutionTurn] = []
+        self.next_turns: list[SolutionTurn] = []
         self.inserted: set[int] = set()
-        self.called: SolutionTurn | None = None
+        self.last_calls: SolutionTurn | None = None
         self.changed = False
         self.calls_of_others: Callable[[SolutionTurn], tuple[tuple[str, Any], ...]] = lambda turn: ()
-        """The calls of the offered tools that a turn leaves out."""
+        """Returns calls of the offered tools that a turn does not call."""
 
     async def next(self, number: int, messages: list[dict[str, Any]]) -> SolutionTurn:
-        """The model's turn with this number. `messages` are those so far, as JSON data."""
-        if self.held:
-            return self.held.pop()
+        """Return the model's turn with this number, counted from 1. `messages` are those so far, as JSON data."""
+        if self.next_turns:
+            return self.next_turns.pop()
         if self.change == "other-tools" and self.changed:
             return SolutionTurn(CLOSING)
-        turn = await self._solved([m for m in messages if not self._is_inserted(m)])
-        return self._changed(turn, number, messages)
+        turn = await self._solution_turn([m for m in messages if not self._is_inserted(m)])
+        return self._changed_turn(turn, number, messages)
 
-    async def _solved(self, messages: list[dict[str, Any]]) -> SolutionTurn:
+    async def _solution_turn(self, messages: list[dict[str, Any]]) -> SolutionTurn:
         if self.function is None:
             return self.turns.pop(0) if self.turns else SolutionTurn(CLOSING)
         answer = self.function(messages)
@@ -141,18 +151,18 @@ class SolutionPlayer:
         return turn
 
     def _is_inserted(self, message: dict[str, Any]) -> bool:
-        """Whether a call was inserted by a change, or a message answers such a call."""
+        """Return whether a message holds only calls that a change inserted, or answers such a call."""
         names = [call["id"] for call in message.get("tool_calls") or ()] or [message.get("tool_call_id") or ""]
         return all(any(name.startswith(f"call_{n}_") for n in self.inserted) for name in names)
 
-    def _changed(self, turn: SolutionTurn, number: int, messages: list[dict[str, Any]]) -> SolutionTurn:
+    def _changed_turn(self, turn: SolutionTurn, number: int, messages: list[dict[str, Any]]) -> SolutionTurn:
         if turn.calls:
             return self._changed_calls(turn, number)
-        if self.change == "one-call-more" and self.called is not None and not self.changed:
+        if self.change == "one-call-more" and self.last_calls is not None and not self.changed:
             self.changed = True
             self.inserted.add(number)
-            self.held.append(turn)
-            return self.called
+            self.next_turns.append(turn)
+            return self.last_calls
         if self.change == "other-answer":
             return SolutionTurn(self.text)
         if self.change == "answer-first" and self.changed:
@@ -163,7 +173,7 @@ class SolutionPlayer:
         return turn
 
     def _changed_calls(self, turn: SolutionTurn, number: int) -> SolutionTurn:
-        self.called = SolutionTurn(None, turn.calls)
+        self.last_calls = SolutionTurn(None, turn.calls)
         if self.change == "wrong-argument":
             return SolutionTurn(turn.text, tuple((name, other_arguments(given)) for name, given in turn.calls))
         if self.change == "other-texts":
@@ -175,8 +185,8 @@ class SolutionPlayer:
         if self.change == "tool-error" and not self.changed:
             self.changed = True
             self.inserted.add(number)
-            self.held.append(turn)
-            return SolutionTurn(None, ((turn.calls[0][0], _BROKEN),))
+            self.next_turns.append(turn)
+            return SolutionTurn(None, ((turn.calls[0][0], _INVALID_JSON),))
         if self.change == "answer-first" and not self.changed:
             self.changed = True
             return replace(turn, text=self.text)
@@ -184,13 +194,13 @@ class SolutionPlayer:
 
 
 def other_arguments(given: Any) -> Any:
-    """The arguments of a call with other values of the same types."""
+    """Return the arguments of a call with other values of the same types."""
     named = named_arguments(given)
     return given if named is None else {name: _other(value) for name, value in named.items()}
 
 
 def other_texts(given: Any) -> Any:
-    """The arguments of a call with other texts; numbers and everything else stay."""
+    """Return the arguments of a call with other texts. Arguments of other types stay."""
     named = named_arguments(given)
     if named is None:
         return given
@@ -198,7 +208,7 @@ def other_texts(given: Any) -> Any:
 
 
 def named_arguments(given: Any) -> dict[str, Any] | None:
-    """The arguments of a call by name; None where they are no JSON object."""
+    """Return the arguments of a call by name; None if they are no JSON object."""
     if isinstance(given, str):
         try:
             given = json.loads(given)

@@ -1,7 +1,7 @@
-"""Scores v0 rollouts that an earlier evaluation stored, with the present rubric.
+"""Scores v0 rollouts that an earlier evaluation stored, with the environment's current rubric.
 
-The state is made from the present row, with the stored conversation as its completion. results.jsonl holds no other
-state of a rollout; a reward that reads such a key gets the problem `unstored`.
+Each state is made from the environment's current row and the stored completion. results.jsonl does not store other keys
+of a state. A case whose reward reads such a key gets the problem `unstored`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 class TaskIndexV0(TaskIndex):
-    """The present rows by prompt: the evaluation rows, or the training rows if there are none."""
+    """The environment's evaluation rows by prompt, or its training rows if it has no evaluation rows."""
 
     def __init__(self, adapter: AdapterV0) -> None:
         first = len(adapter.train) if adapter.train is not None else 0
         table, start = (adapter.eval, first) if adapter.eval is not None else (adapter.train, 0)
-        self.asked: dict[str, list[int]] = {}
-        self.order: list[str] = []
+        self.rows_by_prompt: dict[str, list[int]] = {}
+        self.prompt_digests: list[str] = []
         self.rows: dict[int, dict[str, Any]] = {}
         for offset in range(len(table) if table is not None else 0):
             raw = dict(table[offset])
             asked = digest([_message_content(m) for m in messages_v0.messages(raw.get("prompt"))])
-            self.order.append(asked)
-            self.asked.setdefault(asked, []).append(start + offset)
+            self.prompt_digests.append(asked)
+            self.rows_by_prompt.setdefault(asked, []).append(start + offset)
             self.rows[start + offset] = self._gold(raw)
 
     def _gold(self, raw: dict[str, Any]) -> dict[str, Any]:
@@ -45,33 +45,37 @@ class TaskIndexV0(TaskIndex):
         }
 
     def find(self, stored: dict[str, Any], whole: bool) -> tuple[int | None, str]:
-        rows = self.asked.get(digest([_message_content(m) for m in messages_v0.messages(stored.get("prompt"))]), [])
+        rows = self.rows_by_prompt.get(
+            digest([_message_content(m) for m in messages_v0.messages(stored.get("prompt"))]), []
+        )
         if not rows:
             return None, "prompt"
-        mine = self._gold(stored)
-        same = [r for r in rows if self._same(self.rows[r], mine)]
-        here = [r for r in rows if self.rows[r]["example_id"] == mine["example_id"]]
-        if same:
-            return next((r for r in same if r in here), same[0]), ""
+        stored_gold = self._gold(stored)
+        same_gold = [r for r in rows if self._same(self.rows[r], stored_gold)]
+        same_id = [r for r in rows if self.rows[r]["example_id"] == stored_gold["example_id"]]
+        if same_gold:
+            return next((r for r in same_gold if r in same_id), same_gold[0]), ""
         if whole:
             return None, "data"
         if len(rows) > 1:
-            rows = here
+            rows = same_id
         return (rows[0], "") if len(rows) == 1 else (None, "ambiguous")
 
     def _same(self, left: dict[str, Any], right: dict[str, Any]) -> bool:
-        return all(_full(left[k]) == _full(right[k]) for k in ("answer", "info"))
+        return all(_without_empty_fields(left[k]) == _without_empty_fields(right[k]) for k in ("answer", "info"))
 
     def record(self, row: int) -> dict[str, Any]:
         return {k: v for k, v in self.rows[row].items() if k != "example_id"}
 
     def fingerprints(self) -> Iterator[str]:
-        return iter(self.order)
+        return iter(self.prompt_digests)
 
 
-def _full(value: Any) -> Any:
-    """The value without the empty fields that Arrow adds."""
-    return {k: _full(v) for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+def _without_empty_fields(value: Any) -> Any:
+    """Return the value without fields that are None at any depth. Arrow tables add such fields."""
+    return (
+        {k: _without_empty_fields(v) for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+    )
 
 
 def _message_content(message: Any) -> Any:
@@ -85,7 +89,7 @@ def _message_content(message: Any) -> Any:
 
 
 def _call(call: Any) -> Any:
-    """A stored tool call in the form of verifiers. Version 0.1 stores each as a string of JSON."""
+    """Return a stored tool call with `id`, `name` and `arguments`. verifiers 0.1 stores tool calls as JSON text."""
     whole = json.loads(call) if isinstance(call, str) else call
     inner = whole.get("function") if isinstance(whole, dict) else None
     if isinstance(inner, dict):
@@ -94,7 +98,10 @@ def _call(call: Any) -> Any:
 
 
 def score(adapter: AdapterV0, case: StoredCase, request: RescoreRequest) -> ScoreReply:
-    """Score the stored rollouts of a case, together if a reward compares them; `members` are their results."""
+    """Score the stored rollout of a case, or all rollouts of its group if a reward compares them.
+
+    `members` of the reply are the results of the group's rollouts.
+    """
     observation = adapter.observe()
     states: list[Any] = []
     ms = adapter.run_scoring(
@@ -131,13 +138,13 @@ async def _state(adapter: AdapterV0, raw: dict[str, Any], record: dict[str, Any]
     if record.get("tool_defs") and "tool_defs" in state:
         state["tool_defs"] = record["tool_defs"]
     if request["turns"]:
-        with contextlib.suppress(TypeError):  # a state that is no plain class of its own
+        with contextlib.suppress(TypeError):  # Python forbids the assignment for some classes of states.
             state.__class__ = _recording_type(type(state), adapter.observation, set(raw))
     return state
 
 
 def _recording_type(kind: Any, observation: Observation, row: set[str]) -> Any:
-    """A subclass of the state that notes every key of the environment that is read before scoring writes that key."""
+    """Return a subclass of the state that notes each key of the environment that is read before scoring writes it."""
     usual = VERIFIERS_STATE_KEYS | row
     written: set[str] = set()
 

@@ -1,8 +1,8 @@
-"""Supervises one child that runs environment code, and leaves no process behind.
+"""The supervisor of one child that runs environment code. It leaves no process of the child behind.
 
-The supervisor drains the child's output (and keeps the newest part), adopts orphans, kills the whole process tree when
-the child ends or floods or when the server's end of the control socket closes, and then reports the child's end.
-Standard library only; runs in the environment's interpreter.
+The supervisor reads the child's output, keeps the last part of it, and adopts orphaned processes. It kills the whole
+process tree when the child ends, writes too much output, or when the server closes the control socket. Then it reports
+how the child ended. This module runs in the environment's interpreter and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -19,26 +19,29 @@ import time
 from collections.abc import Callable, Collection
 
 OUTPUT = 64 * 1024 * 1024
-"""Bytes on standard output and error after which a child is stopped as flooding."""
+"""Bytes on standard output and error after which a child is killed."""
 MOST_PROCESSES = 256
-"""Processes below a child that run at the same time, after which the child is stopped. The kernel's own limit
-(RLIMIT_NPROC, getrlimit(2)) does not hold for root."""
-_TAIL = 8192
-_TICK = 0.1
-_FEW = 64
-_CLEAN = 5.0
+"""Number of concurrent descendants after which a child is killed. The kernel's limit for processes (RLIMIT_NPROC,
+getrlimit(2)) does not apply to root."""
+_TAIL_BYTES = 8192
+_TICK_SECONDS = 0.1
+_STARTS_PER_COUNT = 64
+_KILL_SECONDS = 5.0
 _SUBREAPER, _DEATH_SIGNAL = 36, 1
 _LINUX = sys.platform == "linux"
 
 
 def adopt_orphans() -> None:
-    """Processes orphaned below this one become its children (Linux; elsewhere only the process group is killed)."""
+    """Make orphaned descendants children of this process.
+
+    Works on Linux; elsewhere only the process group is killed.
+    """
     if _LINUX:
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent(parent: int) -> None:
-    """SIGKILL for this process when its parent ends."""
+    """Let the kernel kill this process when its parent ends (Linux). Exit at once if the parent has already ended."""
     if _LINUX:
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -46,7 +49,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def descendants(spare: Collection[int] = ()) -> list[int]:
-    """Every process below this one, except the trees in `spare`. Empty where there is no /proc."""
+    """Return all descendants of this process, without the processes in `spare` and theirs. Empty except on Linux."""
     if not _LINUX:
         return []
     children: dict[int, list[int]] = {}
@@ -66,10 +69,10 @@ def descendants(spare: Collection[int] = ()) -> list[int]:
 
 
 def kill_descendants(spare: Collection[int] = ()) -> None:
-    """Kill and collect every process below this one. Repeats, since what is killed may just have forked."""
+    """Kill and reap all descendants of this process. Repeats, because a process may fork just before it is killed."""
     if not _LINUX:
         return
-    deadline = time.monotonic() + _CLEAN
+    deadline = time.monotonic() + _KILL_SECONDS
     while time.monotonic() < deadline:
         living = descendants(spare)
         for pid in living:
@@ -84,8 +87,10 @@ def kill_descendants(spare: Collection[int] = ()) -> None:
 
 
 class ProcessBound:
-    """Notices when too many processes run below this one. Counting them reads all of /proc, so they are counted only
-    after the machine has started many processes since the last count (the last field of /proc/loadavg, proc(5)).
+    """Checks whether this process has too many descendants.
+
+    Counting descendants reads all of /proc. They are counted only after the machine has started many processes since
+    the last count, which the last field of /proc/loadavg shows (proc(5)).
     """
 
     def __init__(self, most: int) -> None:
@@ -93,15 +98,15 @@ class ProcessBound:
         self._counted_at = self._last_started()
 
     def exceeded(self) -> bool:
-        """Whether more than the allowed number run now. Always False where there is no /proc."""
+        """Return whether more than the allowed number are running. Always False without /proc."""
         started = self._last_started()
-        if 0 <= started - self._counted_at < _FEW:
+        if 0 <= started - self._counted_at < _STARTS_PER_COUNT:
             return False
         self._counted_at = started
         if len(descendants()) <= self._most:
             return False
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, -15)  # in order to end them faster than they start, where permitted
+            os.setpriority(os.PRIO_PROCESS, 0, -15)  # So that processes are killed faster than they start.
         return True
 
     @staticmethod
@@ -114,10 +119,10 @@ class ProcessBound:
 
 
 def supervise(*, channel: int, control: int, serve: Callable[[int], int], keep: Collection[int] = ()) -> None:
-    """Fork the child, watch it to its end, report on the control socket.
+    """Fork the child, supervise it until it ends, and report its end on the control socket.
 
-    The child runs `serve` with the descriptor `channel`; its value is the exit code. It inherits the descriptors in
-    `keep` as well.
+    The child calls `serve` with the descriptor `channel` and exits with the returned code. It also inherits the
+    descriptors in `keep`.
     """
     os.setsid()
     read, write = os.pipe()
@@ -132,7 +137,10 @@ def supervise(*, channel: int, control: int, serve: Callable[[int], int], keep: 
 
 
 def supervise_child(pid: int, *, control: int, output: int) -> None:
-    """Watch a child whose output comes through the pipe `output` to its end, and report on the control socket."""
+    """Supervise a forked child until it ends, and report its end on the control socket.
+
+    `output` is the descriptor of the pipe from which the child's output is read.
+    """
     adopt_orphans()
     wake_read, wake_write = socket.socketpair()
     wake_write.setblocking(False)
@@ -169,10 +177,10 @@ def _until_end(pid: int, control: int, output: int, wake: int) -> dict[str, obje
     sources = [control, output, wake]
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
-        readable, _, _ = select.select(sources, [], [], 0.0 if ended else _TICK)
+        readable, _, _ = select.select(sources, [], [], 0.0 if ended else _TICK_SECONDS)
         if output in readable:
             chunk = os.read(output, 65536)
-            tail, written = (tail + chunk)[-_TAIL:], written + len(chunk)
+            tail, written = (tail + chunk)[-_TAIL_BYTES:], written + len(chunk)
             if not chunk:
                 sources.remove(output)
         if wake in readable:

@@ -1,17 +1,19 @@
-"""The v0 `vf-eval`, so that a run which was broken off at any moment goes on without repeating or losing a rollout.
+"""Runs the v0 `vf-eval` so that an interrupted run can be resumed without repeating or losing a rollout.
 
     python vf_eval_v0.py VF_EVAL FLAG...
 
-What differs from running VF_EVAL itself (0.1.14, 0.2.1 and 0.3.1 were looked at):
-- The sorted rewrite of all results at the end of 0.1 goes through a second file: a kill in between left a part.
-- Rows that cannot be written raise: 0.1 logs "Failed to save result", goes on without them and exits with 0.
-- Rollouts are scored and saved one by one where the rubric rates each alone; else a whole group waits for its last one.
-- Resuming (`-R`) first drops what is no finished rollout: half lines, failed rollouts, surplus ones, and parts of a
-  group that is rated together. The metadata file, which may be half-written too, is not asked whether the runs are the
-  same: whoever resumes knows.
-- `planned.json` in the working folder tells how many rollouts a complete run has.
+The differences from running VF_EVAL directly (compared with verifiers 0.1.14, 0.2.1 and 0.3.1):
+- At its end, 0.1 rewrites all results in sorted order. Here the rewrite replaces the file at once, so that a kill
+  cannot leave half a file.
+- A row that cannot be written raises OSError. 0.1 logs "Failed to save result", continues and exits with 0.
+- Each rollout is scored and saved on its own if the rubric scores rollouts independently. Otherwise a group is scored
+  and saved when its last rollout is finished.
+- Resuming (`-R`) first removes the rows that must run again: incomplete lines, failed rollouts, surplus rollouts, and
+  incomplete groups if groups are scored together. It does not compare the metadata file, which may be incomplete; the
+  caller makes sure that both runs have the same settings.
+- `planned.json` in the working folder states the number of rollouts of the complete run.
 
-Standard library and verifiers; runs in the environment's interpreter.
+This program runs in the environment's interpreter and imports the standard library and verifiers.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from typing import Any
 RESULTS = "results.jsonl"
 PLANNED = "planned.json"
 _RUBRICS = (".rubrics.rubric", ".rubrics.rubric_group")
-"""Modules of verifiers whose way of scoring a group is scoring each rollout (and then the group's own functions)."""
+"""Modules of verifiers whose rubrics score a group by scoring each rollout and then calling the group functions."""
 
 
 def main(argv: list[str]) -> None:
-    """Prepare verifiers, then run the program `argv[0]` as it would have been."""
+    """Change verifiers as this module's docstring describes, then run the program `argv[0]` with its arguments."""
     here = str(Path(__file__).parent)
     sys.path[:] = [p for p in sys.path if p != here]
     sys.argv = argv
@@ -42,7 +44,7 @@ def main(argv: list[str]) -> None:
 
 
 def prepare(module: Any) -> None:
-    """Replace what the docstring of this file names in the module of `Environment`."""
+    """Replace functions in verifiers' module of `Environment`, so that a run can be resumed."""
     default = importlib.import_module("verifiers.utils.save_utils").make_serializable
     module.save_outputs = lambda outputs, folder, mode="w": write(outputs, Path(folder), mode, default)
     module.save_new_outputs = lambda outputs, folder: write(outputs, Path(folder), "a", default)
@@ -51,32 +53,32 @@ def prepare(module: Any) -> None:
 
     async def generate(self: Any, inputs: Any, *args: Any, **more: Any) -> Any:
         rows = inputs if isinstance(inputs, list) else inputs.to_list()
-        asked = Counter(row["example_id"] for row in rows)
+        requested = Counter(row["example_id"] for row in rows)
         Path(PLANNED).write_text(json.dumps({"rollouts": len(rows)}), encoding="utf-8")
         alone = bool(more.get("independent_scoring")) or rates_alone(self.rubric)
         more["independent_scoring"] = alone
         folder = more.get("results_path")
         if folder is not None and (Path(folder) / RESULTS).is_file():
-            clean(Path(folder) / RESULTS, asked, grouped=not alone)
+            keep_finished(Path(folder) / RESULTS, requested, grouped=not alone)
         return await original(self, rows, *args, **more)
 
     module.Environment.generate = generate
 
 
 def rates_alone(rubric: Any) -> bool:
-    """Whether scoring each rollout by itself gives what scoring the whole group gives."""
+    """Return whether scoring each rollout on its own gives the same rewards as scoring the whole group."""
     modules = (type(rubric).score_group.__module__, type(rubric).score_rollout.__module__)
     if not all(module.startswith("verifiers.") and module.endswith(_RUBRICS) for module in modules):
         return False
     parts = getattr(rubric, "rubrics", None)
     if parts is not None:
         return bool(parts) and all(map(rates_alone, parts))
-    # A rubric without functions of its own raises when it is to score one rollout.
+    # A rubric without functions raises if it has to score a single rollout.
     return bool(rubric.funcs) and not any(map(rubric._is_group_func, rubric.funcs))
 
 
 def write(outputs: Iterable[Any], folder: Path, mode: str, default: Callable[[Any], Any]) -> None:
-    """Append rows, or put them in place of the file's at once. Raises OSError when they do not fit on the disk."""
+    """Append rows to results.jsonl, or replace its rows if `mode` is `w`. Raises OSError if the disk is full."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / RESULTS
     lines = "".join(_line(output, default) for output in outputs).encode()
@@ -105,19 +107,22 @@ def _line(output: Any, default: Callable[[Any], Any]) -> str:
         return json.dumps(failed, default=str) + "\n"
 
 
-def clean(file: Path, asked: Counter[Any], *, grouped: bool) -> None:
-    """Keep the rows of finished rollouts: at most as many of a task as `asked`, and whole groups only if `together`."""
+def keep_finished(file: Path, requested: Counter[Any], *, grouped: bool) -> None:
+    """Remove all rows but those of finished rollouts, at most `requested` for each task.
+
+    If `grouped` is true, only tasks stay whose rollouts are all finished.
+    """
     finished_lines: dict[Any, list[bytes]] = defaultdict(list)
     for line in file.read_bytes().splitlines():
         task = finished(line)
-        if task is not None and len(finished_lines[task]) < asked[task]:
+        if task is not None and len(finished_lines[task]) < requested[task]:
             finished_lines[task].append(line + b"\n")
-    whole = [lines for task, lines in finished_lines.items() if not grouped or len(lines) == asked[task]]
+    whole = [lines for task, lines in finished_lines.items() if not grouped or len(lines) == requested[task]]
     _replace(file, b"".join(line for lines in whole for line in lines))
 
 
 def finished(line: bytes) -> Any:
-    """The task of a row that holds a rollout which did not fail; None for any other line."""
+    """Return the task's id of a row whose rollout did not fail; None for any other line."""
     try:
         row = json.loads(line)
     except ValueError:

@@ -1,14 +1,17 @@
-"""The plain process: imports verifiers once, forks the workers' fork server, and then a witness for every reward test.
+"""The plain process: imports verifiers once, forks the fork server, and then forks a witness for each reward test.
 
-The server runs a copy of this file from a temporary folder, `python -P FOLDER/serve.py v0|v1`, with a socket as
-standard input. The first message names the program of the fork server and carries a second socket, on which witnesses
-are asked for. The fork server is forked before anything of this package is imported, so this process and the witnesses
-hold no other module of ours.
+The server runs a copy of this file from a temporary folder (`python -P FOLDER/serve.py v0|v1`) with a socket as
+standard input. The first message names the program of the fork server and carries a second socket. On that second
+socket the server asks for witnesses. The fork server is forked before any other module of this package is imported, so
+the plain process and the witnesses contain no other module of this project.
 
-A witness is one child that loads a copy of the environment and scores completions as a few lines of plain code would:
-no adapter, no observed hooks, another folder, other variables, another host name where the kernel allows that, and a
-clock that is moved by replacing functions of `time` and classes of `datetime`. Code that looks for these replacements,
-or for this file's functions among its callers, can recognise a witness. Standard library and verifiers only.
+A witness is a child that scores completions without the adapters and wrapped hooks of a worker. Its purpose is to
+detect rewards that behave well only where they recognise this project. It loads a copy of the environment from another
+folder, with other variables, another host name (where the kernel allows it) and a shifted clock. The clock is shifted
+by replacing functions of `time` and classes of `datetime`. An environment that looks for these replacements, or for
+this file's functions on the stack, can still recognise a witness.
+
+This program imports only the standard library and verifiers.
 """
 
 from __future__ import annotations
@@ -57,20 +60,22 @@ _V0_NAMES = (
 _NEW_USER, _NEW_HOST_NAME = 0x10000000, 0x04000000
 _DEATH_SIGNAL, _SUBREAPER, _BOUND = 1, 36, 24
 _LINUX = sys.platform == "linux"
-_MEMORY = 4 << 30
-_FILE = 4 << 30
+_MEMORY_BYTES = 4 << 30
+_FILE_BYTES = 4 << 30
 _shift = [0.0]
-"""Seconds by which the clock of this process is moved."""
+"""Seconds by which the clock of this process is shifted."""
 _TIMERS = ("monotonic", "perf_counter", "process_time")
-_HOURS = 7 * 3600.0
+_TIMER_STEP = 7 * 3600.0
+"""Seconds by which the timers advance before each pass over the cases."""
 _timer_shift = [0.0]
-"""Seconds by which the timers of this process are moved. They never go back, so that waiting code waits no longer."""
+"""Seconds by which the timers of this process are shifted. Timers never go back, because waiting code relies on
+that."""
 
 
 def preload(api: str) -> dict[str, Any]:
-    """Import what every environment of this generation imports first.
+    """Import the modules that every environment of this generation imports. Returns the versions and the duration.
 
-    The collector is off meanwhile: nothing of what the imports make is garbage, and looking through it takes time.
+    The garbage collector is off during the imports. They create hardly any garbage, and collecting would take time.
     """
     started = time.monotonic()
     gc.disable()
@@ -155,7 +160,10 @@ def _serve(server: socket.socket, supervisor: str, api: str) -> None:
 
 
 def _fork_witness(channel: int, control: int, supervisor: str, api: str, renamed: bool) -> None:
-    """Fork the witness. This process becomes its supervisor, and only then reads the supervisor's code."""
+    """Fork the witness from this process, which then becomes its supervisor.
+
+    The code of the supervisor is read after the fork, so that the witness does not contain it.
+    """
     os.setsid()
     output = os.pipe()
     parent = os.getpid()
@@ -179,7 +187,7 @@ def _fork_witness(channel: int, control: int, supervisor: str, api: str, renamed
         os.dup2(output[1], 1)
         os.dup2(output[1], 2)
         _close_all_but(channel)
-        _testify(socket.socket(fileno=channel), api, renamed)
+        _answer_server(socket.socket(fileno=channel), api, renamed)
     finally:
         os._exit(0)
 
@@ -191,14 +199,14 @@ def _close_all_but(fd: int) -> None:
                 os.close(int(entry))
 
 
-# --- the surroundings of a witness -------------------------------------------------------------------------------
+# --- host name, clock, variables and limits of a witness ----------------------------------------------------------
 
 
 def _rename_host() -> bool:
-    """Give this process a host name of its own, in a namespace. False where the kernel refuses."""
+    """Give this process a host name of its own in a Linux namespace. Return False if the kernel refuses."""
     if not _LINUX:
         return False
-    pid = os.fork()  # A namespace cannot be left, so another process tries first.
+    pid = os.fork()  # A process cannot leave a namespace, so another process tries first whether it works.
     if pid == 0:
         try:
             _enter_namespace()
@@ -229,7 +237,7 @@ def _enter_namespace() -> None:
 
 
 def _patch_host() -> None:
-    """Another host name for Python code, where the kernel gives none."""
+    """Replace the host name that Python functions return. Used if the kernel refuses a namespace."""
     real, name = os.uname(), f"node-{os.getpid()}"
     os.uname = lambda: os.uname_result((real.sysname, name, real.release, real.version, real.machine))
     socket.gethostname = lambda: name
@@ -237,7 +245,7 @@ def _patch_host() -> None:
 
 
 def _patch_time() -> dict[str, Any]:
-    """Let the functions of `time` go by the moved clock, and return the functions they had replaced."""
+    """Replace the functions of `time` by functions with the shifted clock, and return the original functions."""
     names = ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime", *_TIMERS, *(f"{n}_ns" for n in _TIMERS))
     real = {name: getattr(time, name) for name in names}
 
@@ -259,11 +267,11 @@ def _patch_time() -> dict[str, Any]:
 
 
 def _patch_dates() -> None:
-    """Let the classes of `datetime` go by the moved clock."""
+    """Replace `date` and `datetime` by classes with the shifted clock."""
     real_date, real_datetime = datetime.date, datetime.datetime
 
     def moved(real: type) -> type:
-        """A class of the same name whose instances and subclasses are those of the real one."""
+        """Make a subclass of the same name. `isinstance` and `issubclass` treat it like the real class."""
 
         class Kind(type):
             def __instancecheck__(cls, value: object) -> bool:
@@ -296,7 +304,7 @@ def _patch_dates() -> None:
 
 
 def _forget_start() -> None:
-    """Overwrite the variables of this process's start, which /proc/self/environ shows."""
+    """Overwrite the variables with which this process was started. /proc/self/environ shows them."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
         start, end = int(fields[47]), int(fields[48])
@@ -305,7 +313,7 @@ def _forget_start() -> None:
 
 
 def _enter(request: dict[str, Any], renamed: bool) -> None:
-    """Take the surroundings that the request states. Call this before any of the environment's code runs."""
+    """Apply the request's variables, folders, limits, confinement and clock. Call it before environment code runs."""
     if not renamed:
         _patch_host()
     runpy.run_path(request["libraries"])["redirect"]({os.environ.get("HOME", ""): request["home"]})
@@ -318,10 +326,10 @@ def _enter(request: dict[str, Any], renamed: bool) -> None:
     sys.orig_argv = [sys.executable, *sys.argv]
     sys.modules["__main__"] = types.ModuleType("__main__")
     sys.path[:0] = [p for p in (request["tree"], f"{request['tree']}/src") if os.path.isdir(p)]
-    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, 600), (resource.RLIMIT_FSIZE, _FILE)]
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, 600), (resource.RLIMIT_FSIZE, _FILE_BYTES)]
     if _LINUX:
         with open("/proc/self/statm", encoding="ascii") as statm:
-            limits.append((resource.RLIMIT_AS, int(statm.read().split()[0]) * resource.getpagesize() + _MEMORY))
+            limits.append((resource.RLIMIT_AS, int(statm.read().split()[0]) * resource.getpagesize() + _MEMORY_BYTES))
     for kind, soft in limits:
         with contextlib.suppress(OSError, ValueError):
             hard = resource.getrlimit(kind)[1]
@@ -332,13 +340,13 @@ def _enter(request: dict[str, Any], renamed: bool) -> None:
     random.seed()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
-    gc.unfreeze()  # A count of frozen objects tells of a process that was forked from a preloaded one.
+    gc.unfreeze()  # The number of frozen objects would show that this process was forked from another one.
     _shift[0] = request["shifts"][0]
     _patch_dates()
 
 
-def _testify(channel: socket.socket, api: str, renamed: bool) -> None:
-    """Answer one line with the environment to load, and one with the completions to score."""
+def _answer_server(channel: socket.socket, api: str, renamed: bool) -> None:
+    """Answer two requests of the server: one names the environment to load, the other the completions to score."""
     lines = channel.makefile("rb")
     try:
         request = json.loads(lines.readline())
@@ -352,10 +360,10 @@ def _testify(channel: socket.socket, api: str, renamed: bool) -> None:
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         passes = []
-        tasks = [environment.task(case["row"]) for case in asked["cases"]]  # before scoring may change them
+        tasks = [environment.task(case["row"]) for case in asked["cases"]]  # Read before scoring can change tasks.
         for shift in request["shifts"]:
             _shift[0] = shift
-            _timer_shift[0] += _HOURS
+            _timer_shift[0] += _TIMER_STEP
             passes.append([_scored(loop, environment, case, asked["seconds"]) for case in asked["cases"]])
         _reply(channel, {"passes": passes, "tasks": tasks})
     except BaseException as error:
@@ -423,7 +431,7 @@ class _V1:
         return trace.reward, {name: None if r is None else r.score for name, r in dict(trace.rewards).items()}
 
     def _trace(self, task: Any, completion: list[dict[str, Any]]) -> Any:
-        """The trace of a completed rollout in which the model and its tools wrote `completion`."""
+        """Return the trace of a finished rollout whose messages after the prompt are `completion`."""
         v1, data = self.v1, task.data
         state = importlib.import_module("verifiers.v1.state").state_cls(type(task))()
         stated = v1.TraceTask(type=type(task).__name__, data=data, key=task.key, hash=task.hash)
@@ -491,15 +499,17 @@ class _V0:
         return f"answer:{self._row(row).get('answer')}"[:1000]
 
     async def score(self, case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        states = [await self._state(case["row"], completion) for completion in (case["messages"], *case["company"])]
-        if case["company"]:
+        states = [
+            await self._state(case["row"], completion) for completion in (case["messages"], *case["rest_of_group"])
+        ]
+        if case["rest_of_group"]:
             await self.env.rubric.score_group(states)
         else:
             await self.env.rubric.score_rollout(states[0])
         return states[0].get("reward"), dict(states[0].get("metrics") or {})
 
     async def _state(self, number: int, completion: list[dict[str, Any]]) -> Any:
-        """The state of a completed rollout in which the model and its tools wrote `completion`."""
+        """Return the state of a finished rollout whose messages after the prompt are `completion`."""
         row = copy.deepcopy(self._row(number))
         info = row.get("info")
         if isinstance(info, str):
@@ -535,7 +545,7 @@ class _V0:
         return state
 
     def _typed(self, conversation: Any) -> list[Any]:
-        """Messages in the form of the installed version after a rollout: models from 0.1.11 on, dicts before."""
+        """Return messages in the form of the installed verifiers: pydantic models from 0.1.11 on, dicts before."""
         stated = [{"role": "user", "content": conversation}] if isinstance(conversation, str) else conversation
         bare = [{k: v for k, v in m.items() if v is not None} if isinstance(m, dict) else m for m in stated]
         try:

@@ -1,8 +1,9 @@
-"""A chat harness for verifiers v1 that runs inside `vf-eval` itself, chosen by the id `vf-lab-chat`.
+"""A chat harness for verifiers v1 that runs inside the process of `vf-eval`. Its id is `vf-lab-chat`.
 
-It behaves as the built-in `null` harness, which starts a `uv` script with its own packages for every rollout. A task
-without tools is one POST per turn here; a task with tools runs the same program of verifiers, under this interpreter.
-The folder that holds this package goes on PYTHONPATH; nothing else of ours is importable there.
+The harness behaves as the built-in `null` harness but is faster. For each rollout, `null` starts a `uv` script with
+packages of its own. For a task without tools, this harness sends one POST request instead. For a task with tools, it
+runs the script of `null` with the current interpreter. PYTHONPATH contains the folder of this package and no other
+module of this project.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from verifiers.v1.runtimes import ProgramResult, Runtime  # type: ignore[import-
 __all__ = ["LabChatHarness", "LabChatHarnessConfig"]
 
 _RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
-_WAITS = (0.5, 1.5)
-"""Seconds before the second and third attempt, as often as the SDK inside `null` tries."""
-_OVERFLOW = ("context_length", "context length", "maximum context", "too many tokens", "prompt is too long")
+_RETRY_SECONDS = (0.5, 1.5)
+"""Seconds before the second and third attempt. The SDK in `null` also makes three attempts."""
+_CONTEXT_OVERFLOW = ("context_length", "context length", "maximum context", "too many tokens", "prompt is too long")
 
 
 class LabChatHarnessConfig(NullHarnessConfig):  # type: ignore[misc, unused-ignore]
-    """No settings of its own."""
+    """The settings of `null`."""
 
 
 class LabChatHarness(NullHarness):  # type: ignore[misc, unused-ignore]
-    """`null` without a process per rollout."""
+    """The harness `null` without a process for each rollout."""
 
     async def setup(self, runtime: Runtime) -> None:
-        """Nothing to install: the packages of verifiers are enough."""
+        """Do nothing: all packages that the harness needs come with verifiers."""
 
     async def launch(
         self,
@@ -48,7 +49,7 @@ class LabChatHarness(NullHarness):  # type: ignore[misc, unused-ignore]
     ) -> ProgramResult:
         if mcp_urls:
             return await super().launch(
-                ctx, trace, _Here(runtime), endpoint, secret, mcp_urls, data, tool_interception_url
+                ctx, trace, _ThisInterpreter(runtime), endpoint, secret, mcp_urls, data, tool_interception_url
             )
         system, prompt = self.resolve_prompt(data)
         messages = [{"role": "system", "content": system}] if system else []
@@ -56,11 +57,11 @@ class LabChatHarness(NullHarness):  # type: ignore[misc, unused-ignore]
             messages.append({"role": "user", "content": prompt})
         elif prompt is not None:
             messages += [message_to_wire(message) for message in prompt]
-        return await _say(f"{endpoint}/chat/completions", secret, {"model": ctx.model, "messages": messages})
+        return await _post_turn(f"{endpoint}/chat/completions", secret, {"model": ctx.model, "messages": messages})
 
 
-class _Here:
-    """A runtime whose scripts run under this interpreter, which has every package that they declare."""
+class _ThisInterpreter:
+    """A runtime that runs scripts with the current interpreter, which has all packages that the scripts declare."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -76,16 +77,19 @@ class _Here:
         return [sys.executable, path]
 
 
-async def _say(url: str, secret: str, body: dict[str, Any]) -> ProgramResult:
-    """One turn. The interception server records the reply or the error; the exit code tells it which it was."""
+async def _post_turn(url: str, secret: str, body: dict[str, Any]) -> ProgramResult:
+    """Request one turn of the model. The exit code of the result is 0 for a reply and 1 for an error.
+
+    verifiers' interception server, to which the request goes, records the reply.
+    """
     payload = json.dumps(body).encode()
     status, text = 0, ""
     async with aiohttp.ClientSession(trust_env=False, timeout=aiohttp.ClientTimeout(total=None)) as session:
-        for attempt in range(len(_WAITS) + 1):
+        for attempt in range(len(_RETRY_SECONDS) + 1):
             headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
             if attempt:
-                await asyncio.sleep(_WAITS[attempt - 1])
-                # Marks a repetition, so that the interception server never records one turn twice.
+                await asyncio.sleep(_RETRY_SECONDS[attempt - 1])
+                # The header marks a retry, so that the interception server does not record the turn twice.
                 headers["x-stainless-retry-count"] = str(attempt)
             try:
                 async with session.post(url, data=payload, headers=headers) as answer:
@@ -96,7 +100,7 @@ async def _say(url: str, secret: str, body: dict[str, Any]) -> ProgramResult:
                 break
     if status < 400:
         return ProgramResult(0, "", "")
-    if status in (400, 413) and any(mark in text.casefold() for mark in _OVERFLOW):
-        # As in `null`: a full context ends the conversation, it does not fail the rollout.
+    if status in (400, 413) and any(mark in text.casefold() for mark in _CONTEXT_OVERFLOW):
+        # As in `null`, a full context ends the conversation and does not make the rollout fail.
         return ProgramResult(0, "", text[-2000:])
     return ProgramResult(1, "", f"HTTP {status}: {text[-2000:]}")

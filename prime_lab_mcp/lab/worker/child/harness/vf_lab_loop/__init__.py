@@ -1,8 +1,8 @@
-"""`vf-lab-chat` whose tool loop runs in this process too, for rollouts with a scripted model.
+"""A variant of the harness `vf-lab-chat` that also runs the tool loop in this process. Used with a scripted model.
 
-The chat program of verifiers that `vf-lab-chat` starts for a task with tools takes seconds per rollout, nearly all of
-them imports. This is its loop, with its own client for MCP; where a hook of the task asks to see tool calls before they
-are executed, the program runs.
+For a task with tools, `vf-lab-chat` starts a chat program of verifiers, whose imports take seconds for each rollout.
+This harness runs the same loop here, with verifiers' MCP client. It starts the program only if a hook of the task
+intercepts tool calls.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["LabLoopHarness", "LabLoopHarnessConfig"]
 
 
 class LabLoopHarnessConfig(LabChatHarnessConfig):  # type: ignore[misc, unused-ignore]
-    """No settings of its own."""
+    """The settings of `vf-lab-chat`."""
 
 
 class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
-    """Chat and tools in this process."""
+    """A chat harness that calls the model and the tools from this process."""
 
     async def launch(
         self,
@@ -39,7 +39,7 @@ class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
     ) -> ProgramResult:
         if not mcp_urls or tool_interception_url:
             return await super().launch(ctx, trace, runtime, endpoint, secret, mcp_urls, data, tool_interception_url)
-        # Late: a task without tools needs none of it.
+        # Imported here, because a task without tools does not need this module.
         from verifiers.v1.harnesses.utils import mcp  # type: ignore[import-untyped, unused-ignore]
 
         system, prompt = self.resolve_prompt(data)
@@ -64,12 +64,12 @@ class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
                     return ProgramResult(0, "", "")
                 for call in reply["tool_calls"]:
                     name, given = call["function"]["name"], call["function"]["arguments"]
-                    result = await _called(mcp, servers, dispatch, name, given)
+                    result = await _tool_result(mcp, servers, dispatch, name, given)
                     messages.append({"role": "tool", "tool_call_id": call["id"], "content": result, "name": name})
 
 
-async def _called(mcp: Any, servers: Any, dispatch: Any, name: str, given: str) -> Any:
-    """What the chat program of verifiers answers to a call, faulty ones included."""
+async def _tool_result(mcp: Any, servers: Any, dispatch: Any, name: str, given: str) -> Any:
+    """Call a tool and return its output. For an invalid call, return the error text of verifiers' chat program."""
     try:
         arguments = json.loads(given or "{}")
     except json.JSONDecodeError as error:
