@@ -230,6 +230,24 @@ class Interval:
         return max(needed, tasks + 1) if needed <= LARGEST_ADVISED_SAMPLE else None
 
 
+class MeanOfTasks:
+    """The mean of the tasks' mean rewards, which is what a verdict states, kept while rollouts are added."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[float, int]] = {}
+
+    def add(self, task: str, reward: float) -> None:
+        total, number = self._sums.get(task, (0.0, 0))
+        self._sums[task] = (total + reward, number + 1)
+
+    @property
+    def value(self) -> float | None:
+        """None as long as nothing was added."""
+        if not self._sums:
+            return None
+        return math.fsum(total / number for total, number in self._sums.values()) / len(self._sums)
+
+
 def wilson_interval(successes: float, n: int) -> Interval:
     """Return successes / n with Wilson's interval, which is valid for small n and for shares of 0 and 1."""
     return score_interval(successes / n, n) if n else Interval(0.0, 0.0, 1.0)

@@ -204,6 +204,8 @@ class Distribution:
             "rollouts": self.rollouts,
             "scored": self.scored,
             "mean": rounded(self.mean),
+            "mean_of_attainable": rounded(self.mean),
+            "mean_reward": rounded(self.mean * self.attainable) if self.mean is not None else None,
             "mean_interval": [rounded(self.mean_low), rounded(self.mean_high)],
             "standard_error": rounded(self.standard_error),
             "std": rounded(self.std),
