@@ -187,6 +187,7 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
 
 
 def _dead_finding(facts: Distribution, answer: AnswerSummary) -> Finding:
+    """Return the finding for rollouts of which none has a reward for its answer."""
     listed = ", ".join(quote(name, 60) for name in answer.others[:3])
     earned = f"; what they earned ({facts.mean or 0.0:.3f} of attainable on average) is for {listed}" if listed else ""
     return Finding(

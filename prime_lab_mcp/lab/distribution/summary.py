@@ -270,5 +270,6 @@ class Estimates:
         deviation: Interval,
         form: Interval | None,
     ) -> Estimates:
+        """Return the estimates of a sample. The arguments after `tasks` are the intervals."""
         full = sum(len(t.rewards) >= MIN_ROLLOUTS for t in tasks)
         return cls(mean, signal, deviation, form, len(tasks), full, sample.completed, sample.nonfinite)
