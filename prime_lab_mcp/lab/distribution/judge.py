@@ -54,6 +54,7 @@ def component_summaries(sample: RolloutSample, grouped: Sequence[TaskRewards]) -
 def _component(
     sample: RolloutSample, name: str, grouped: Sequence[TaskRewards], total_variation: float
 ) -> ComponentSummary:
+    """Summarise one component. `total_variation` is the sum of squared deviations of the rewards inside tasks."""
     column, weight = sample.scores[name], sample.weights[name]
     scores = [s for s in column if s == s]
     n = len(scores)

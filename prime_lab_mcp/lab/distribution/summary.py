@@ -204,6 +204,8 @@ class Distribution:
             "rollouts": self.rollouts,
             "scored": self.scored,
             "mean": rounded(self.mean),
+            "mean_of_attainable": rounded(self.mean),
+            "mean_reward": rounded(self.mean * self.attainable) if self.mean is not None else None,
             "mean_interval": [rounded(self.mean_low), rounded(self.mean_high)],
             "standard_error": rounded(self.standard_error),
             "std": rounded(self.std),
@@ -268,5 +270,6 @@ class Estimates:
         deviation: Interval,
         form: Interval | None,
     ) -> Estimates:
+        """Return the estimates of a sample. The arguments after `tasks` are the intervals."""
         full = sum(len(t.rewards) >= MIN_ROLLOUTS for t in tasks)
         return cls(mean, signal, deviation, form, len(tasks), full, sample.completed, sample.nonfinite)

@@ -101,6 +101,7 @@ def v1_rollouts(record: Mapping[str, Any]) -> Iterator[Rollout]:
 
 
 def _episode_without_trace(episode: Mapping[str, Any]) -> Rollout:
+    """Return a failed rollout for an episode without traces."""
     return Rollout(
         _key(mapping_or_empty(episode.get("task"))),
         None,
@@ -112,6 +113,7 @@ def _episode_without_trace(episode: Mapping[str, Any]) -> Rollout:
 
 
 def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], *, several: bool) -> Rollout:
+    """Return the rollout of one trace. If `several` agents are trained, the agent's name is part of the task's key."""
     rewards = mapping_or_empty(trace.get("rewards"))
     error = _failure(trace, episode)
     # A score of NaN is written as null; a reward whose hook raised is null as a whole.

@@ -19,6 +19,8 @@ from prime_lab_mcp.lab.rollouts.rollout import UNKNOWN_ORIGIN, Rollout, RolloutO
 
 
 class _Task(msgspec.Struct, gc=False):
+    """The decoded fields of a v1 task. The following classes have the decoded fields of v1 episodes and v0 rows."""
+
     key: str
 
 
@@ -106,6 +108,10 @@ def v1_scores(line: bytes) -> list[Rollout] | None:
 
 
 def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout | None:
+    """Return the rollout of one trace, or None if the tolerant parser has to read the line.
+
+    If `several` agents are trained, the agent's name is part of the task's key.
+    """
     error = _failure(trace, episode)
     rewards = trace.rewards or {}
     components: dict[str, tuple[float, float | None]] = {}
