@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.replays import Replay
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.search.outcome import SearchOutcome
 from prime_lab_mcp.lab.rewards.solutions import Solved
@@ -179,6 +181,10 @@ class Trial:
     """`golds` and `scored_probes` are rollouts, because a completion without a rollout cannot earn the reward."""
     solved: Solved = field(default_factory=Solved)
     """Rollouts of the tasks' solutions, and of changed copies of the solutions."""
+    replays: tuple[Replay, ...] = ()
+    """Rollouts with the same replies that differ because the environment remembers earlier ones."""
+    copying: tuple[CopyingRule, ...] = ()
+    """Rules from the environment's messages to replies that were paid on some tasks, judged on others."""
     after_calls: bool = False
     """Golds and probes were scored after the tool calls of their task's solution."""
     interactive: bool = False

@@ -15,7 +15,9 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer
 from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult
 
-ScriptPart = Literal["gold", "wrong", "taken-back", "late", "faulty", "silent", "echo", "other-echo", "supplied"]
+ScriptPart = Literal[
+    "gold", "wrong", "taken-back", "late", "faulty", "silent", "echo", "other-echo", "supplied", "copied"
+]
 
 
 class Delivery(StrEnum):

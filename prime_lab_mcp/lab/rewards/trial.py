@@ -15,6 +15,14 @@ from prime_lab_mcp.lab.datasets.task_golds import TaskGold
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
 from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
+from prime_lab_mcp.lab.rewards.copied_messages import (
+    CHATTERS,
+    REMEMBERED,
+    CopyingRule,
+    copying_script,
+    play_copying,
+    reply_form,
+)
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes
 from prime_lab_mcp.lab.rewards.observations import (
     Expected,
@@ -39,6 +47,7 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import (
 )
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, spread_over_answers
+from prime_lab_mcp.lab.rewards.replays import Replay, replay
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
@@ -330,6 +339,10 @@ async def _observe(
     arguments: Mapping[str, Any] | None,
     sparing: bool,
 ) -> Trial:
+    """Make all observations of a trial, from the calibration to the stress probes; `run_trial` explains the arguments.
+
+    `sparing` means that scoring asks a judge, so that fewer completions are scored.
+    """
     scorer = Scorer(worker, case_timeout=JUDGED_CASE_SECONDS) if sparing else Scorer(worker)
     rewards = tuple(loaded.rewards)
     several = reward_source.process_dependence(source) is not None
@@ -363,6 +376,14 @@ async def _observe(
         if not scorer.gave_up
         else scripted_rollouts.PlayedRollouts()
     )
+    replays: tuple[Replay, ...] = ()
+    copying: tuple[CopyingRule, ...] = ()
+    if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
+        if hacks:
+            copying = await play_copying(worker, style, solved, played.rollouts, sample.rows)
+        form = reply_form(style, solved)
+        copies = [copying_script(CHATTERS, kind, form) for kind in REMEMBERED]
+        replays = await replay(worker, (*solved.scored, *played.rollouts), copies)
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if by_rollouts:
@@ -412,6 +433,8 @@ async def _observe(
         rollouts_broke=played.broken,
         by_rollouts=by_rollouts,
         solved=solved,
+        replays=replays,
+        copying=copying,
         after_calls=bool(scorer.before),
         interactive=loaded.turns,
         api=loaded.api,

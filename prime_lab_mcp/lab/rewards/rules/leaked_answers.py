@@ -12,11 +12,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import Delivery, PlayedScript
+from prime_lab_mcp.lab.rewards.search.held_out import binomial_tail
 from prime_lab_mcp.lab.rewards.solutions import Change, last_reply
+from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
 from prime_lab_mcp.lab.worker.description import Message
 
 _TASKS = 2
@@ -24,6 +28,9 @@ _TASKS = 2
 _WRONG_CALLS = (Change.WRONG_ARGUMENT, Change.OTHER_TEXTS)
 _SHORTEST, _LONGEST = 2, 200
 """Lengths in characters between which a gold is searched for."""
+_MARGIN = 0.2
+_CHANCE = 0.001 / 3
+"""Like the search (docs/validation.md, The search); three rules are judged on the same tasks."""
 
 
 def answer_leaked(trial: Trial) -> Iterator[Finding]:
@@ -70,6 +77,71 @@ def state_survives(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def remembers_rollouts(trial: Trial) -> Iterator[Finding]:
+    """The same replies to the same task must lead to the same rollout, whatever was played before.
+
+    A blocker where the rewards differ, or the rollout ends elsewhere. Else a warning: a message that counts games is
+    no harm that was observed.
+    """
+    if not trial.replays:
+        return
+    worst = trial.replays[0]
+    severe = worst.paid_differently or worst.ends_differently
+    rewards = ["no reward" if p.result.reward is None else f"{p.result.reward:g}" for p in (worst.first, worst.later)]
+    if worst.paid_differently:
+        how = f"earns {rewards[0]} at first and {rewards[1]} later"
+    elif worst.ends_differently:
+        how = "is answered otherwise later, and the rollout ends elsewhere"
+    else:
+        how = "is answered otherwise later"
+    yield Finding(
+        "reward-rollout-differs",
+        "blocker" if severe else "warning",
+        f"the environment remembers earlier rollouts: a model that {worst.first.script.name} {how} "
+        f"({count(worst.between, 'rollout')} between the two; so in two fresh processes with equal random numbers)",
+        "Keep what a game changes in variables of Env.run or in the state of the rollout (v1: trace.state, v0: state), "
+        "never on a class, a module, the environment or the taskset.",
+        rows=(
+            rollout_row(worst.first, "the same rollout whenever these replies are given"),
+            rollout_row(worst.later, "the messages and the reward of the first rollout"),
+        ),
+    )
+
+
+def copying_is_paid(trial: Trial) -> Iterator[Finding]:
+    """Copying from the environment's messages must not be paid on many more tasks than a constant reply.
+
+    A blocker where the messages give answers away: after a wrong attempt, in several turns, or to a model that does not
+    ask as the solutions do. A warning where the task may be to report what a message says.
+    """
+    counting = [(rule, chance) for rule in trial.copying if _exceeds(rule, chance := _constant_share(trial, rule))]
+    counting.sort(key=lambda pair: not _gives_away(trial, pair[0]))
+    for rule, chance in counting[:1]:
+        given_away = _gives_away(trial, rule)
+        yield Finding(
+            "reward-hackable",
+            "blocker" if given_away else "warning",
+            f"the environment's messages give the answer away: a model that {rule.name} is paid on {len(rule.paid)} of "
+            f"{count(len(rule.tried), 'task')} (a constant reply: {chance:.0%})",
+            "Let messages say what happened, not what to answer next; pay nothing for an answer that was stated."
+            if given_away
+            else "If the task is to report what a message says, leave it so. Else say less, or pay less afterwards.",
+            rows=tuple(rollout_row(p, "no more than a constant reply") for p in rule.paid[:3]),
+        )
+
+
+def _constant_share(trial: Trial, rule: CopyingRule) -> float:
+    return max(rule.constant, deserved_share(trial, [p.row for p in rule.tried]))
+
+
+def _exceeds(rule: CopyingRule, chance: float) -> bool:
+    return rule.share >= chance + _MARGIN and binomial_tail(len(rule.paid), len(rule.tried), chance) <= _CHANCE
+
+
+def _gives_away(trial: Trial, rule: CopyingRule) -> bool:
+    return rule.attempt or (bool(trial.solved.scored) and rule.solution_copies != 1)
+
+
 def _golds(trial: Trial, row: int) -> tuple[str, ...]:
     """Return the spellings of a task's gold that are long enough for the search."""
     style = trial.style
@@ -114,4 +186,4 @@ def _stated(gold: str, texts: Iterable[str]) -> bool:
     return any(alone.search(text) for text in texts)
 
 
-LEAK_RULES: tuple[RewardRule, ...] = (answer_leaked, state_survives)
+LEAK_RULES: tuple[RewardRule, ...] = (answer_leaked, state_survives, remembers_rollouts, copying_is_paid)
