@@ -30,6 +30,7 @@ from prime_lab_mcp.lab.configs.make import ConfigProposal, proposal_changes, pro
 from prime_lab_mcp.lab.configs.migrate.findings import migration_findings
 from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, LineageHeader, read_header
+from prime_lab_mcp.lab.configs.own_gpus import gpu_not_free_finding
 from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ConfigChoices, SourceChoice, require_config_name
 from prime_lab_mcp.lab.configs.plan.decide import near_models
@@ -410,6 +411,14 @@ def _hardware(proposal: ConfigProposal, context: ConfigContext) -> Iterator[Find
             'Pass gpus= or gpu_type= with more memory, a shorter extra={"seq_len": ...}, or lora=true.',
             "deployment",
         )
+    asked = plan.choices.gpu_type
+    if plan.choices.target == "hosted" and asked is not None and context.models is not None:
+        free = [o.gpu_type for o in context.models.offers if o.available_now]
+        now = [o.available_now for o in context.models.offers if o.gpu_type == asked]
+        # The platform does not say whether GPUs of its clusters, which are not rented by the hour, are free.
+        in_clusters = any(asked in types for types in context.models.trainable.values())
+        if False in now or not (now or in_clusters):
+            yield gpu_not_free_finding(asked, free, "a GPU of a hosted run")
     if plan.choices.target == "hosted" and plan.gpu_type is None and context.models is not None:
         offers = ", ".join(
             f"{o.gpu_type} at {o.price_per_gpu_hour:g}"

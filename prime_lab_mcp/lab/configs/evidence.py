@@ -45,7 +45,7 @@ def gather_context(
     for owner, name, version in dict.fromkeys(ids):
         push = newest_push(lab, owner, name, version)
         id = f"{owner}/{name}@{version}" if version else f"{owner}/{name}"
-        proofs[id] = (push.workspace, push.environment, push.source) if push else None
+        proofs[id] = (push.workspace, push.environment, push.source) if push else hub_proof(lab, owner, name, version)
     return gather_context_of_sources(lab, proofs, model, price)
 
 
@@ -92,6 +92,19 @@ def gather_context_of_sources(
         each=each,
         models=models,
     )
+
+
+def hub_proof(lab: Lab, owner: str, name: str, version: str | None) -> tuple[str, str, str] | None:
+    """Workspace, environment and source of the newest evaluation of somebody else's environment by its name on the Hub.
+
+    None if this workspace has not evaluated that version; without a version, any version counts.
+    """
+    ref = f"{owner}/{name}"
+    for job in lab.ledger.jobs(lab.key, environment=ref):
+        evaluated = str(job.spec.get("hosted") or "")
+        if evaluated == f"{ref}@{version}" or (version is None and evaluated.startswith(f"{ref}@")):
+            return lab.key, ref, job.source
+    return None
 
 
 def evidence_of_push(lab: Lab, push: Push) -> list[Evidence]:

@@ -285,12 +285,19 @@ class LaunchGuidance:
 
 
 async def launch_guidance(
-    lab: Lab, config: TrainingConfig, path: str, *, shared: bool = False, conversations: str | None = None
+    lab: Lab,
+    config: TrainingConfig,
+    path: str,
+    *,
+    shared: bool = False,
+    conversations: str | None = None,
+    gpu_type: str | None = None,
 ) -> LaunchGuidance:
     """Return the steps of a self-managed run, with offers of GPUs that have enough memory.
 
-    `path` is the config relative to the workspace, and `conversations` the folder with its data. If the account cannot
-    be read, the offers are unknown.
+    `path` is the config relative to the workspace, and `conversations` the folder with its data. `gpu_type` is the type
+    that the caller asked for; offers of other types are listed only if there is none of that type. If the account
+    cannot be read, the offers are unknown.
     """
     gpus = 1 if shared else config.gpus
     offers: list[GpuOffer] = []
@@ -313,12 +320,30 @@ async def launch_guidance(
         asking.start_soon(ask_offers)
         asking.start_soon(ask_pods)
     need = needed_gb(config, shared=shared)
-    fitting = [o for o in offers if need is None or o.memory_gb >= need][:_OFFERS]
+    same_type = [o for o in offers if gpu_type is not None and is_same_gpu(gpu_type, o.gpu_type)]
+    if gpu_type is not None and not same_type and not unknown:
+        findings.append(gpu_not_free_finding(gpu_type, [o.gpu_type for o in offers], "a pod to rent"))
+    fitting = [o for o in same_type or offers if need is None or o.memory_gb >= need][:_OFFERS]
     run = run_steps(config, path, shared=shared, data=conversations)
     steps = steps_on_pod(run, gpus, fitting[0].id if fitting else None)
     return LaunchGuidance(
         {"launch": _steps_as_json(steps), "gpu_offers": _offered(fitting, offers, unknown, need)}, tuple(findings)
     )
+
+
+def is_same_gpu(asked: str, offered: str) -> bool:
+    """Whether an offered type is the one that was asked for: `H100` means `H100_80GB` too."""
+    asked, offered = asked.lower(), offered.lower()
+    return offered == asked or offered.startswith(f"{asked}_")
+
+
+def gpu_not_free_finding(gpu_type: str, free: Sequence[str], purpose: str) -> Finding:
+    """The warning that a requested GPU type is not available now. `free`: the types that are."""
+    instead = ", ".join(list(dict.fromkeys(free))[:6])
+    message = f"No {quote(gpu_type, limit=60)} is free now as {purpose}"
+    message += f"; free are: {quote(instead, limit=160)}." if instead else ", nor is any other type."
+    fix = 'Pass gpu_type= with a type that is free (search_hub(kind="gpu") lists those of hosted runs), or wait.'
+    return Finding("config-gpu-type-open", "warning", message, fix, "gpu_type")
 
 
 def _steps_as_json(steps: tuple[LaunchStep, ...]) -> list[dict[str, str]]:

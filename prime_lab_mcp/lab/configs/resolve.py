@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.configs.evidence import newest_push
+from prime_lab_mcp.lab.configs.evidence import hub_proof, newest_push
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Push
@@ -131,7 +131,7 @@ async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: 
         elif entry.runtime == "v0":
             findings = (*findings, _v0(f"{owner}/{name}"))
     id = f"{owner}/{name}@{version}" if version else f"{owner}/{name}"
-    return ResolvedSource(id, folder, findings, _proof(push) if push else None)
+    return ResolvedSource(id, folder, findings, _proof(push) if push else hub_proof(lab, owner, name, version))
 
 
 def _unpinned(id: str, reason: str) -> Finding:
