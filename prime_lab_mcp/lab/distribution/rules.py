@@ -464,7 +464,9 @@ def on_lengths(facts: Distribution) -> Iterator[Finding]:
         return
     direction = "longer" if correlation.rho > 0 else "shorter"
     tokens = facts.length_by_outcome
-    means = f"; solved ones have {tokens['solved']} tokens, others {tokens['unsolved']}" if len(tokens) == 2 else ""
+    means = (
+        f"; solved ones have {tokens['solved']} tokens a reply, others {tokens['unsolved']}" if len(tokens) == 2 else ""
+    )
     yield Finding(
         "distribution-length-correlation",
         "warning",

@@ -168,7 +168,7 @@ class Distribution:
     completion_tokens: Mapping[str, int]
     """p50, p95, p99 and max over the scored rollouts whose endpoint reported tokens."""
     length_by_outcome: Mapping[str, int]
-    """Mean completion tokens of solved and unsolved rollouts."""
+    """Mean completion tokens of a reply in solved and in unsolved rollouts."""
     reward_range: tuple[float, float] | None
     """1st and 99th percentile of reward / attainable."""
     mean_complete: float | None

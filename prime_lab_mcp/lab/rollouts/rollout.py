@@ -62,6 +62,8 @@ class Rollout:
     origin: RolloutOrigin = UNKNOWN_ORIGIN
     called_tool: bool | None = None
     """Whether the model called a tool; None if the model was offered no tool or the layout does not store this."""
+    replies: int = 1
+    """Number of replies whose tokens `completion_tokens` counts; 1 if the layout does not store a number."""
 
 
 _KINDS = 8
