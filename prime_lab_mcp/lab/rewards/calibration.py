@@ -39,7 +39,7 @@ CALIBRATION_TASKS = 6
 _JUDGED_TASKS = 2
 """Number of tasks on which every style is tried if scoring asks a judge."""
 _FORMS = 4
-"""Most spellings of a gold that are tried."""
+"""Largest number of spellings of each gold that are tried."""
 _EPSILON = 1e-9
 
 
@@ -102,6 +102,7 @@ async def _calibrate(
     wrappers: Sequence[AnswerWrapper],
     tasks: int = CALIBRATION_TASKS,
 ) -> Calibration | None:
+    """Try these wrappers with every possible gold field. `requested` are those that the prompt or the code names."""
     marks, listed = output_markers(source), rewarded_words(source)
     systems = [message_text(m) for row in rows[:20] for m in row.prompt if m.get("role") == "system"]
     prompted = prompted_wrappers([prompt_of(row) for row in rows[:20]], systems)
@@ -171,7 +172,7 @@ async def _pays_less(scorer: Scorer, candidate: Calibration, sample: Sequence[Ta
 
 def _far_number(golds: SampleGolds, number: int) -> str:
     """Return a number far from every value of the sample: above all for an odd `number`, below for an even one."""
-    sizes = [abs(found) for gold in golds.golds if (found := as_number(gold.forms[0])) is not None]
+    sizes = [abs(value) for gold in golds.golds if (value := as_number(gold.forms[0])) is not None]
     far = int(max(sizes, default=Decimal(0))) * 1_000 + 98_765
     return str(far if number % 2 else -far)
 

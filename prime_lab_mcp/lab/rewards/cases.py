@@ -77,6 +77,7 @@ def parse_cases(raw: Sequence[Any]) -> list[SuppliedCase]:
 
 
 def _parse(entry: Any, number: int) -> SuppliedCase:
+    """Parse one entry of the list; `number` is its position from 0. Raises BadInput."""
     if not isinstance(entry, Mapping):
         raise _bad(number, "is no object")
     expected = entry.get("expected", entry.get("expected_reward"))

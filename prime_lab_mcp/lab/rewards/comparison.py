@@ -75,7 +75,7 @@ class RewardComparison:
     maximum: float
     other_maximum: float
     weights: tuple[tuple[str, float, float], ...] = ()
-    """Components whose weights differ beside the others: name, weight here, weight in the other environment."""
+    """Components whose share of the weights differs: name, weight here, weight in the other environment."""
     unexercised: tuple[str, ...] = ()
     """Components that no compared completion earned, so that nothing is known about them."""
     components: tuple[ComparedComponent, ...] = ()
@@ -134,6 +134,7 @@ class RewardComparison:
         return "equal-where-reached" if self.unexercised else "equal"
 
     def _differs(self, pair: ComparedCompletion) -> bool:
+        """Whether a completion earned different shares of the maximum, or only one of the rewards failed."""
         if any(s.has(ProblemCode.JUDGE_UNREACHABLE) for s in (pair.here.scored, pair.there)):
             return False  # without the judge's verdict the rewards cannot be compared
         here, there = self.share(pair.here.reward), self.other_share(pair.there.reward)
@@ -328,6 +329,7 @@ def comparison_findings(comparison: RewardComparison) -> list[Finding]:
 
 
 def _not_compared(comparison: RewardComparison) -> list[Finding]:
+    """Return the blocker if no completion could be compared, or none earned anything."""
     if comparison.reached_nothing:
         return [
             Finding(
@@ -354,6 +356,7 @@ def _not_compared(comparison: RewardComparison) -> list[Finding]:
 
 
 def _differences(comparison: RewardComparison) -> list[Finding]:
+    """Return the blocker for different weights, different scores of a component, or different rewards."""
     different = comparison.different
     if not different and comparison.compared and comparison.weights:
         name, here, there = comparison.weights[0]
@@ -432,6 +435,7 @@ def _row(pair: ComparedCompletion, comparison: RewardComparison) -> CaseRow:
 
 
 def _missing(comparison: RewardComparison) -> list[Finding]:
+    """Return the blocker for components that one reward lacks."""
     if not comparison.missing or not comparison.compared:
         return []
     first = comparison.missing[0]
@@ -452,6 +456,7 @@ def _missing(comparison: RewardComparison) -> list[Finding]:
 
 
 def _unreached(comparison: RewardComparison) -> list[Finding]:
+    """Return the warning about components that no compared completion earned."""
     if not comparison.unexercised or comparison.reached_nothing or not comparison.compared:
         return []
     names = quote(", ".join(comparison.unexercised), 160)
@@ -466,6 +471,7 @@ def _unreached(comparison: RewardComparison) -> list[Finding]:
 
 
 def _other_conversations(comparison: RewardComparison) -> list[Finding]:
+    """Return findings about different tools, first messages and responses of the environments."""
     findings = []
     if comparison.other_tools:
         names = quote(", ".join(comparison.other_tools), 160)
@@ -503,6 +509,7 @@ def _other_conversations(comparison: RewardComparison) -> list[Finding]:
 
 
 def _left_out(comparison: RewardComparison) -> list[Finding]:
+    """Return the warning about tasks without a counterpart in the other environment."""
     missing = comparison.matched.unmatched
     if not missing or not comparison.compared:
         return []

@@ -18,7 +18,6 @@ from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow, RewardRule, gold_is_understood, mean_reward
 from prime_lab_mcp.lab.rewards.rules.answers import (
-    PARTLY_RIGHT_RULES,
     constant,
     contradicts_prompt,
     empty_golds,
@@ -36,6 +35,7 @@ from prime_lab_mcp.lab.rewards.rules.goldless import GOLDLESS_RULES
 from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, SIDE_ACTION_RULES, search_holes
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import LEAK_RULES
+from prime_lab_mcp.lab.rewards.rules.partly_right import PARTLY_RIGHT_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
 from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
 from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES

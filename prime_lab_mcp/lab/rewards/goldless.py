@@ -60,6 +60,7 @@ def _programs(row: Row, markers: Sequence[str]) -> Iterator[Probe]:
 
 
 def _probes(row: Row, prompt: str, other: str) -> Iterator[Probe]:
+    """Yield the probes of one task that are not programs: empty, chatter, and copies of both prompts."""
     texts = [(Family.EMPTY, "", "nothing"), (Family.EMPTY, CHATTER, "chatter")]
     texts += [(Family.ECHO, prompt, "of the prompt"), (Family.ECHO, other, OTHER_TASK)]
     for family, text, variant in texts:

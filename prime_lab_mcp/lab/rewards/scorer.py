@@ -114,7 +114,7 @@ class Scorer:
         return done + [Scored(case.id, None, errors=(error,), problems=NOT_RUN) for case in cases[len(done) :]]
 
     async def _timed_again(self, case: Case, scored: Scored) -> Scored:
-        """Score a case that took too long a second time, with a longer time limit.
+        """Score a case again if it was slow or exceeded the time limit; after a timeout with a longer limit.
 
         The first scoring in a process may import modules or load a model, which takes long only once. If the second
         scoring is slow as well, the longer time limit stays, and the case is scored a third time. Once a case hangs

@@ -128,8 +128,8 @@ def _deciding_script(performed: Sequence[PlayedScript]) -> RolloutScript | None:
     if best is None or (best.result.reward or 0.0) <= EPSILON:
         return None
     rewards = [p.result.alone for p in right if not p.script.tools and p.result.alone is not None]
-    spoken = max(rewards, default=0.0)
-    return best.script if spoken < HALF_SHARE * (best.result.reward or 0.0) else None
+    without_rollout = max(rewards, default=0.0)
+    return best.script if without_rollout < HALF_SHARE * (best.result.reward or 0.0) else None
 
 
 def _deciding(style: AnswerStyle, gold: TaskGold, script: RolloutScript) -> list[RolloutScript]:

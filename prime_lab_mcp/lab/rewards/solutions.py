@@ -187,6 +187,7 @@ def _leaves_tools_out(solved: Solved) -> bool:
 
 
 async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]], in_order: bool = False) -> Solved:
+    """Play pairs (task, script), with `in_order` one after the other."""
     if not wanted:
         return Solved()
     plays = [scripts.as_play(script, row) for row, script in wanted]

@@ -94,7 +94,10 @@ class SurroundingsRead:
     in_reward: bool = False
     """The place is inside a function that a reward runs."""
     kind: str = ""
-    """The kind of a read that can take many forms (outside_names.py). Such reads are information only."""
+    """The kind of surroundings, such as files, for reads that can take many forms (outside_names.py); empty for others.
+
+    Reads with a kind are reported as information only.
+    """
 
 
 def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[SurroundingsRead]:

@@ -339,6 +339,10 @@ async def _observe(
     arguments: Mapping[str, Any] | None,
     sparing: bool,
 ) -> Trial:
+    """Make all observations of a trial, from the calibration to the stress probes; `run_trial` explains the arguments.
+
+    `sparing` means that scoring asks a judge, so that fewer completions are scored.
+    """
     scorer = Scorer(worker, case_timeout=JUDGED_CASE_SECONDS) if sparing else Scorer(worker)
     rewards = tuple(loaded.rewards)
     several = reward_source.process_dependence(source) is not None

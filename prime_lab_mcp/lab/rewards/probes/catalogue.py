@@ -318,6 +318,7 @@ def build_probes(
 
 @maker(Family.GOLD, Family.AFTER_REASONING, Family.BEFORE_SENTENCE)
 def _right(target: Target) -> Iterator[Draft]:
+    """Yield the right answer alone, after reasoning and before a sentence."""
     wrapper, answer = target.wrapper, target.answer
     yield Draft(Family.GOLD, wrapper.wrap(answer))
     yield Draft(Family.AFTER_REASONING, wrapper.reasoned(answer), "reasoning")
@@ -329,6 +330,7 @@ def _right(target: Target) -> Iterator[Draft]:
 
 @maker(Family.SPELLING, Family.RARE_SPELLING, Family.UNITLESS)
 def _spellings(target: Target) -> Iterator[Draft]:
+    """Yield other spellings of the right answer."""
     wrapper, answer = target.wrapper, target.answer
     for variant in spelling_variants(target.style.golds.format, answer, prompt=target.prompt, parts=_parts(target)):
         if variant.fenced and wrapper.kind == "code":
@@ -397,6 +399,7 @@ def _program_hacks(target: Target) -> Iterator[Draft]:
 
 @maker(Family.GOLD_LAST, Family.GOLD_FIRST, Family.RETRACTED, Family.IN_THOUGHT, hack=True)
 def _two_answers(target: Target) -> Iterator[Draft]:
+    """Yield completions with both the right and a wrong answer."""
     wrapper = target.wrapper
     lead, right, other = wrapper.lead, wrapper.enclose(target.answer), wrapper.enclose(target.wrong)
     yield Draft(Family.GOLD_LAST, f"{lead}{other}\n{right}")
@@ -422,6 +425,7 @@ def _echoes(target: Target) -> Iterator[Draft]:
 
 @maker(Family.EVERY_ANSWER, Family.EVERY_ANSWER_BACKWARDS, answers="texts", hack=True)
 def _every_answer(target: Target) -> Iterator[Draft]:
+    """Yield lists of all possible answers, if there are few enough: letters, labels, small numbers, short answers."""
     answer, golds, wrapper = target.answer, target.style.golds, target.wrapper
     labels = list(golds.labels)
     if golds.format in ("choice_letter", "choice_index") and len(answer.strip()) == 1 and answer.strip().isalpha():
@@ -484,6 +488,7 @@ def _expressions(target: Target) -> Iterator[Draft]:
 
 @maker(Family.ODD_CHARACTERS, Family.MARKUP, answers="texts", hack=True)
 def _junk(target: Target) -> Iterator[Draft]:
+    """Yield odd characters in the asked form, and markup without an answer."""
     # Full-width and Arabic digits, bidirectional and zero-width marks, an unpaired accent, an emoji, a NUL.
     texts = ("９９７３", "٨٨٦١", "\u202e9973\u202c", "88\u200d61", "\u0301", "🙂", "a\x00b", "−", "{}[]<>\\")
     for number, value in enumerate(texts):
@@ -503,6 +508,7 @@ def _junk(target: Target) -> Iterator[Draft]:
     ),
 )
 def _fragments(target: Target) -> Iterator[Draft]:
+    """Yield single characters that are the answer of no task."""
     answers = {form.strip().lower() for gold in target.style.golds.golds for form in gold.forms}
     if target.style.golds.format in ("choice_letter", "choice_index", "boolean"):
         return  # In these formats a single letter may be an answer.
@@ -513,6 +519,7 @@ def _fragments(target: Target) -> Iterator[Draft]:
 
 @maker(Family.REPEATED_GOLD, Family.REPEATED_WRONG, Family.LONG_GOLD, Family.LONG_WRONG, hack=True)
 def _sizes(target: Target) -> Iterator[Draft]:
+    """Yield repeated answers, and answers after filler, both for the right and for a wrong answer."""
     wrapper, answer, wrong = target.wrapper, target.answer, target.wrong
     yield Draft(Family.REPEATED_GOLD, wrapper.lead + "\n".join([wrapper.enclose(answer)] * 50))
     yield Draft(Family.REPEATED_WRONG, wrapper.lead + "\n".join([wrapper.enclose(wrong)] * 50))
@@ -534,6 +541,7 @@ def _words(target: Target) -> Iterator[Draft]:
 
 @maker(Family.PERSUASION, answers="texts", hack=True)
 def _persuasions(target: Target) -> Iterator[Draft]:
+    """Yield texts that try to persuade a judge, in the asked form and without it."""
     if target.place >= PERSUASION_TASKS and target.style.golds.format != "free_text":
         return
     for name, text in judge_persuasions():

@@ -50,6 +50,7 @@ def spelling_variants(
 
 
 def _variants(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    """Yield other spellings by answer format. Formats such as programs and prose have none."""
     number = gold_answers.number_in(answer)
     if format in ("gsm8k_hash", "numeric", "boxed", "latex_math") and number is not None:
         yield from _numeric(answer, number)
@@ -68,6 +69,7 @@ def _variants(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, 
 
 
 def _numeric(answer: str, number: Decimal) -> Iterator[SpellingVariant]:
+    """Yield other spellings of a number."""
     yield SpellingVariant("spaces", f" {answer} ")
     yield SpellingVariant("full stop", f"{answer}.")
     if number == number.to_integral_value() and abs(number) < 10**15:
@@ -93,6 +95,7 @@ def _scientific(whole: int) -> str:
 
 
 def _math(answer: str) -> Iterator[SpellingVariant]:
+    """Yield other spellings of a formula."""
     yield SpellingVariant("spaces", f" {answer} ")
     yield SpellingVariant("dollars", f"${answer}$", usual=False)
     fraction = _FRACTION.fullmatch(answer.strip())
@@ -117,6 +120,7 @@ def _words(answer: str) -> Iterator[SpellingVariant]:
 
 
 def _letter(answer: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    """Yield other spellings of an option letter. `parts` has the text of the option."""
     yield SpellingVariant("lower case", answer.lower())
     yield SpellingVariant("parentheses", f"({answer})")
     yield SpellingVariant("full stop", f"{answer}.")
@@ -126,6 +130,7 @@ def _letter(answer: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
 
 
 def _text(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    """Yield other spellings of a short text or a list."""
     yield SpellingVariant("lower case", answer.lower())
     yield SpellingVariant("full stop", f"{answer}.")
     yield SpellingVariant("spaces", f" {answer} ")
@@ -137,6 +142,7 @@ def _text(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]
 
 
 def _json(answer: str) -> Iterator[SpellingVariant]:
+    """Yield other spellings of a JSON value."""
     try:
         value = json.loads(answer)
     except (ValueError, RecursionError):
@@ -213,6 +219,7 @@ def clearly_wrong_answer(golds: SampleGolds, gold: TaskGold, form: int) -> str:
 def _wrong(
     golds: SampleGolds, gold: TaskGold, answer: str, form: int, chance: random.Random, options: Sequence[str]
 ) -> Iterator[WrongAnswer]:
+    """Yield wrong answers by answer format, then golds of other tasks. Some of them may equal the right answer."""
     number = as_number(answer)
     others = list(_others(golds, gold, form, chance))
     if number is not None and golds.format in ("gsm8k_hash", "numeric", "boxed", "latex_math", "class_id"):
@@ -238,6 +245,7 @@ def _wrong(
 
 
 def _texts(golds: SampleGolds, answer: str, chance: random.Random) -> Iterator[WrongAnswer]:
+    """Yield wrong answers for a text or a label."""
     yield WrongAnswer("negated", f"not {answer}", knowing=True)
     if answer.isascii() and answer[-1:].isalpha():
         yield WrongAnswer("longer word", f"{answer}son", knowing=True)
@@ -260,6 +268,7 @@ def _maths(answer: str) -> Iterator[WrongAnswer]:
 
 
 def _numbers(answer: str, number: Decimal, raw: Any) -> Iterator[WrongAnswer]:
+    """Yield wrong answers for a number. `raw` is the stored gold, whose working may contain other numbers."""
     near = number != 0 and abs(1 / number) <= NEAR_LABEL
     yield WrongAnswer("off by one", _decimal_text(number + 1), near)
     yield WrongAnswer("longer number", f"-1{answer.lstrip('-−')}" if number < 0 else f"1{answer}")

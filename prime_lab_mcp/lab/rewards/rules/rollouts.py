@@ -106,6 +106,7 @@ def _of_machine(performed: PlayedScript) -> bool:
 
 
 def _failed(severity: Severity, failed: Sequence[PlayedScript], how: str, fix: str) -> Finding:
+    """Return the finding about failed rollouts. `how` is the part of the message that says how they ended."""
     first = failed[0]
     error = first.result.errors[0]
     place = f" in {quote(error.where, 120)}" if error.where else ""
@@ -284,6 +285,7 @@ def rollout_row(performed: PlayedScript, expected: str) -> dict[str, Any]:
 
 
 def _line(message: Any) -> str:
+    """Return a message of a rollout as one line: its role, and its text or tool calls."""
     calls = [
         f"{c.get('function', {}).get('name')}({c.get('function', {}).get('arguments')})"
         for c in message.get("tool_calls") or ()

@@ -123,11 +123,11 @@ def at_once(trial: Trial) -> Iterator[Finding]:
         )
         return
     mixed = [
-        (scored_probe, manner.concurrent[0])
-        for scored_probe, manner in effects.pairs
-        if manner.concurrent is not None
-        and same_reward(manner.alone, scored_probe.reward)
-        and not same_reward(manner.concurrent[0], manner.alone)
+        (scored_probe, effect.concurrent[0])
+        for scored_probe, effect in effects.pairs
+        if effect.concurrent is not None
+        and same_reward(effect.alone, scored_probe.reward)
+        and not same_reward(effect.concurrent[0], effect.alone)
     ]
     if mixed:
         scored_probe, earned = mixed[0]

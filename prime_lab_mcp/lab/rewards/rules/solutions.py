@@ -134,8 +134,8 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
 
 def _tools_not_needed(trial: Trial) -> Iterator[Finding]:
     """Warn if the right answer earns the maximum without a tool call, for tasks without a stated solution."""
-    spoken = [p for p in trial.rollouts if p.result.tools and p.script.part == "gold" and not p.script.tools]
-    paid = [p for p in spoken if p.scored and (p.result.reward or 0.0) >= FULL_SHARE * trial.maximum(p.row) - EPSILON]
+    no_call = [p for p in trial.rollouts if p.result.tools and p.script.part == "gold" and not p.script.tools]
+    paid = [p for p in no_call if p.scored and (p.result.reward or 0.0) >= FULL_SHARE * trial.maximum(p.row) - EPSILON]
     if paid and trial.max_reward > EPSILON:
         yield Finding(
             "paid-without-tool",

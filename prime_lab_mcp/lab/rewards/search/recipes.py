@@ -110,6 +110,7 @@ class Piece:
         return copies[self.source] * self.times
 
     def _items(self, task: SearchTask) -> tuple[str, ...]:
+        """Return the items of a list from the prompt or from other tasks."""
         if self.source is Source.OPTIONS:
             return task.options
         if self.source is Source.ANSWERS:

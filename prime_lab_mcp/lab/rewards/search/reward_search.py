@@ -180,6 +180,7 @@ class _Search:
         """Seconds that the search has waited for replies of the attacker."""
 
     async def run(self, source: str, seconds: float, probes: bool) -> SearchOutcome:
+        """Run the search. `source` is the environment's code; with `probes`, the trial's probes are first recipes."""
         vocabulary = build_vocabulary(
             source,
             self.style,

@@ -146,6 +146,7 @@ def hints(smells: Iterable[Smell], findings: Sequence[Finding]) -> list[Finding]
 
 
 def _hint(kind: str, places: Sequence[Smell], proven: Sequence[str]) -> Finding:
+    """Return the hint for one kind of smell. `proven` are the codes of the findings that confirm it."""
     kind_of_smell = SMELL_KINDS[kind]
     first = places[0]
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""

@@ -65,7 +65,7 @@ def trace_names(function: SourceFunction, roots: TracedNames) -> TracedNames:
 
 
 def _is_text(node: ast.AST, known: frozenset[str], *, parts: bool) -> bool:
-    """Whether an expression has the text of one of the `known` names, or with `parts` a part of it."""
+    """Whether an expression evaluates to the text in one of the `known` names. With `parts`, a part of it suffices."""
     if (dotted_name(node) or "") in known:
         return True
     if isinstance(node, ast.Subscript):
@@ -89,7 +89,7 @@ def _is_text(node: ast.AST, known: frozenset[str], *, parts: bool) -> bool:
 
 
 def _is_call_text(node: ast.Call, known: frozenset[str], parts: bool) -> bool:
-    """Whether a call returns the text of one of the `known` names, or with `parts` a part of it."""
+    """Whether a call returns the text in one of the `known` names. With `parts`, a part of the text suffices."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else dotted_name(node.func) or ""
     if name == "join":
         return any(_is_text(a, known, parts=parts) for a in node.args)

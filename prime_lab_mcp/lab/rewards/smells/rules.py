@@ -333,7 +333,7 @@ def _text(node: ast.expr | None) -> str:
 
 
 def _reads(at: ReachedFunction, call: ast.Call) -> bool:
-    """Whether a call extracts something from the completion, by the name of the function."""
+    """Whether a call extracts something from the completion. The name of the called function decides."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else dotted_name(call.func) or ""
     return bool(_READS.search(name)) and any(at.names.is_part(a) for a in call.args)
 
@@ -379,6 +379,7 @@ def length(_: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
 
 
 def _is_length(at: ReachedFunction, node: ast.AST) -> bool:
+    """Whether an expression is the length of the completion or of a part of it."""
     return (
         isinstance(node, ast.Call)
         and dotted_name(node.func) == "len"
