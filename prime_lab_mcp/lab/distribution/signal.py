@@ -240,7 +240,10 @@ def _counted(table: OutcomeTable, group_size: int) -> bool:
 
 
 def _of_groups(table: OutcomeTable, group_size: int) -> float:
-    """Return the share of usable groups among all possible groups of each task's rollouts. The estimate is unbiased."""
+    """Return the share of usable groups among all groups that can be drawn from each task's rollouts.
+
+    The estimate is unbiased. Every task needs at least `group_size` rollouts.
+    """
     same = math.fsum(
         tasks * math.comb(count, group_size) / math.comb(size, group_size)
         for (_, size, count), tasks in table.pairs.items()
