@@ -10,11 +10,12 @@ rows share.
 
 The search is made for short prompts from templates, where thresholds for web text report every row. A pair counts only
 when the numbers agree (in order, where a calculation uses them) and the golds agree: another number or another answer
-means another task of the same kind. In addition one of two conditions must hold. First: the prompts share 70 % of their
-words by weight, where rarer words in the training prompts weigh more, and half by number (from 25 words on, half of the
-pairs of neighbours too). Second, from 25 words on: half of the held-out prompt's runs of eight words occur in the
-training prompt. Lines and runs that many prompts share belong to the template and are left out. A pair that differs
-only in the slots of a template is no leak.
+means another task of the same kind. Where different golds can both be right, golds are not compared; but other words
+in one place of the prompt together with another gold mean another task there too. In addition one of two conditions
+must hold. First: the prompts share 70 % of their words by weight, where rarer words in the training prompts weigh more,
+and half by number (from 25 words on, half of the pairs of neighbours too). Second, from 25 words on: half of the
+held-out prompt's runs of eight words occur in the training prompt. Lines and runs that many prompts share belong to the
+template and are left out. A pair that differs only in the slots of a template is no leak.
 
 A question told in wholly other words is found by its numbers: at least three different numbers of seven digits
 together, and the gold, agree with those of at most two training prompts.
@@ -229,6 +230,8 @@ _FEW_RUNS = 5
 _CANDIDATES = 5
 """Number of most similar training prompts to remember for each held-out prompt."""
 _WORK = 3_000_000
+_ONE_THING = 2
+"""Most words that name another thing in one place of a prompt: "Sri Lanka" for "France"."""
 """Pairs to compare before the search stops: a few seconds."""
 SAMPLE_SEED = 7
 _INCOMPARABLE = OPEN_ENDED | {"json", "tool_call"}
@@ -259,6 +262,8 @@ class NearDuplicates:
     compared: int = 0
     of: int = 0
     stopped: bool = False
+    golds_compared: bool = True
+    """False in formats where two different golds can both be right."""
 
 
 @dataclass(slots=True)
@@ -278,6 +283,18 @@ class _Search:
 
     def gold(self, prompt: ComparedPrompt) -> bytes | None:
         return prompt.gold if self.comparable else None
+
+    def asks_for_another_answer(self, index: int, place: int) -> bool:
+        """Whether other words in one place of the prompt explain that the golds differ, as another country does.
+
+        Matters only in formats where two different golds can both be right.
+        """
+        (held_prompt, a), (train_prompt, b) = self.held_out[index], self.train[place]
+        if None in (held_prompt.gold, train_prompt.gold) or held_prompt.gold == train_prompt.gold:
+            return False
+        opcodes = SequenceMatcher(None, a.words, b.words, autojunk=False).get_opcodes()
+        other = [(tag, i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in opcodes if tag != "equal"]
+        return len(other) == 1 and other[0][0] == "replace" and max(other[0][1:]) <= _ONE_THING
 
     def keep(self, index: int, place: int, likeness: float) -> None:
         matches = self.pairs.setdefault(index, [])
@@ -299,7 +316,7 @@ def search_near_duplicates(
     state = _Search(words, train_features, held_features, format not in _INCOMPARABLE)
     _by_words(state, [n for n, (_, f) in enumerate(held_features) if len(f.bag) <= _MOST_WORDS])
     _by_runs(state, [n for n, (_, f) in enumerate(held_features) if len(f.words) >= LONG_LINE])
-    near = NearDuplicates(compared=len(held_out), of=total, stopped=state.work > _WORK)
+    near = NearDuplicates(compared=len(held_out), of=total, stopped=state.work > _WORK, golds_compared=state.comparable)
     matches = {**_by_numbers(state), **_without_siblings(state)}
     for place, match in sorted(matches.items()):
         training = train[match]
@@ -365,6 +382,8 @@ def _without_siblings(state: _Search) -> dict[int, int]:
     matches: dict[int, int] = {}
     for n, place, places in candidates:
         same_order = state.held_out[n][1].order == state.train[place][1].order
+        if state.asks_for_another_answer(n, place):
+            continue
         if (not places and same_order) or not all(map(slots.has, places)):
             matches.setdefault(n, place)
     return matches
