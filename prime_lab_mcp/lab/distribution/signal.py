@@ -252,7 +252,10 @@ def _of_groups(table: OutcomeTable, group_size: int) -> float:
 
 
 def _share(shares: Mapping[int, float], concentration: float, group_size: int) -> float:
-    """Return the usable share if every outcome has a Beta distribution of this concentration."""
+    """Return the usable share if the probability of each outcome has a Beta distribution of this concentration.
+
+    `shares` has the mean of each distribution.
+    """
     same = math.fsum(expected_power(concentration, share, group_size) for share in shares.values())
     return min(1.0, max(0.0, 1.0 - same))
 
