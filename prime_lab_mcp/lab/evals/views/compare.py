@@ -94,6 +94,7 @@ class ComparedSide:
         return side
 
     def as_json(self) -> dict[str, Any]:
+        """Return the numbers of this side for the data of the view."""
         scored = max(self.rollouts - self.errors, 1)
         means = [s.mean / self.best for s in self.tasks.values()]
         fields: dict[str, Any] = {
@@ -192,12 +193,14 @@ class PairedDifference:
         return needed if needed <= LARGEST_ADVISED_SAMPLE else None
 
     def as_json(self) -> dict[str, Any]:
+        """Return the difference with its interval for the data of the view."""
         i = self.interval
         return {"value": rounded(i.value), "low": rounded(i.low), "high": rounded(i.high), "shown": self.is_significant}
 
 
 def _on_the_same_tasks(spec: EvalSpec, other: EvalSpec) -> Next:
-    """The evaluation that makes two evaluations without shared tasks comparable."""
+    """Return the next call for two evaluations without shared tasks: an evaluation that the other can be compared
+    with."""
     if spec.model == other.model:
         return Next("watch_run", "lists the evaluations; compare those of the same tasks")
     return Next(
