@@ -206,6 +206,7 @@ class Calls:
             personal=passage.personal,
             evidence=passage.evidence,
             changed=_differs(earlier, plan.intent),
+            config_sha256=call.config_sha256 or None,
         )
         self._waiting.put(tool, args, plan, call, fingerprints)
         refusal = await approval.approve(self.lab, plan.intent, request, ask)
@@ -346,7 +347,7 @@ class Calls:
         return await self.lab.snapshot(name)
 
     async def _own(self, args: Arguments) -> Snapshot | None:
-        """The local environment of a submission without a config."""
+        """The snapshot of the local environment that a submission without a config names; None for any other call."""
         name = getattr(args, "environment", None)
         if name is None or getattr(args, "config", None) is not None:
             return None
