@@ -7,7 +7,7 @@ NEWEST := .venv-newest/bin
 # Where the caller's environment forbids it, each of the programs that tests start would compile all its imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo lint test test-slow test-all ci bench codes release clean
+.PHONY: setup demo lint test test-slow test-all ci browser bench codes release clean
 
 setup: .venv/ready
 
@@ -61,13 +61,19 @@ test-all: lint .venv-newest/ready
 	$(PYTEST) --cold -m "not live"
 	$(NEWEST)/python -m pytest tests/protocol
 
+# Chromium of Debian's packages, for the tests of the page; without any Chromium they are skipped.
+browser:
+	@command -v chromium > /dev/null || command -v google-chrome > /dev/null || { \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium > /dev/null; }
+
 # The type of finding codes, written again from the finding pages.
 codes: setup
 	$(BIN)/python -m tests.resources.write_codes
 
-# Wheel, source distribution and MCPB bundle of one version in dist/; with NAMESPACE=io.github.NAME also server.json.
+# Wheel, source distribution and MCPB bundle of one version in dist/; with NAMESPACE=io.github.NAME also server.json. The links
+# of the package lead to that name's repository on GitHub, or to REPOSITORY=https://...
 release: setup
-	$(BIN)/python -m release $(if $(NAMESPACE),--namespace $(NAMESPACE))
+	$(BIN)/python -m release $(if $(NAMESPACE),--namespace $(NAMESPACE)) $(if $(REPOSITORY),--repository $(REPOSITORY))
 
 bench: setup
 	$(BIN)/python -m benchmarks

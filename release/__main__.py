@@ -1,8 +1,9 @@
 """Builds a release into `dist/`: wheel, source distribution, MCPB bundle and, with a namespace, `server.json`.
 
-    python -m release [--namespace io.github.NAME] [--out DIR]
+    python -m release [--namespace io.github.NAME] [--repository URL] [--out DIR]
 
-All are built from a copy of the committed files, so nothing that lies about in the checkout is published.
+The repository's address becomes the links of the package; for a namespace of GitHub it need not be given. All are
+built from a copy of the committed files, so nothing that lies about in the checkout is published.
 """
 
 from __future__ import annotations
@@ -17,7 +18,18 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from release.artifacts import ROOT, Project, bundle_manifest, ownership_line, read_project, registry_entry
+import tomlkit
+
+from release.artifacts import (
+    ROOT,
+    Project,
+    bundle_manifest,
+    ownership_line,
+    project_urls,
+    read_project,
+    registry_entry,
+    repository_of,
+)
 
 PACKED = ("pyproject.toml", "README.md", "LICENSE", "prime_lab_mcp")
 """What the bundle holds beside its manifest."""
@@ -49,11 +61,19 @@ def walk(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def build(out: Path, namespace: str | None) -> Project:
+def add_links(pyproject: Path, repository: str) -> None:
+    """Write the links to the repository into the project's description."""
+    document = tomlkit.parse(pyproject.read_text(encoding="utf-8"))
+    document["project"]["urls"] = project_urls(repository)
+    pyproject.write_text(tomlkit.dumps(document), encoding="utf-8")
+
+
+def build(out: Path, namespace: str | None, address: str | None = None) -> Project:
     """Build everything into `out`. Raises CalledProcessError if the wheel cannot be built, and ValueError."""
     project = read_project()
     out.mkdir(parents=True, exist_ok=True)
-    entry = registry_entry(project, namespace) if namespace else None
+    repository = repository_of(namespace, address)
+    entry = registry_entry(project, namespace, repository) if namespace else None
     with tempfile.TemporaryDirectory(prefix="release-") as scratch:
         source = Path(scratch)
         committed_files(source)
@@ -63,9 +83,13 @@ def build(out: Path, namespace: str | None) -> Project:
             readme = source / "README.md"
             text = readme.read_text(encoding="utf-8")
             readme.write_text(f"{text}\n{ownership_line(project, namespace)}\n", encoding="utf-8")
+        if repository:
+            add_links(source / "pyproject.toml", repository)
         uv = Path(sys.executable).parent / "uv"
         subprocess.run([uv, "build", "--quiet", "--out-dir", out.resolve(), source], check=True)
-        write_bundle(source, bundle_manifest(project, source), out / f"{project.name}-{project.version}.mcpb")
+        write_bundle(
+            source, bundle_manifest(project, source, repository), out / f"{project.name}-{project.version}.mcpb"
+        )
     if entry is not None:
         (out / "server.json").write_text(json.dumps(entry, indent=2) + "\n", encoding="utf-8")
     return project
@@ -74,10 +98,11 @@ def build(out: Path, namespace: str | None) -> Project:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m release", description="build a release")
     parser.add_argument("--namespace", help="of the MCP registry, such as io.github.NAME; without: no server.json")
+    parser.add_argument("--repository", help="address of the sources; for io.github.NAME that on GitHub by default")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     args = parser.parse_args()
     try:
-        project = build(args.out, args.namespace or None)
+        project = build(args.out, args.namespace or None, args.repository or None)
     except (ValueError, subprocess.CalledProcessError) as error:
         print(f"release: {error}", file=sys.stderr)
         return 1

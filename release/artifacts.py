@@ -12,6 +12,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
@@ -20,6 +21,7 @@ LONGEST_DESCRIPTION = 100
 SHORT = "Builds, validates, publishes and trains RL environments on Prime Intellect Lab."
 _NAMESPACE = re.compile(r"[a-zA-Z0-9]+(\.[a-zA-Z0-9-]+)+")
 """A domain in reverse, such as io.github.NAME."""
+_REPOSITORY = re.compile(r"https://[a-zA-Z0-9.-]+(/[a-zA-Z0-9._-]+)+/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,26 @@ def read_project(root: Path = ROOT) -> Project:
     )
 
 
-def bundle_manifest(project: Project, root: Path = ROOT) -> dict[str, Any]:
+def repository_of(namespace: str | None, given: str | None = None) -> str | None:
+    """Where the sources are: the address that was given, or GitHub's for a namespace of GitHub; None where not known.
+
+    Raises ValueError for an address that is none.
+    """
+    if given:
+        if not _REPOSITORY.fullmatch(given):
+            raise ValueError(f"{given!r} is no address of a repository; give one that starts with https://")
+        return given.rstrip("/")
+    owner = (namespace or "").removeprefix("io.github.")
+    return f"https://github.com/{owner}/{read_project().name}" if owner not in ("", namespace) else None
+
+
+def project_urls(repository: str) -> dict[str, str]:
+    """The links of the package's page on an index."""
+    pages = {"Documentation": "docs/guide.md", "Changelog": "CHANGELOG.md", "Security": "SECURITY.md"}
+    return {"Repository": repository} | {name: f"{repository}/blob/main/{page}" for name, page in pages.items()}
+
+
+def bundle_manifest(project: Project, root: Path = ROOT, repository: str | None = None) -> dict[str, Any]:
     """The manifest of the bundle: the host runs the packed sources with its uv, on a folder that its user chooses."""
     served = ["serve", "--workspace", "${user_config.workspace}"]
     return {
@@ -60,6 +81,7 @@ def bundle_manifest(project: Project, root: Path = ROOT) -> dict[str, Any]:
         "description": SHORT,
         "long_description": project.description,
         "author": {"name": project.authors},
+        **({"repository": {"type": "git", "url": repository}} if repository else {}),
         "license": project.license,
         "keywords": list(project.keywords),
         "server": {
@@ -92,7 +114,7 @@ def list_tools(root: Path = ROOT) -> list[dict[str, str]]:
     return listed
 
 
-def registry_entry(project: Project, namespace: str) -> dict[str, Any]:
+def registry_entry(project: Project, namespace: str, repository: str | None = None) -> dict[str, Any]:
     """`server.json`: the package on PyPI, started by uvx over stdio. Raises ValueError for a namespace that is none."""
     if not _NAMESPACE.fullmatch(namespace):
         raise ValueError(f"{namespace!r} is no namespace; give a domain in reverse, such as io.github.NAME")
@@ -103,6 +125,7 @@ def registry_entry(project: Project, namespace: str) -> dict[str, Any]:
         "title": "Prime Lab",
         "description": SHORT,
         "version": project.version,
+        **({"repository": _registry_repository(repository)} if repository else {}),
         "packages": [
             {
                 "registryType": "pypi",
@@ -131,6 +154,12 @@ def registry_entry(project: Project, namespace: str) -> dict[str, Any]:
             }
         ],
     }
+
+
+def _registry_repository(repository: str) -> dict[str, str]:
+    """The registry names the host of a repository by one word."""
+    host = str(urlsplit(repository).hostname)
+    return {"url": repository, "source": host.removesuffix(".com").removesuffix(".org")}
 
 
 def registry_name(project: Project, namespace: str) -> str:

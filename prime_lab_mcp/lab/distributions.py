@@ -31,7 +31,7 @@ from prime_lab_mcp.lab.base.syntax import retry_parsing
 _TOP = re.compile(r"^([^/,]+?)(?:/|(?:\.[^/,]*)?\.(?:py|so|pyd)(?:,|$))")
 _STARTUP = ("*.pth", "sitecustomize.py", "usercustomize.py")
 STARTUP_FILES = "(start-up files)"
-"""The entry for the files that Python runs at every start. It stands beside the entries of the distributions."""
+"""The name of the entry, among the distributions, for the files that Python runs at every start."""
 
 
 @dataclass(frozen=True, slots=True)

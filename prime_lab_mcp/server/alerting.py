@@ -1,6 +1,7 @@
-"""Sends alerts to the person whom `serve --notify` names: what `AlertWatch` finds, and questions that wait.
+"""Sends alerts to the person whom `serve --notify` names: alerts of `AlertWatch`, and questions that wait for an
+answer.
 
-A call never waits for an alert. An alert that cannot be sent is logged, and nothing else follows from it.
+A call never waits for an alert. An alert that cannot be sent is logged and has no other effect.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from prime_lab_mcp.server.approval import Answer, Ask
 log = logging.getLogger("prime_lab_mcp")
 
 SECONDS, SECONDS_REHEARSED = 120.0, 1.0
-"""Seconds between two looks. A look starts `prime` about six times for each live run."""
-_WAITING = 100
-_AGAIN = 600.0
-"""Seconds in which the same question is not announced again: clients of the newer protocol repeat the call."""
-_QUESTION = 1500
+"""Seconds between two checks. A check starts `prime` about six times for each live run."""
+_MOST_WAITING = 100
+_REPEAT_SECONDS = 600.0
+"""Seconds for which a repeated question is not announced again. Clients of the newer protocol repeat the call."""
+_MOST_CHARACTERS = 1500
 
 
 class Alerting:
@@ -32,27 +33,28 @@ class Alerting:
         self._lab = lab
         self._notifier = notifier
         self._announced: dict[str, float] = {}
-        self._send, self._receive = anyio.create_memory_object_stream[Alert](_WAITING)
+        self._send, self._receive = anyio.create_memory_object_stream[Alert](_MOST_WAITING)
 
     def announcing(self, ask: Ask, tool: str) -> Ask:
-        """An `ask` that sends the question to the person as well."""
+        """Wrap `ask` so that the question is also sent to the person."""
 
         async def asked(question: str) -> Answer:
             now = time.monotonic()
-            if now - self._announced.get(question, -_AGAIN) >= _AGAIN:
-                self._announced = {q: at for q, at in self._announced.items() if now - at < _AGAIN} | {question: now}
-                self._put(Alert("question", tool, f"{tool} waits for an answer: {clip(question, _QUESTION)}"))
+            if now - self._announced.get(question, -_REPEAT_SECONDS) >= _REPEAT_SECONDS:
+                recent = {q: at for q, at in self._announced.items() if now - at < _REPEAT_SECONDS}
+                self._announced = recent | {question: now}
+                self._put(Alert("question", tool, f"{tool} waits for an answer: {clip(question, _MOST_CHARACTERS)}"))
             return await ask(question)
 
         return asked
 
     async def run(self) -> None:
-        """Look and send until cancelled."""
+        """Check for events and send alerts until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._deliver)
-            tasks.start_soon(self._look)
+            tasks.start_soon(self._watch)
 
-    async def _look(self) -> None:
+    async def _watch(self) -> None:
         from prime_lab_mcp.lab.training.alerts import AlertWatch  # late: the server starts without the services
 
         watch = await anyio.to_thread.run_sync(AlertWatch, self._lab)

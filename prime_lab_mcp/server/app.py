@@ -1,7 +1,7 @@
 """The MCP server: tools from the registry, resources and prompts from their catalogs, one call path for all tools.
 
-The server lists its tools from stored descriptions. It imports the tools in a thread after it has listed them, or when
-one is called.
+The server lists its tools from stored descriptions. It imports the tools in a thread after it has listed them, or at
+the first call of a tool.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ REHEARSAL = " REHEARSAL: a loopback stand-in of the platform; nothing is publish
 
 
 NOTICE_SECONDS, NOTICE_SECONDS_REHEARSED = 30.0, 1.0
-"""Seconds between two polls of subscribed runs. One poll starts `prime` twice."""
+"""Seconds between two polls of subscribed runs. A poll starts `prime` twice."""
 
 
 async def _change_token(lab: Lab, address: str) -> str | None:
@@ -62,7 +62,7 @@ async def _change_token(lab: Lab, address: str) -> str | None:
 
 
 def _alerting(lab: Lab) -> Alerting | None:
-    """The alerts of this server, if a person asked for them."""
+    """The alerts of this server; None if `--notify` names nobody."""
     if lab.settings.notify is None:
         return None
     from prime_lab_mcp.lab.notifier import notifier_from
@@ -72,7 +72,7 @@ def _alerting(lab: Lab) -> Alerting | None:
 
 
 class LabServer(MCPServer[None]):
-    """MCPServer whose tools come from the registry, or from `tools`."""
+    """An MCPServer with the tools of the registry, or with `tools`."""
 
     def __init__(self, lab: Lab, tools: tuple[AnyTool, ...] | None, references: References, **options: Any) -> None:
         self.notices = Notices(
@@ -96,10 +96,10 @@ class LabServer(MCPServer[None]):
         return self._calls is not None and self._calls.sending > 0
 
     async def calls(self) -> Calls:
-        """The call path, with every tool imported."""
+        """Return the call path. Imports every tool at the first call."""
         if self._calls is not None:
             return self._calls
-        # The lock is no lock of threads: first calls that wait in a thread each keep the server from reading its input.
+        # An async lock: first calls that waited in threads would keep the server from reading its input.
         async with self._importing:
             if self._calls is None:
                 self._calls = await anyio.to_thread.run_sync(self._import)
@@ -127,25 +127,25 @@ class LabServer(MCPServer[None]):
         return self._descriptions
 
     async def import_tools(self) -> None:
-        """Import the bodies of the tools once a client has listed them, behind the answer."""
+        """Import the tools after a client has listed them, so that the list does not wait for the imports."""
         await self.listed.wait()
-        await self._behind(self.calls)
+        await self._in_background(self.calls)
 
     async def settle_evaluations(self) -> None:
-        """Confirm the rewards of ended evaluations behind the calls that do not wait for them."""
+        """Confirm the rewards of ended evaluations in the background, for calls that do not need them."""
         await self._called.wait()
 
         async def settle() -> None:
-            await (await self.calls()).settle_behind_calls()
+            await (await self.calls()).settle_in_background()
 
-        await self._behind(settle)
+        await self._in_background(settle)
 
-    async def _behind(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Do work behind the answers. What fails there fails again where a call needs it, and ends no server."""
+    async def _in_background(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Run background work. A failure is logged only: it occurs again in the call that needs the work."""
         try:
             await work()
         except Exception:
-            log.exception("work behind the answers failed")
+            log.exception("work in the background failed")
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
@@ -230,7 +230,7 @@ def build_server(lab: Lab, tools: tuple[AnyTool, ...] | None = None) -> LabServe
 
 
 def result(report: Report) -> CallToolResult:
-    """Convert a report to a protocol result: structured content, the same as text, and the pictures as images."""
+    """Convert a report to a protocol result: structured content, the same report as text, and its pictures."""
     from prime_lab_mcp.server import rendering
 
     content = rendering.structured(report)
@@ -243,14 +243,14 @@ def result(report: Report) -> CallToolResult:
 
 
 _LEAST = 0.001
-"""Progress of a message that reports none."""
+"""The step by which progress rises if a message reports no progress."""
 
 
 def _forward(context: Context[Any, Any]) -> Progress:
     """Return a callback that sends progress to the client.
 
-    The protocol wants every value above the one before. A message at the same or a lower value goes out just above it:
-    what a call waits for is often said without any progress.
+    The protocol requires that each value exceeds the one before. A message with the same or a lower value is sent with
+    a slightly higher one, because many messages report no progress.
     """
     highest = -1.0
 

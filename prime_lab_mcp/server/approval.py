@@ -1,8 +1,8 @@
 """Obtains approval before something is published or paid for.
 
-If the client can ask its user, it does (elicitation, in both protocol versions). Else the call returns a token bound to
-the exact intent. A token does not prove that a person agreed: with `--approval always` only an elicitation or
-`prime-lab-mcp approve TOKEN` in a terminal counts. An approval never opens a gate.
+If the client can ask its user (elicitation, in both protocol versions), it asks. Otherwise the call returns a token
+that is bound to the exact intent. A token does not prove that a person agreed: with `--approval always` only an
+elicitation or `prime-lab-mcp approve TOKEN` in a terminal counts. An approval never opens a gate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Ask = Callable[[str], Awaitable[Answer]]
 
 
 class Suspended(Exception):
-    """The call waits for the answer, which the client sends by repeating the call (protocol 2026-07-28)."""
+    """The call ends without a result. The client repeats the call with the user's answer (protocol 2026-07-28)."""
 
 
 TOKEN_SECONDS = 3600
@@ -39,7 +39,7 @@ TOKEN_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The answer to the question that the caller has given so far."""
+    """The call that needs approval, and the answer that the caller has given so far."""
 
     tool: str
     arguments: dict[str, object]
@@ -47,22 +47,22 @@ class Request:
     yes: bool
     cautions: tuple[str, ...] = ()
     personal: tuple[str, ...] = ()
-    """Cautions among `cautions` that only a person's own answer goes past: an elicitation or `approve`."""
+    """Those of `cautions` that need a person's own answer: an elicitation, or `approve` in a terminal."""
     evidence: tuple[str, ...] = ()
-    """Sentences that name the evaluations on which the intent rests."""
+    """Sentences that name the evaluations that support the intent."""
     changed: bool = False
     """True if an earlier call with these arguments asked about another intent."""
 
 
 async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -> Report | None:
-    """Return None if the intent may be sent, else a report that says what is missing."""
+    """Return None if the intent may be sent, else a report that states what is missing."""
     request = replace(
         request,
         cautions=tuple(escape(caution) for caution in request.cautions),
         evidence=tuple(escape(sentence) for sentence in request.evidence),
     )
-    intent = _worded(lab, intent, request)
-    refusal = _stopped(intent, request) or _over_cap(lab, intent, request)
+    intent = _with_details(lab, intent, request)
+    refusal = _refused_by_blocker(intent, request) or _over_cap(lab, intent, request)
     if refusal is not None:
         return refusal
     if not intent.ask:
@@ -84,12 +84,13 @@ async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -
     return _offer(lab, intent, request, always)
 
 
-async def approve_stranger(
+async def approve_foreign_code(
     lab: Lab, refused: PulledUnconfined, tool: str, arguments: dict[str, object], ask: Ask | None
 ) -> Report | None:
-    """Ask a person to let a stranger's code run unconfined. Returns None once they agreed, and records that.
+    """Ask a person to let another owner's code run unconfined. Returns None once they agreed, and records the
+    agreement.
 
-    A token that is passed back is no answer: only an elicitation or `approve` in a terminal is one.
+    A token that is passed back does not count: only an elicitation or `approve` in a terminal does.
     """
     pulled = refused.pulled
     intent = f"run {pulled.ref} {pulled.source}"
@@ -106,7 +107,7 @@ async def approve_stranger(
                 "needs_confirmation",
                 "Not run yet. Only the user's own answer counts: ask them to run `prime-lab-mcp approve` with the "
                 "token in a terminal, then call again.",
-                findings=(refused.as_finding(), _terminal(token)),
+                findings=(refused.as_finding(), _terminal_finding(token)),
                 data={"confirm": token, "question": question},
                 next=(Next(tool, "once the user approved it in a terminal", arguments),),
             )
@@ -114,20 +115,20 @@ async def approve_stranger(
     return None
 
 
-def _worded(lab: Lab, intent: Intent, request: Request) -> Intent:
-    """The question with all information for a person, including the evidence, the cap and the platform."""
+def _with_details(lab: Lab, intent: Intent, request: Request) -> Intent:
+    """Complete the question with the evidence, the cautions, the committed amount, the cap and the platform."""
     parts = [intent.question, *request.evidence, *(f"Note: {caution}." for caution in request.cautions)]
     if lab.settings.max_spend is not None and intent.max_cost is not None:
         spent = lab.ledger.spent(lab.platform)
         parts.append(f"Committed so far ${spent:.2f} of the cap of ${lab.settings.max_spend:.2f}.")
     if lab.settings.rehearsal:
         parts.append("This is a rehearsal: nothing is published and nothing is paid.")
-    # Models, environments and files name themselves in the question, and a person decides by what is displayed.
+    # The question contains foreign names of models, environments and files. Escaping shows a person what they are.
     return replace(intent, question=escape(" ".join(parts)))
 
 
-def _stopped(intent: Intent, request: Request) -> Report | None:
-    """A report that refuses an intent with blockers, which needs no question."""
+def _refused_by_blocker(intent: Intent, request: Request) -> Report | None:
+    """The refusal of an intent with blockers, which needs no question; None without blockers."""
     blockers = [f for f in intent.findings if f.severity == "blocker"]
     if not blockers:
         return None
@@ -153,7 +154,7 @@ def _over_cap(lab: Lab, intent: Intent, request: Request) -> Report | None:
 
 
 def over_cap(lab: Lab, amount: float, tool: str, arguments: Mapping[str, object]) -> Report:
-    """The refusal of an amount that would exceed the cumulative cap, with the call that stays below it."""
+    """The refusal of an amount above the cumulative cap, with a call that stays below the cap."""
     cap, spent = lab.settings.max_spend or 0.0, lab.ledger.spent(lab.platform)
     return _refused(
         "over-cap",
@@ -164,7 +165,7 @@ def over_cap(lab: Lab, amount: float, tool: str, arguments: Mapping[str, object]
 
 
 def _cheaper(left: float, tool: str, arguments: Mapping[str, object]) -> Next:
-    """The call that fits what is left of the cap."""
+    """The next call, within the rest of the cap (US dollars)."""
     if left <= 0 or tool not in ("run_eval", "submit_training"):
         return Next("workflow_status", "what was committed so far")
     why = f"what fits the ${left:.2f} that are left"
@@ -201,22 +202,27 @@ def _confirmed(lab: Lab, intent: Intent, request: Request, always: bool) -> Repo
             "needs_confirmation",
             "A person must approve this in a terminal first.",
             data={"confirm": request.confirm, "question": intent.question},
-            findings=(_terminal(request.confirm or ""), *map(_ceiling, request.personal)),
-            next=(_again(request, request.confirm or ""),),
+            findings=(_terminal_finding(request.confirm or ""), *map(_ceiling_finding, request.personal)),
+            next=(_call_with_token(request, request.confirm or ""),),
         )
     return None
 
 
 def _covers(agreed: float | None, now: float | None) -> bool:
-    """True if the approved price covers the current one. A lower current price is covered."""
+    """True if the approved price covers the current one, which may be lower."""
     return agreed is None if now is None else agreed is not None and now <= agreed + 1e-9
 
 
 def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: str = "") -> Report:
     token = lab.ledger.offer(intent.key, intent.question, intent.max_cost, lab.platform)
-    changed = (_changed(),) if request.changed and request.confirm is not None else ()
-    findings = (*changed, *((_terminal(token),) if always else ()), *map(_ceiling, request.personal), *intent.findings)
-    how = (
+    changed = (_changed_finding(),) if request.changed and request.confirm is not None else ()
+    findings = (
+        *changed,
+        *((_terminal_finding(token),) if always else ()),
+        *map(_ceiling_finding, request.personal),
+        *intent.findings,
+    )
+    instruction = (
         "Only the user's own answer counts: ask them to run `prime-lab-mcp approve` with the token in a terminal, and "
         "then pass the token back as confirm."
         if always
@@ -224,7 +230,7 @@ def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: st
     )
     return Report(
         "needs_confirmation",
-        f"{preface}Not sent yet. {how}",
+        f"{preface}Not sent yet. {instruction}",
         findings=findings,
         data={
             "confirm": token,
@@ -232,7 +238,7 @@ def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: st
             "max_cost": intent.max_cost,
             **({"file": _escaped_lines(intent.file)} if intent.file else {}),
         },
-        next=(_again(request, token),),
+        next=(_call_with_token(request, token),),
     )
 
 
@@ -241,11 +247,11 @@ def _with_file(intent: Intent) -> str:
 
 
 def _escaped_lines(text: str) -> str:
-    """The text with its lines kept and every other control character escaped."""
+    """The text with its line breaks unchanged and every other control character escaped."""
     return "\n".join(escape(line) for line in text.splitlines())
 
 
-def _changed() -> Finding:
+def _changed_finding() -> Finding:
     return Finding(
         "intent-changed",
         "warning",
@@ -254,7 +260,7 @@ def _changed() -> Finding:
     )
 
 
-def _terminal(token: str) -> Finding:
+def _terminal_finding(token: str) -> Finding:
     return Finding(
         "approval-in-terminal",
         "info",
@@ -263,7 +269,7 @@ def _terminal(token: str) -> Finding:
     )
 
 
-def _ceiling(reason: str) -> Finding:
+def _ceiling_finding(reason: str) -> Finding:
     return Finding(
         "evidence-ceiling-only",
         "warning",
@@ -273,6 +279,6 @@ def _ceiling(reason: str) -> Finding:
     )
 
 
-def _again(request: Request, token: str) -> Next:
+def _call_with_token(request: Request, token: str) -> Next:
     repeated = {k: v for k, v in request.arguments.items() if v is not None}
     return Next(request.tool, "once the user agreed", {**repeated, "confirm": token})

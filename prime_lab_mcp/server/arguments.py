@@ -15,17 +15,17 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.tools.tool import AnyTool, Arguments
 
 _ANSWERS = frozenset({"confirm", "yes"})
-"""Arguments that answer a question."""
+"""Arguments that contain the answer to a question."""
 
 
 def parse(tool: AnyTool, given: Mapping[str, Any]) -> Arguments | Report:
     """Return the typed arguments, or a report that names every invalid argument.
 
-    An optional argument that is null, an empty text or an empty list counts as left out: clients whose model has to
-    fill every argument (OpenAI's strict mode) or that send every argument of a form have no other way to leave it out.
+    An optional argument that is null, an empty text or an empty list counts as omitted. Some clients cannot omit an
+    argument: models in OpenAI's strict mode must fill every argument, and some forms send every field.
     """
     kind: type[Arguments] = tool.args
-    given = _filled_in(kind, given)
+    given = _without_empty(kind, given)
     named = next((name for name, value in given.items() if _holds_nul(value)), None)
     if named is not None:
         message = f"{quote(named, 80)} holds a NUL character, which no name, path or text of these tools has"
@@ -35,40 +35,40 @@ def parse(tool: AnyTool, given: Mapping[str, Any]) -> Arguments | Report:
     try:
         return kind.model_validate(dict(given))
     except ValidationError as first:
-        mended = _filled_in(kind, _unwrapped(tool, given))
-        if mended != given:
+        corrected = _without_empty(kind, _json_decoded(tool, given))
+        if corrected != given:
             try:
-                return kind.model_validate(mended)
+                return kind.model_validate(corrected)
             except ValidationError as second:
-                return _refusal(tool, mended, second)
+                return _refusal(tool, corrected, second)
         return _refusal(tool, given, first)
 
 
-def _filled_in(kind: type[Arguments], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments without the optional ones that say nothing."""
+def _without_empty(kind: type[Arguments], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop optional arguments that are null or empty."""
 
-    def says_nothing(name: str, value: Any) -> bool:
+    def is_empty(name: str, value: Any) -> bool:
         field = kind.model_fields.get(name)
         if field is None or field.is_required():
             return False
         return value is None or (value in ("", []) and name not in kind.MEANINGFUL_WHEN_EMPTY)
 
-    return {name: value for name, value in given.items() if not says_nothing(name, value)}
+    return {name: value for name, value in given.items() if not is_empty(name, value)}
 
 
-def _unwrapped(tool: AnyTool, given: Mapping[str, Any]) -> dict[str, Any]:
+def _json_decoded(tool: AnyTool, given: Mapping[str, Any]) -> dict[str, Any]:
     """Parse arguments that the client sent as JSON text: lists, objects and numbers."""
-    mended: dict[str, Any] = {}
+    corrected: dict[str, Any] = {}
     for name, value in given.items():
-        mended[name] = value
+        corrected[name] = value
         if isinstance(value, str) and name in tool.args.model_fields:
             try:
                 decoded = json.loads(value)
             except ValueError:
                 continue
             if not isinstance(decoded, str):
-                mended[name] = decoded
-    return mended
+                corrected[name] = decoded
+    return corrected
 
 
 def _refusal(tool: AnyTool, given: Mapping[str, Any], error: ValidationError) -> Report:
@@ -84,7 +84,7 @@ def _refusal(tool: AnyTool, given: Mapping[str, Any], error: ValidationError) ->
             message = f"{where}: {problem['msg']} (given: {quote(problem.get('input'), 80)})"
             fix = f"Give {where} as the tool's schema describes it."
         findings.append(Finding("bad-argument", "blocker", message, fix, where))
-    return _refused(tool, given, findings, _mended(tool, given, error))
+    return _refused(tool, given, findings, _corrected_call(tool, given, error))
 
 
 def _holds_nul(value: Any) -> bool:
@@ -95,31 +95,32 @@ def _holds_nul(value: Any) -> bool:
     return isinstance(value, list) and any(map(_holds_nul, value))
 
 
-def _mended(tool: AnyTool, given: Mapping[str, Any], error: ValidationError) -> Next | None:
-    """The call with misspelled names and values spelled as the tool has them; None where nothing is spelled so.
+def _corrected_call(tool: AnyTool, given: Mapping[str, Any], error: ValidationError) -> Next | None:
+    """The call with misspelled names and values corrected; None if the corrected call is still invalid.
 
-    The answer to a question is not carried over: a mended call asks anew.
+    The answer to a question is not copied, so the corrected call asks again.
     """
     fields = tool.args.model_fields
-    mended = {name: value for name, value in given.items() if name not in _ANSWERS}
+    corrected = {name: value for name, value in given.items() if name not in _ANSWERS}
     for problem in error.errors(include_url=False, include_context=True):
         name = str(problem["loc"][0]) if problem["loc"] else ""
         if problem["type"] == "extra_forbidden":
-            near = [one for one in difflib.get_close_matches(name, list(fields), 1) if one not in mended]
-            if name in mended and near:
-                mended[near[0]] = mended.pop(name)
-        elif problem["type"] == "literal_error" and len(problem["loc"]) == 1 and isinstance(mended.get(name), str):
+            near = [one for one in difflib.get_close_matches(name, list(fields), 1) if one not in corrected]
+            if name in corrected and near:
+                corrected[near[0]] = corrected.pop(name)
+        elif problem["type"] == "literal_error" and len(problem["loc"]) == 1 and isinstance(corrected.get(name), str):
             options = re.findall(r"'([^']*)'", str(problem.get("ctx", {}).get("expected", "")))
-            mended[name] = next(iter(difflib.get_close_matches(mended[name].lower(), options, 1)), mended[name])
+            near = difflib.get_close_matches(corrected[name].lower(), options, 1)
+            corrected[name] = near[0] if near else corrected[name]
     try:
-        tool.args.model_validate(mended)
+        tool.args.model_validate(corrected)
     except ValidationError:
         return None
-    return Next(tool.name, "the same call, spelled as the tool's arguments are", mended)
+    return Next(tool.name, "the same call, spelled as the tool's arguments are", corrected)
 
 
 def _without(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding]) -> Next:
-    """The call without the arguments that are refused, where a tool that neither pays nor publishes takes that."""
+    """The call without the refused arguments, if the tool accepts it and neither publishes nor spends."""
     wrong = {(finding.where or "").partition(".")[0] for finding in findings}
     rest = {name: value for name, value in given.items() if name not in wrong}
     try:
@@ -131,20 +132,20 @@ def _without(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding]) -
     return Next(tool.name, "without the arguments that are refused", rest or None)
 
 
-def _refused(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding], mended: Next | None = None) -> Report:
+def _refused(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding], corrected: Next | None = None) -> Report:
     return Report(
         "error",
         f"{tool.name} was called with arguments it does not take; nothing was done.",
         findings=tuple(findings),
-        next=(mended or _without(tool, given, findings),),
+        next=(corrected or _without(tool, given, findings),),
     )
 
 
 def schema(args: type[Arguments]) -> dict[str, Any]:
-    """The input schema without titles, nulls and defaults of None, in the keywords that every model vendor converts.
+    """The input schema without titles, nulls and defaults of None, in keywords that every model vendor converts.
 
-    `additionalProperties` and `const` are left out, because google-genai (2.34 to 3.4) converts no tool whose schema
-    has them. `parse` refuses unknown arguments all the same.
+    `additionalProperties` and `const` are left out, because google-genai (2.34 to 3.4) cannot convert a tool whose
+    schema has them. `parse` still refuses unknown arguments.
     """
     slim: dict[str, Any] = _slim(args.model_json_schema())
     slim.setdefault("properties", {})

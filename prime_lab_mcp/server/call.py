@@ -1,9 +1,9 @@
-"""The call path that every tool call takes.
+"""The call path of every tool call.
 
-parse arguments -> snapshot -> settle finished jobs, where the tool decides by verdicts -> gate -> plan -> approval ->
-run that plan -> record evidence -> report. Tools do not check gates, ask for approval, log or catch errors themselves,
-and a new tool needs no change here.
-Only this module catches every exception: a bug is logged with its traceback and reported without the traceback.
+parse arguments -> snapshot -> settle finished jobs, if the tool decides by verdicts -> gate -> plan -> approval -> run
+that plan -> record evidence -> report. Tools do not check gates, ask for approval, log or catch errors themselves, and
+a new tool needs no change here. Only this module catches every exception: a bug is logged with its traceback and
+reported without the traceback.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ log = logging.getLogger("prime_lab_mcp")
 
 
 EXECUTING = max(4, os.cpu_count() or 0)
-"""Calls that run environment code at the same time. More calls wait for their turn: each holds a process of some
-hundred megabytes, and the threads of too many calls would keep the server from reading its own input."""
+"""Number of calls that run environment code at the same time. More calls wait: each holds a process of some hundred
+megabytes, and the threads of too many calls would keep the server from reading its input."""
 
 
-_PAUSE = 0.1
+_CANCELLATION_SECONDS = 0.1
 
 
 async def no_progress(done: float, total: float | None, message: str) -> None:
@@ -67,10 +67,10 @@ class Calls:
         self._waiting = WaitingPlans()
         self._one_at_a_time: dict[str, anyio.Lock] = {}
         self.sending = 0
-        """Calls that publish, spend or change something on the platform right now."""
+        """Number of calls that publish, spend or change something on the platform now."""
         self._executing = anyio.CapacityLimiter(EXECUTING)
         self.evaluations_ended = anyio.Event()
-        """Set where a call met a finished evaluation without a verdict that the call does not need."""
+        """Set when a call encounters a finished evaluation without a verdict that the call does not need."""
 
     async def execute(
         self,
@@ -89,7 +89,7 @@ class Calls:
         if isinstance(parsed, Report):
             return self._labelled(parsed)
         try:
-            async with self._telling(tool, progress) as progress, self._turn(tool, progress):
+            async with self._with_heartbeat(tool, progress) as progress, self._turn(tool, progress):
                 with shared_load_deadline():
                     report = await self._run_or_ask(tool, parsed, ask, progress)
         except LabError as error:
@@ -111,7 +111,7 @@ class Calls:
         return report
 
     def _labelled(self, report: Report) -> Report:
-        """The report with the word rehearsal in its first sentence, where the platform is a stand-in."""
+        """In a rehearsal, add a note to the summary of the report."""
         if not self.lab.settings.rehearsal or "a rehearsal" in report.summary.lower():
             return report
         return replace(report, summary=f"{report.summary} (Rehearsal: the platform is a stand-in.)")
@@ -132,8 +132,8 @@ class Calls:
             return report
 
     @asynccontextmanager
-    async def _telling(self, tool: AnyTool, progress: Progress) -> AsyncIterator[Progress]:
-        """Progress that is never silent for long, where somebody listens."""
+    async def _with_heartbeat(self, tool: AnyTool, progress: Progress) -> AsyncIterator[Progress]:
+        """Wrap `progress` so that it repeats its last message during long silences, if the caller shows progress."""
         if progress is no_progress:
             yield progress
             return
@@ -142,7 +142,7 @@ class Calls:
 
     @asynccontextmanager
     async def _turn(self, tool: AnyTool, progress: Progress) -> AsyncIterator[None]:
-        """A place among the calls that run environment code. Calls that mostly wait for a job need none."""
+        """Wait until this call may run environment code. Calls that mostly wait for a job do not count."""
         if tool.effect != "executes" or "wait_seconds" in tool.args.model_fields:
             yield
             return
@@ -151,20 +151,21 @@ class Calls:
             await progress(0, None, f"{tool.name} waits for other calls that run environments")
         async with self._executing:
             if had_to_wait:
-                # A client that gives up cancels all its calls in a row. What is cancelled next is not begun first.
-                await anyio.sleep(_PAUSE)
+                # A client that gives up cancels all its calls in a row. The pause lets a cancellation arrive first.
+                await anyio.sleep(_CANCELLATION_SECONDS)
                 await progress(0, None, f"{tool.name} begins")
             yield
 
     async def _run_or_ask(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
-        """Run the call; where that needs a stranger's code unconfined, ask the user first and then run the call."""
+        """Run the call. If it needs to run another owner's code unconfined, ask the user first and then run it
+        again."""
         from prime_lab_mcp.lab.loading import PulledUnconfined
 
         try:
             return await self._run(tool, args, ask, progress)
         except PulledUnconfined as error:
             given = args.model_dump(mode="json", exclude_unset=True)
-            refusal = await approval.approve_stranger(self.lab, error, tool.name, given, ask)
+            refusal = await approval.approve_foreign_code(self.lab, error, tool.name, given, ask)
         return refusal if refusal is not None else await self._run(tool, args, ask, progress)
 
     async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
@@ -185,7 +186,7 @@ class Calls:
                 return refused
             known = waiting.config if waiting is not None else None
             config = known if known is not None else await tool.config(call, args)
-            # One hash for the gates, the plan and what is sent: the file may be swapped at any moment.
+            # The gates, the plan and the request use one hash, because the file may be replaced at any moment.
             call = replace(call, config=config, config_sha256=Fingerprints.of(None, config).config_sha256 or "")
         passage = await self._gate(call).check(tool, call)
         if passage.report is not None:
@@ -258,7 +259,8 @@ class Calls:
     async def _reserved(
         self, tool: PlannedTool[Any, Any], args: Arguments, call: Call, plan: Plan[Any], intent: Intent
     ) -> Report:
-        """Run with the intent's upper bound reserved, so that simultaneous calls together stay under the cap."""
+        """Run the plan while the intent's upper bound is reserved, so that simultaneous calls together stay below the
+        cap."""
         ledger, platform = self.lab.ledger, self.lab.platform
         if intent.kind not in ("submit", "control") or not intent.ask or intent.max_cost is None:
             return await self._finish(tool, args, call, tool.run(call, plan))
@@ -344,21 +346,21 @@ class Calls:
         return await self.lab.snapshot(name)
 
     async def _own(self, args: Arguments) -> Snapshot | None:
-        """The local environment of a submission without a config."""
+        """The snapshot of the local environment that a submission without a config names; None for any other call."""
         name = getattr(args, "environment", None)
         if name is None or getattr(args, "config", None) is not None:
             return None
         return None if self._on_hub(name) else await self.lab.snapshot(name)
 
     def _on_hub(self, name: str) -> bool:
-        """The name `owner/name[@version]` if it is not a path in the workspace."""
+        """Whether a name is `owner/name[@version]` on the Hub and not a path in the workspace."""
         match = HUB_NAME.match(name)
         return match is not None and match["owner"] != "environments" and not (self.lab.workspace.root / name).exists()
 
     async def _settle(self, tool: AnyTool, snapshot: Snapshot | None, progress: Progress) -> None:
-        """Confirm and record the verdicts of evaluations that ended, where the tool decides by them.
+        """Confirm and record the verdicts of ended evaluations, if the tool decides by verdicts.
 
-        Any other call only has this done behind its answer.
+        For any other tool, this happens in the background after the answer.
         """
         source = snapshot.source if snapshot is not None else None
         ended = await anyio.to_thread.run_sync(lambda: self.lab.ledger.unjudged(self.lab.key, source=source))
@@ -374,8 +376,8 @@ class Calls:
 
         await settle_evaluations(self.lab, say, source=source)
 
-    async def settle_behind_calls(self) -> None:
-        """Confirm the rewards of ended evaluations whenever a call met one, until cancelled."""
+    async def settle_in_background(self) -> None:
+        """Confirm the rewards of ended evaluations whenever a call encounters one, until cancelled."""
         while True:
             await self.evaluations_ended.wait()
             self.evaluations_ended = anyio.Event()

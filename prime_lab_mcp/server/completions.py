@@ -12,11 +12,11 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References
 
 MOST = 100
-"""Values of one answer, the most that the protocol allows."""
+"""Maximum number of values in one answer, as the protocol allows."""
 _ENOUGH = 3
-"""Characters from which on a value may contain what was typed: of fewer, most values do."""
+"""Minimum length of a typed text that is searched inside of values. Shorter texts occur in most values."""
 _FOLDER = "environments/"
-"""A name may also be given as the path of its folder."""
+"""Prefix of an environment's folder. A client may type a name with this prefix."""
 
 
 def add_completions(server: MCPServer[Any], lab: Lab, references: References) -> None:
@@ -31,7 +31,7 @@ def add_completions(server: MCPServer[Any], lab: Lab, references: References) ->
             known = _resource_completions(lab, references, str(getattr(reference, "uri", "")), argument.name)
         if argument.value.startswith(_FOLDER) and argument.name in ("environment", "name"):
             known = [_FOLDER + value for value in known]
-        # A value that only prints escaped cannot be typed as it is shown.
+        # A value that must be escaped for display cannot be typed, so it is not offered.
         matching = [value for value in matching_names(known, argument.value) if escape(value) == value]
         return Completion(values=matching[:MOST], total=len(matching), has_more=len(matching) > MOST)
 
@@ -40,9 +40,9 @@ def add_completions(server: MCPServer[Any], lab: Lab, references: References) ->
 
 
 def matching_names(known: Sequence[str], typed: str) -> list[str]:
-    """The values that begin with what was typed; after three characters also those that contain it.
+    """The values that begin with the typed text. From three characters on, also the values that contain it.
 
-    Case does not matter, nor whether a name is that of a project or of a module (`ticket-routing`, `ticket_routing`).
+    Upper and lower case are equal, and so are hyphens and underscores (`ticket-routing`, `ticket_routing`).
     """
     part = _folded(typed)
     begin = [value for value in known if _folded(value).startswith(part)]

@@ -1,7 +1,7 @@
 """Asks the client's user a question through the SDK's `Resolve`/`Elicit`, which works in both protocol versions.
 
 In the older protocol the answer arrives within the call. In protocol 2026-07-28 the SDK returns the question as the
-result of the call, and the client repeats the call with the answer; `ClientMustAnswer` carries this result.
+result of the call, and the client repeats the call with the answer. `ClientMustAnswer` carries this result.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Reads the calls that the fix of a finding names, so that a report recommends what its own text says.
+"""Parses the calls that the fix of a finding names, so that a report recommends the same calls as its text.
 
-A fix is a sentence for an agent, and it names calls in one notation: `TOOL(name=value, ...)`, `TOOL without NAME`, or
+A fix is a sentence for an agent. It names calls in one notation: `TOOL(name=value, ...)`, `TOOL without NAME`, or
 `TOOL` alone, which takes its required arguments from the present call. A fix without a tool changes the present call:
-`NAME=value` sets an argument, and "leave NAME out" removes it. Words that stand for a value (`...`, `NAME`,
-"owner/name") are filled from the present call where it has the value; a call that still lacks one is not recommended.
+`NAME=value` sets an argument, and "leave NAME out" removes it. Placeholders (`...`, `NAME`, "owner/name") are filled
+from the present call if it has the value. A call that still lacks a value is not recommended.
 
-Foreign text in a fix is quoted (lab/base/text.py). A quoted text is read as the value of an argument only, and a fix
-with an escaped quote in it is not read at all, so that a column or file cannot recommend calls by its name.
+Untrusted text in a fix is quoted (lab/base/text.py). A quoted text is only used as the value of an argument, and a fix
+that contains an escaped quote is ignored, so the name of a column or file cannot recommend calls.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
 
 _CALL = re.compile(r"\b[a-z]+_[a-z_]+\([^()]*\)")
-_MOST = 2
-"""How many calls of one fix are recommended: the fix itself names the others."""
+_MOST_CALLS = 2
+"""Maximum number of calls that are recommended from one fix. The text of the fix names the others."""
 _CLAUSE = re.compile(r";\s|\.\s|,?\s+or\s+(?=\S+=|leave\b|a\b|another\b|name\b|pass\b|call\b|with\b)|: ")
 _EXAMPLE = re.compile(r"\b(?:e\.g\.|such as|for example)", re.IGNORECASE)
 _QUOTED = re.compile(r'"([^"]*)"')
 _PAIR = re.compile(r'\b([a-z_]+)=("\d+"|\[[^\]]*\]|\{[^}]*\}|-?\d+(?:\.\d+)?|true\b|false\b)')
-_LEFT_OUT = re.compile(r"\b[Ll]eave ((?:\w+(?:, | and )?)+) out\b")
+_OMITTED = re.compile(r"\b[Ll]eave ((?:\w+(?:, | and )?)+) out\b")
 _WITHOUT = re.compile(r"\s+without (?:an? |the )?(\w+)")
 _WITH_ITS_ID = re.compile(r"(?: it)? (?:with|of|on) (?:its|an?) id\b")
 _PLACEHOLDER = re.compile(r"\.\.\.|<.*>|owner/name(?:@version)?|[A-Z][A-Z_/]*")
@@ -40,14 +40,14 @@ _VALUES_FROM: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("read_environment", "environment"): ("environment", "port", "name"),
     ("check_environment", "environment"): ("environment", "port", "name"),
 }
-"""The arguments of the present call that hold the value of an argument of another tool."""
+"""For an argument of a tool, the arguments of the present call that can provide its value."""
 _ONE_OF: Mapping[str, tuple[str, ...]] = {
     "write_training_config": ("environments", "based_on", "sft"),
     "submit_training": ("config", "environment"),
     "check_reward_distribution": ("environment", "results"),
     "create_environment": ("dataset", "hub", "port", "template"),
 }
-"""Arguments of which a call needs one, although each is optional in its schema."""
+"""For each tool, the arguments of which a call needs one, although each is optional in its schema."""
 
 
 def calls_of_fix(fix: str, tool: str, carried: Mapping[str, Any], fields: Mapping[str, Collection[str]]) -> list[Next]:
@@ -65,25 +65,25 @@ def calls_of_fix(fix: str, tool: str, carried: Mapping[str, Any], fields: Mappin
     ):
         if one not in calls and (one.tool, dict(one.arguments or {})) != (tool, dict(carried)):
             calls.append(one)
-    return calls[:_MOST]
+    return calls[:_MOST_CALLS]
 
 
 def _own_words(fix: str) -> tuple[str, tuple[str, ...]]:
-    """The fix with a number in the place of every quoted text, and the texts by their numbers."""
+    """Replace every quoted text of a fix by a number. Returns the fix, and the texts in the order of their numbers."""
     texts: list[str] = []
 
-    def numbered(found: re.Match[str]) -> str:
-        texts.append(found[1])
+    def replace_by_number(match: re.Match[str]) -> str:
+        texts.append(match[1])
         return f'"{len(texts) - 1}"'
 
-    words = _QUOTED.sub(numbered, fix)
+    words = _QUOTED.sub(replace_by_number, fix)
     return words.replace("=this file", "=...").replace("e.g. ", "such as "), tuple(texts)
 
 
 def _named(
     fix: str, texts: Sequence[str], tool: str, carried: Mapping[str, Any], fields: Mapping[str, Collection[str]]
 ) -> Iterator[Next]:
-    """The calls of tools that a fix names."""
+    """Yield the calls of tools that a fix names."""
     names = "|".join(map(re.escape, fields))
     for match in re.finditer(rf"(?<![\w/])({names})(?!\w)", fix):
         name, rest = match[1], fix[match.end() :]
@@ -108,7 +108,7 @@ def _named(
 
 
 def _implied(tool: str, given: Mapping[str, Any], carried: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that follow from others: an environment's folder is named like the environment on the Hub."""
+    """Arguments that follow from others: an environment's folder has the name of the environment on the Hub."""
     if tool in ("read_environment", "check_environment") and "environment" not in given:
         environment = _filled(tool, "environment", ..., carried)
         return {} if environment is ... else {"environment": environment}
@@ -120,11 +120,11 @@ def _implied(tool: str, given: Mapping[str, Any], carried: Mapping[str, Any]) ->
 def _changed(
     fix: str, texts: Sequence[str], tool: str, carried: Mapping[str, Any], fields: Collection[str]
 ) -> Iterator[Next]:
-    """The present call with the changes that a fix names, one call for each alternative."""
+    """Yield the present call with the changes that a fix names, one call for each alternative."""
     for clause in _CLAUSE.split(_CALL.sub("", fix)):
         if _EXAMPLE.search(clause):
             continue
-        left_out = {name for found in _LEFT_OUT.finditer(clause) for name in re.split(r", | and ", found[1])}
+        left_out = {name for match in _OMITTED.finditer(clause) for name in re.split(r", | and ", match[1])}
         stated = {
             key: _filled(tool, key, _value(text, texts), {}) for key, text in _PAIR.findall(clause) if key in fields
         }
@@ -137,7 +137,7 @@ def _changed(
 
 
 def _arguments(text: str, texts: Sequence[str]) -> dict[str, Any] | None:
-    """The arguments in parentheses at the start of a text; None where there are none to read."""
+    """The arguments in parentheses at the start of a text; None if there are none or they cannot be parsed."""
     if not text.startswith("("):
         return None
     depth = 0
@@ -156,7 +156,7 @@ def _arguments(text: str, texts: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _value(text: str, texts: Sequence[str]) -> Any:
-    """The value of a literal; `...` for a word that stands for a value."""
+    """The value of a literal; `...` for a placeholder."""
     if text in ("true", "false"):
         return text == "true"
     try:
@@ -166,7 +166,7 @@ def _value(text: str, texts: Sequence[str]) -> Any:
 
 
 def _with_texts(value: Any, texts: Sequence[str]) -> Any:
-    """A value with the quoted texts in the place of their numbers."""
+    """Replace the numbers in a value by the quoted texts."""
     if isinstance(value, str):
         return texts[int(value)]
     if isinstance(value, list):
@@ -177,8 +177,9 @@ def _with_texts(value: Any, texts: Sequence[str]) -> Any:
 
 
 def _filled(tool: str, key: str, value: Any, carried: Mapping[str, Any]) -> Any:
-    """The value of an argument; where a word stands for it, the value that the present call has; else `...`."""
-    if not _stands_for_a_value(value):
+    """The value of an argument. A placeholder is replaced by the present call's value; without one, the result is
+    `...`."""
+    if not _is_placeholder(value):
         return value
     hub = next((v for n in ("hub", "environment") if isinstance(v := carried.get(n), str) and HUB_NAME.match(v)), None)
     if tool == "create_environment" and key in ("name", "hub"):
@@ -189,7 +190,7 @@ def _filled(tool: str, key: str, value: Any, carried: Mapping[str, Any]) -> Any:
     return ...
 
 
-def _stands_for_a_value(value: Any) -> bool:
+def _is_placeholder(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return any(map(_stands_for_a_value, value))
+        return any(map(_is_placeholder, value))
     return value is ... or (isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None)

@@ -1,5 +1,7 @@
-"""Applies the gate table to one call: runs free prerequisites, collects missing evidence, refuses or admits the
-call."""
+"""Applies the gate table to one call.
+
+The gate runs free prerequisites, collects the missing evidence, and refuses or admits the call.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ class Passage:
     report: Report | None = None
     cautions: tuple[str, ...] = ()
     personal: tuple[str, ...] = ()
-    """Cautions that only a person's own answer goes past (ceiling-only evidence)."""
+    """Cautions that need a person's own answer (ceiling-only evidence)."""
     evidence: tuple[str, ...] = ()
     """One sentence for each evaluation that opened the gate."""
 
@@ -112,18 +114,18 @@ class Gate:
         return Passage(None, (*cautions, *personal), personal, evidence)
 
     def _evaluations(self, needs: tuple[Need, ...], subject: Subject) -> list[Evidence]:
-        """The evaluations among the evidence of an open gate."""
+        """The evaluations that opened the gate."""
         standings = self._standings(tuple(need for need in needs if need.tool in EVALUATED), subject)
         return [need_standing.row for need_standing in standings if need_standing.row is not None]
 
     async def _installed(self, subject: Subject, snapshot: Snapshot) -> Subject:
-        """The subject with the distributions that would run it now, so that evidence with others is stale."""
+        """The subject with the installed distributions, so that evidence with other distributions is stale."""
         from prime_lab_mcp.lab.loading import present_distributions
 
         return replace(subject, distributions=await present_distributions(self.lab, snapshot))
 
     async def own_environment(self, tool: AnyTool, snapshot: Snapshot, call: Call) -> Report | None:
-        """Require all evidence of a local environment before a config for it is written."""
+        """Refuse the call if a local environment lacks evidence, before a config is written for it."""
         call = replace(call, snapshot=snapshot)
         findings: list[Finding] = []
         subject = await anyio.to_thread.run_sync(lambda: self._named(subject_of(snapshot), None))
@@ -145,7 +147,7 @@ class Gate:
         """Return the unmet requirements.
 
         A free prerequisite runs only if that could open the gate. While another requirement is unmet, it neither runs
-        nor appears in the result. `others`: a requirement outside `needs` is unmet.
+        nor appears in the result. `others` is True if a requirement outside `needs` is unmet.
         """
         standings = await anyio.to_thread.run_sync(self._standings, needs, subject)
         missing = [result for result in standings if result.why is not None and not _can_be_run(result)]
@@ -160,7 +162,8 @@ class Gate:
         return missing
 
     def _standings(self, needs: tuple[Need, ...], subject: Subject) -> list[Standing]:
-        """Compare the requirements with the ledger, in a thread: a long ledger must not hold up the event loop."""
+        """Compare the requirements with the ledger. Called in a thread, because a long ledger would block the event
+        loop."""
         if not needs:
             return []
         ledger, workspace = self.lab.ledger, self.lab.key
@@ -236,7 +239,7 @@ def _can_be_run(need_standing: Standing) -> bool:
 
 
 def _as_caution(need_standing: Standing) -> str | None:
-    """The caution that replaces a config check that could not ask the platform."""
+    """The caution for a config check that could not ask the platform; None for any other standing."""
     row = need_standing.row
     if need_standing.why == "inconclusive" and row is not None and set(row.blockers) == {COULD_NOT_ASK}:
         return NOT_VALIDATED
@@ -255,7 +258,7 @@ def _blocked(tool: AnyTool, unmet: list[Unmet], findings: list[Finding], call: C
 
 
 def _next_call(unmet: Unmet, call: Call) -> Next:
-    """The call that gives the missing evidence. An evaluation judges its own distribution."""
+    """The call that produces the missing evidence. `run_eval` also judges the distribution of its rewards."""
     if unmet.instead is not None:
         return unmet.instead
     arguments = dict(unmet.arguments or {})
@@ -272,7 +275,7 @@ def _next_call(unmet: Unmet, call: Call) -> Next:
 
 
 def _distinct(calls: Iterable[Next]) -> tuple[Next, ...]:
-    """At most three calls that differ in more than their reason, in order."""
+    """The first three calls with different tools or arguments."""
     distinct: list[Next] = []
     for one in calls:
         if all((one.tool, one.arguments) != (other.tool, other.arguments) for other in distinct):

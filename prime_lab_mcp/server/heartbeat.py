@@ -1,4 +1,4 @@
-"""Progress at least every few seconds: repeats what a long call waits for, with the seconds that have passed."""
+"""Sends progress at least every few seconds: repeats the last message of a long call, with the seconds passed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from prime_lab_mcp.lab.base.report import Progress
 log = logging.getLogger("prime_lab_mcp")
 
 EVERY = 4.0
-"""Seconds without a message after which the last one is repeated. Users wait for no more than five in silence."""
+"""Seconds without a message after which the last one is repeated. We want no user to wait longer than five in
+silence."""
 
 
 @asynccontextmanager
 async def heartbeat(progress: Progress, waiting_for: str) -> AsyncIterator[Progress]:
-    """A progress callback that repeats its last message while the body says nothing.
+    """Yield a progress callback that repeats its last message while the block sends none.
 
-    `waiting_for`: what is said until the body says something itself. A message that cannot be sent ends nothing: the
-    call goes on, and its report says what became of it.
+    `waiting_for` is the message until the block sends its first. If a message cannot be sent, the call continues, and
+    its report gives the result.
     """
     done, total, message = 0.0, None, waiting_for
     started = spoken = anyio.current_time()
@@ -51,7 +52,7 @@ async def heartbeat(progress: Progress, waiting_for: str) -> AsyncIterator[Progr
         try:
             yield say
         except Exception as error:
-            # Outside of the group: a task group would wrap it.
+            # Raised again after the task group, which would wrap it.
             failure = error
         finally:
             beating.cancel_scope.cancel()

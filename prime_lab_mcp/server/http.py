@@ -1,4 +1,4 @@
-"""Serves MCP over streamable HTTP to those who know the token, and ends without breaking off what is being sent.
+"""Serves MCP over streamable HTTP to clients with the token. A stop waits for requests that publish or spend.
 
 The SDK reads the requests, compares Host and bounds bodies at 4 MiB (mcp 2.0, `StreamableHTTPSessionManager`).
 """
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERY_INTERFACE = ("0.0.0.0", "::", "")
 SHORTEST_TOKEN = 32
-"""Characters of a token in a file. The server's own has 43, which are 256 bits."""
+"""Minimum length of a token in a file, in characters. The server's own has 43, which are 256 bits."""
 MOST_CONNECTIONS = 256
 CLOSING_SECONDS = 3
-"""How long open streams may go on after a stop. What publishes or spends is waited for before."""
+"""Seconds for which open streams may continue after a stop. Calls that publish or spend are waited for before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the server listens. Port 0: the system chooses one."""
+    """The address on which the server listens. With port 0, the system chooses a port."""
 
     host: str
     port: int
@@ -59,7 +59,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Parse `HOST:PORT`; an IPv6 address stands in brackets, and without a host it is loopback. Raises BadInput."""
+    """Parse `HOST:PORT`. An IPv6 address is in brackets; a missing host means loopback. Raises BadInput."""
     try:
         parts = urlsplit(f"//{text}")
         host, port = parts.hostname, parts.port
@@ -73,10 +73,10 @@ def parse_address(text: str) -> Address:
 
 
 def choose_token(address: Address, file: str | None, workspace: Path) -> str:
-    """Return the token that clients have to send: that of the file, or a new one for a server on loopback.
+    """Return the token that clients must send: the one in the file, or a new one for a server on loopback.
 
-    Raises BadInput for an address that others can reach without a file, and for a file that an agent or another user
-    could read, or whose token is short.
+    Raises BadInput for an address that others can reach if no file is named, and for a file that an agent or another
+    user could read, or whose token is too short.
     """
     if file is None:
         if not address.on_loopback:
@@ -108,10 +108,11 @@ def choose_token(address: Address, file: str | None, workspace: Path) -> str:
 
 
 class TokenGuard:
-    """Passes requests on that carry the token and come from no foreign page, and answers `/healthz` to everybody."""
+    """Passes on requests that have the token and no foreign origin. Answers `/healthz` for everybody."""
 
     def __init__(self, app: ASGIApp, token: str, stopping: Callable[[], bool], page: ASGIApp | None = None) -> None:
-        """`page` answers everything outside of `/mcp`; it has a guard of its own, because its static files are free."""
+        """`page` answers all paths outside of `/mcp`. It checks the token itself, because its static files need
+        none."""
         self._app = app
         self._page = page
         self._expected = f"Bearer {token}".encode()
@@ -146,7 +147,7 @@ class TokenGuard:
 
 
 def _same_origin(headers: dict[bytes, bytes]) -> bool:
-    """Whether no page sent the request, or a page of this server's own address."""
+    """Whether the request comes from no web page, or from a page of this server's own address."""
     origin = headers.get(b"origin")
     return origin is None or urlsplit(origin.decode("latin-1")).netloc == headers.get(b"host", b"").decode("latin-1")
 
@@ -159,10 +160,10 @@ async def _answer(send: Send, status: int, content: dict[str, str], *headers: tu
 
 
 class GracefulServer(uvicorn.Server):
-    """Waits for what publishes or spends before it closes connections.
+    """Waits for calls that publish or spend before it closes connections.
 
-    Uvicorn cancels the tasks of requests at the end of its own grace, and a shielded scope of anyio does not hold
-    against a cancelled task of asyncio.
+    Uvicorn cancels the tasks of requests when its grace period ends, and anyio's shielded scopes do not protect a task
+    that asyncio cancels.
     """
 
     def __init__(self, config: uvicorn.Config, sending: Callable[[], bool]) -> None:
@@ -181,7 +182,8 @@ def serve_http(
 ) -> None:
     """Serve until SIGTERM or SIGINT. Prints the addresses, and a token that was made for this run, to stderr.
 
-    With `lab`, the page is served under `/`. Raises BadInput where the address is taken or not this machine's.
+    With `lab`, the page is served under `/`. Raises BadInput if the address is in use or does not belong to this
+    machine.
     """
     listener = _listen(address)
     bound = Address(address.host, listener.getsockname()[1])
@@ -229,12 +231,12 @@ def serve_page(lab: ReadingLab, port: int) -> None:
 
 
 def page_fragment(token: str) -> str:
-    """The end of the page's link. A browser sends the fragment to nobody."""
+    """The fragment of the page's link with the token. Browsers do not send the fragment to a server."""
     return f"#token={token}"
 
 
 def page_hosts(address: Address) -> tuple[str, ...]:
-    """The names under which the page may be asked for; none where the server listens on every interface."""
+    """The host names that requests for the page may use; none if the server listens on every interface."""
     if address.host in EVERY_INTERFACE:
         return ()
     return LOOPBACK if address.on_loopback else (address.host,)
@@ -255,7 +257,7 @@ def _listen(address: Address) -> socket.socket:
 
 
 def _security(address: Address) -> TransportSecuritySettings:
-    """Hosts that a request may name. A server on every interface has no name of its own; the token guards it."""
+    """The host names that a request may use. A server on every interface accepts all names; its token protects it."""
     if address.host in EVERY_INTERFACE:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
     names = LOOPBACK if address.on_loopback else (address.host,)

@@ -31,8 +31,8 @@ def settings(
 ) -> Settings:
     """Build the settings from the command line. `endpoints` are texts `NAME=URL|VARIABLE`.
 
-    Raises BadInput if the state directory lies inside the workspace, or for an endpoint that cannot be used, or a
-    command to notify that does not exist.
+    Raises BadInput if the state directory lies inside the workspace, an endpoint is invalid, or the command to notify
+    does not exist.
     """
     root = Path(workspace or os.environ.get("PRIME_LAB_WORKSPACE") or Path.cwd()).expanduser().resolve()
     state = Path(state_dir or os.environ.get("PRIME_LAB_STATE_DIR") or _default_state()).expanduser().resolve()
@@ -86,7 +86,7 @@ def _default_state() -> Path:
 def open_lab(chosen: Settings) -> Lab:
     """Create a lab with these settings. In rehearsal, the platform is started on first use.
 
-    This process holds the user's variables, so others of the user may not trace it from here on.
+    From here on, the user's other processes cannot trace this process, because it holds the user's variables.
     """
     from prime_lab_mcp.lab.sandbox.confine import not_dumpable
 
@@ -102,8 +102,8 @@ def open_lab(chosen: Settings) -> Lab:
 
 
 SWITCH_SECONDS = 0.0005
-"""Longest time in seconds that a thread of a call keeps the interpreter from the thread that reads messages. Every
-message passes between two threads, and with Python's 0.005 a few busy calls make forty messages take seconds."""
+"""Longest time in seconds that a call's thread keeps the interpreter while the thread that reads messages waits. Every
+message passes between two threads. With Python's default of 0.005, a few busy calls delay forty messages by seconds."""
 
 
 def serve(chosen: Settings, http: str | None = None, token_file: str | None = None) -> None:
@@ -138,14 +138,14 @@ def serve_dashboard(chosen: Settings, port: int) -> None:
 
 
 class _EscapingFormatter(logging.Formatter):
-    """Logs are read in terminals, and exceptions carry text of environments and platforms."""
+    """Escapes control characters, because logs are read in terminals and contain text of environments and platforms."""
 
     def format(self, record: logging.LogRecord) -> str:
         return escape_lines(super().format(record))
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
-    """A log that goes without the lines that a full disk does not take."""
+    """A rotating log file that drops lines instead of failing when the disk is full."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         if not isinstance(sys.exc_info()[1], OSError):

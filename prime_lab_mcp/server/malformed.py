@@ -1,7 +1,7 @@
-"""Answers lines of stdin that are no JSON-RPC messages.
+"""Answers lines of stdin that are not JSON-RPC messages.
 
-The SDK (mcp 2.0.0 to 2.3.0) hands such a line to its dispatcher as an exception, and the dispatcher drops it: a client
-that sent a broken request waits for an answer until its own timeout.
+The SDK (mcp 2.0.0 to 2.3.0) passes such a line to its dispatcher as an exception, and the dispatcher drops the line.
+The client that sent the broken request would wait for an answer until its own timeout.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INVALID_REQUEST = -32600
 
 
 class AnsweringStream:
-    """The read stream of a transport, less what is no message. What is no message is answered on the write stream.
+    """The read stream of a transport, without invalid messages. Those are answered on the write stream.
 
     `room` is awaited before each message is read.
     """
@@ -70,7 +70,7 @@ class AnsweringStream:
 
 
 def answer_to(error: ValidationError) -> JSONRPCError | None:
-    """The answer to a line that could not be read. None for an empty line and for a broken answer of the client."""
+    """The error response to an invalid line; None for an empty line and for a broken response of the client."""
     problems = error.errors(include_url=False, include_context=False)
     if any(problem["type"] == "json_invalid" for problem in problems):
         if any(isinstance(problem["input"], str) and not problem["input"].strip() for problem in problems):
@@ -84,7 +84,7 @@ def answer_to(error: ValidationError) -> JSONRPCError | None:
 
 
 def _stated_id(line: Any) -> int | str | None:
-    """The id of a request that only a laxer reader takes, for example one with half of a surrogate pair in a text."""
+    """The id of a request that only a tolerant parser reads, for example one with half of a surrogate pair."""
     try:
         request = json.loads(line)
         id = request.get("id") if isinstance(request, dict) and "method" in request else None

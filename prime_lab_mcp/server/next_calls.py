@@ -1,9 +1,9 @@
-"""Makes the recommended calls of a report right: each can be called as it is.
+"""Completes the recommended calls of a report, so that each can be called as it is.
 
-Tools recommend calls without knowing everything: the call that led to them, and what is proven meanwhile. This module
-completes a recommendation with the arguments of the present call, leaves out what repeats a call that just failed or
-what no tool would accept, and replaces a step of the main line that is done, or not yet possible, by the step that is
-due. Where nothing else is recommended after a failure, the calls that the finding's fix names are (fix_calls.py).
+A tool recommends calls without knowing the arguments of the present call and the latest evidence. This module adds the
+arguments of the present call, drops calls that repeat a failed call or that no tool would accept, and replaces a
+workflow step that is done or not yet possible by the step that is due. If no call remains after a failure, the calls in
+the finding's fix are recommended (fix_calls.py).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from prime_lab_mcp.server import arguments
 from prime_lab_mcp.server.fix_calls import calls_of_fix
 from prime_lab_mcp.tools.tool import AnyTool
 
-_LINE = ("check_environment", "test_reward", "run_eval", "push_environment", "write_training_config")
-"""The main line. Which of its steps is due follows from the ledger."""
+_WORKFLOW_STEPS = ("check_environment", "test_reward", "run_eval", "push_environment", "write_training_config")
+"""The steps of the workflow. The ledger decides which step is due."""
 _FOLDER = "environments/"
-"""Folder of the workspace below which an environment has its name; a path that begins with it names the same one."""
+"""The workspace folder of environments. A path that begins with it and the bare name mean the same environment."""
 _ANSWERS = frozenset({"confirm", "yes", "dry_run"})
-"""Arguments that belong to one call and are not carried into another."""
-_CALLED = ("failed", "blocked", "error")
-"""Statuses after which the same call would end the same way."""
+"""Arguments that belong to one call and are not copied into another."""
+_FINAL_STATUSES = ("failed", "blocked", "error")
+"""Statuses after which a repeated call would have the same result."""
 
 
-_LOOKED_AT = 20
-"""Evaluations, newest first, among which the model to evaluate is looked for."""
+_MOST_EVALUATIONS = 20
+"""Number of the newest evaluations that are searched for a model to evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
 class PresentCall:
-    """The call that a report answers. `snapshot`: of the local environment that the call worked on."""
+    """The call that a report answers. `snapshot` is that of the local environment, if the call used one."""
 
     lab: Lab
     tool: AnyTool
@@ -57,17 +57,17 @@ class PresentCall:
 
 
 def with_right_calls(report: Report, present: PresentCall) -> Report:
-    """The report with recommendations that can be called as they are."""
+    """Return the report with recommendations that can be called as they are."""
     calls: list[Next] = []
     for one in report.next:
         completed = _completed(one, report, present)
         if completed is None:
             continue
-        if report.status in _CALLED and _repeats(completed, present) and not _passes(report):
+        if report.status in _FINAL_STATUSES and _repeats(completed, present) and not _passes(report):
             calls += _mending(report, present)
         else:
             calls.append(_due(completed, present) if report.status == "passed" else completed)
-    if not calls and report.status in (*_CALLED, "inconclusive"):
+    if not calls and report.status in (*_FINAL_STATUSES, "inconclusive"):
         calls = _mending(report, present)
     return replace(report, next=_distinct(calls))
 
@@ -76,13 +76,13 @@ def needs_files(report: Report) -> bool:
     """Whether the recommendations of a report depend on the environment's files as they are after the call."""
     if report.status == "failed":
         return True
-    return report.status == "passed" and any(one.tool in _LINE for one in report.next)
+    return report.status == "passed" and any(one.tool in _WORKFLOW_STEPS for one in report.next)
 
 
 def _completed(one: Next, report: Report, present: PresentCall, *, repeated: bool = True) -> Next | None:
-    """The recommendation with everything that its tool needs; None if no tool takes the call.
+    """Return the recommendation with all arguments that its tool needs; None if no tool accepts the call.
 
-    `repeated`: the present tool without arguments means the present call, and not a call without arguments.
+    With `repeated`, a recommendation of the present tool without arguments means the present call.
     """
     tool = present.tools.get(one.tool)
     if tool is None:
@@ -94,7 +94,7 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
     for name, field in fields.items():
         if name in given or name not in present.carried:
             continue
-        # What was evaluated or proven with arguments stays with them; a tool that changes its own call means to.
+        # Evidence belongs to its environment arguments, so other tools get the same. A tool may change its own call.
         passed = report.status == "passed" and name == "env_args"
         carried = passed and tool.name != present.tool.name and _same_environment(given, present)
         if field.is_required() or carried:
@@ -112,22 +112,25 @@ def _same_environment(given: Mapping[str, Any], present: PresentCall) -> bool:
 
 
 def _model(environment: Any, present: PresentCall) -> str:
-    """The model to evaluate where a recommendation names none: the call's, the last one evaluated, or the default."""
+    """The model to evaluate if a recommendation names none: the call's, the last evaluated, or the default."""
     named = present.carried.get("model")
     if isinstance(named, str):
         return named
     ledger, key = present.lab.ledger, present.lab.key
-    for jobs in (ledger.jobs(key, environment=environment) if environment else [], ledger.jobs(key, limit=_LOOKED_AT)):
-        for job in jobs[:_LOOKED_AT]:
+    for jobs in (
+        ledger.jobs(key, environment=environment) if environment else [],
+        ledger.jobs(key, limit=_MOST_EVALUATIONS),
+    ):
+        for job in jobs[:_MOST_EVALUATIONS]:
             model = job.spec.get("model")
-            # A checkpoint is a result of training, and not what is trained next.
+            # A checkpoint is a result of training, not a model to train next.
             if isinstance(model, str) and checkpoint_purpose(present.lab, model) is None:
                 return model
     return DEFAULT_MODEL
 
 
 def _as_called(given: Mapping[str, Any], present: PresentCall) -> dict[str, Any]:
-    """The arguments with the environment under the name that the call gave to it."""
+    """Replace the environment's name by the spelling of the present call."""
     named, other = present.carried.get("environment"), given.get("environment")
     if not isinstance(named, str) or not isinstance(other, str):
         return dict(given)
@@ -140,8 +143,10 @@ def _repeats(one: Next, present: PresentCall) -> bool:
 
 
 def _mending(report: Report, present: PresentCall) -> list[Next]:
-    """What helps before the same call is made again: the calls that the fix of the first blocker names, the files, and
-    the page of what stopped the call."""
+    """The calls that help before the present call is repeated.
+
+    These are the calls in the fix of the first blocker, the call that reads the files, and the page about the blocker.
+    """
     blocker = next((f for f in report.findings if f.severity == "blocker"), None)
     calls = _fixing(blocker, report, present) if blocker is not None else []
     if calls and report.status != "failed":
@@ -157,7 +162,7 @@ def _mending(report: Report, present: PresentCall) -> list[Next]:
 
 
 def _fixing(blocker: Finding, report: Report, present: PresentCall) -> list[Next]:
-    """The calls that the fix of a blocker names and that a tool takes."""
+    """The calls that the fix of a blocker names and that a tool accepts."""
     fields = {name: tuple(tool.args.model_fields) for name, tool in present.tools.items()}
     named = [
         _of_the_evaluation(one, present)
@@ -168,7 +173,7 @@ def _fixing(blocker: Finding, report: Report, present: PresentCall) -> list[Next
 
 
 def _of_the_evaluation(one: Next, present: PresentCall) -> Next:
-    """A call about an environment that the present call names by one of its evaluations."""
+    """Add the environment to a call, if the present call names it only by one of its evaluations."""
     given = dict(one.arguments or {})
     fields = present.tools[one.tool].args.model_fields
     if "environment" in given or "environment" in present.carried or "environment" not in fields:
@@ -184,31 +189,31 @@ def _of_the_evaluation(one: Next, present: PresentCall) -> Next:
 
 
 def _passes(report: Report) -> bool:
-    """Whether what stopped the call passes by itself, so that the same call can be made again."""
+    """Whether the cause of the failure is temporary, so that the same call can be repeated."""
     return any(finding.severity == "blocker" and finding.code in PASSING for finding in report.findings)
 
 
 def _due(one: Next, present: PresentCall) -> Next:
-    """A step of the main line, or the step that is due instead: one that is done or not yet possible is not offered."""
+    """Return a workflow step, or the due step if that step is done or not yet possible."""
     snapshot = present.snapshot
     given = dict(one.arguments or {})
     # A tool that recommends itself knows why (a dry run), and a comparison or a rescoring is no step of the line.
     own = one.tool == present.tool.name or given.get("rescore") or given.get("compare_base")
-    if snapshot is None or one.tool not in _LINE or own:
+    if snapshot is None or one.tool not in _WORKFLOW_STEPS or own:
         return one
     if given.get("environment", snapshot.name) not in (snapshot.name, snapshot.relative):
         return one
     named = given.get("env_args") or present.given.get("env_args") or None
     if named is not None and held_out_argument(named) is not None:
-        named = None  # Held-out tasks are tested for a config. What trains decides what is due.
+        named = None  # arguments for held-out tasks belong to a config; those of training decide which step is due
     lab = present.lab
-    line = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, arguments=named)
-    missing = next((standing.need.tool for standing in line if standing.why), "write_training_config")
+    standings = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, arguments=named)
+    missing = next((standing.need.tool for standing in standings if standing.why), "write_training_config")
     due = "run_eval" if missing == "check_reward_distribution" else missing
     if due == one.tool or due not in present.tools:
         return one
     after = step_after_the_push(lab, snapshot) if due == "write_training_config" else None
-    step = after or upcoming_call(snapshot.name, _api(present), line, named)
+    step = after or upcoming_call(snapshot.name, _api(present), standings, named)
     return _completed(step, Report("passed", ""), present) or one
 
 
@@ -217,7 +222,7 @@ def _api(present: PresentCall) -> str | None:
 
 
 def _distinct(calls: Sequence[Next]) -> tuple[Next, ...]:
-    """Calls that differ in more than their reason, in order."""
+    """The calls with different tools or arguments, in order."""
     distinct: list[Next] = []
     for one in calls:
         if all((one.tool, one.arguments) != (other.tool, other.arguments) for other in distinct):

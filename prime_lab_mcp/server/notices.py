@@ -24,11 +24,11 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 
 log = logging.getLogger("prime_lab_mcp")
 
-FOLLOWED = 20
-"""Number of addresses polled per round. Further addresses follow in later rounds."""
+POLLED = 20
+"""Number of addresses that one round polls. Further addresses are polled in later rounds."""
 
-Look = Callable[[str], Awaitable[str | None]]
-"""Returns a token that changes when the subject of an address changes; None if the state is unknown now."""
+ReadToken = Callable[[str], Awaitable[str | None]]
+"""Returns a token that changes with the state behind an address; None if the state is unknown now."""
 
 
 @dataclass(slots=True)
@@ -40,11 +40,11 @@ class Subscriber:
 
 
 class Notices:
-    """The subscriptions of all clients. `look` is called every `seconds`, and immediately after `wake`."""
+    """The subscriptions of all clients. `read_token` is called every `seconds`, and immediately after `wake`."""
 
-    def __init__(self, look: Look, seconds: float) -> None:
+    def __init__(self, read_token: ReadToken, seconds: float) -> None:
         self.bus = InMemorySubscriptionBus()
-        self._look = look
+        self._read_token = read_token
         self._seconds = seconds
         self._listened: Counter[str] = Counter()
         self._subscribers: dict[Connection, Subscriber] = {}
@@ -85,21 +85,21 @@ class Notices:
         followed = self._followed()
         for gone in self._known.keys() - set(followed):
             del self._known[gone]
-        for uri in followed[:FOLLOWED]:
-            stands = await self._stands(uri)
-            if stands is None:
+        for uri in followed[:POLLED]:
+            token = await self._state_token(uri)
+            if token is None:
                 continue
             before = self._known.pop(uri, None)
-            self._known[uri] = stands  # moved to the end, so that the address with the oldest poll comes first
-            if before not in (None, stands):
-                await self._tell(uri)
+            self._known[uri] = token  # moved to the end, so that the address with the oldest poll comes first
+            if before not in (None, token):
+                await self._notify(uri)
 
-    async def _stands(self, uri: str) -> str | None:
+    async def _state_token(self, uri: str) -> str | None:
         """Return the token of an address. Errors are logged, because a bug in polling must not end the server."""
         try:
-            return await self._look(uri)
+            return await self._read_token(uri)
         except Exception:
-            log.exception("how %s stands could not be looked up", uri[:200])
+            log.exception("the state of %s could not be read", uri[:200])
             return None
 
     def _followed(self) -> list[str]:
@@ -107,7 +107,7 @@ class Notices:
         order = {uri: at for at, uri in enumerate(self._known)}
         return sorted(everything, key=lambda uri: (order.get(uri, -1), uri))
 
-    async def _tell(self, uri: str) -> None:
+    async def _notify(self, uri: str) -> None:
         await self.bus.publish(ResourceUpdated(uri))
         for connection, subscriber in list(self._subscribers.items()):
             if uri in subscriber.uris:

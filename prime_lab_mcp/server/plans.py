@@ -1,4 +1,4 @@
-"""Keeps plans whose question was asked in one call and is answered in a later call.
+"""Stores plans whose question was asked in one call and is answered in a later call.
 
 A client of protocol 2026-07-28 repeats the call with the user's answer; other clients send a `confirm` token in a
 second call. The second call runs the plan of the question if files and arguments are the same.
@@ -33,7 +33,7 @@ class Fingerprints:
 
     @classmethod
     def of(cls, snapshot: Snapshot | None, config: Path | None) -> Fingerprints:
-        """The fingerprints of a snapshot and of a config as it lies on disk now."""
+        """Read the fingerprints of a snapshot and of the present config file."""
         return cls(
             snapshot.source if snapshot is not None else None,
             snapshot.content if snapshot is not None else None,

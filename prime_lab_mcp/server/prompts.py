@@ -1,4 +1,4 @@
-"""Registers the prompts of the server, and judges the arguments of a request for one."""
+"""Registers the prompts of the server, and checks the arguments of a request for a prompt."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def add_prompts(server: MCPServer[Any]) -> None:
 def require_arguments(prompt: Prompt, given: Mapping[str, object] | None) -> None:
     """Refuse a request whose arguments do not fit the prompt.
 
-    The SDK (mcp 2.0 to 2.3) answers such a request as an internal error, and formats a traceback of seconds for its log
-    on the event loop first.
-    Raises MCPError (-32602) for a missing, an unknown or an empty required argument.
+    The SDK (mcp 2.0 to 2.3) reports such a request as an internal error, and first formats a traceback on the event
+    loop, which takes seconds. Raises MCPError (-32602) for an unknown argument, and for a missing or empty required
+    one.
     """
     known = prompt.arguments or []
     names = {argument.name for argument in known}

@@ -16,7 +16,7 @@ MAX_CHARACTERS = 20_000
 _TEXT_DATA = 6_000
 MAX_PICTURES = 2
 MAX_PICTURE_BYTES = 100_000
-"""Size limit of one picture in bytes. Larger pictures are left out, because clients keep every result."""
+"""Size limit of one picture in bytes. Larger pictures are left out, because clients store every result."""
 
 
 def whole(report: Report) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def text(content: dict[str, Any]) -> str:
     for link in content["links"]:
         lines.append(f"see {link['uri']} ({link['title']})")
     if content["data"]:
-        # A page or a file is what the caller asked for: the tool has cut it to a length that fits.
+        # The caller asked for this page or file, and the tool has already limited its length.
         asked_for = isinstance(content["data"].get("text"), str)
         limit = MAX_CHARACTERS if asked_for else _TEXT_DATA
         lines.append(clip(json.dumps(content["data"], ensure_ascii=False), limit))
@@ -61,7 +61,7 @@ def text(content: dict[str, Any]) -> str:
 
 
 def images(report: Report) -> Iterator[tuple[str, str]]:
-    """Media type and base64 content of each picture. Missing and too large pictures are left out."""
+    """Yield media type and base64 content of each picture. Missing and too large pictures are left out."""
     for picture in report.pictures[:MAX_PICTURES]:
         try:
             with picture.path.open("rb") as file:
@@ -77,7 +77,7 @@ def _size(value: Any) -> int:
 
 
 _SEVERAL_LINES = frozenset({"rows", "arguments"})
-"""Fields beside `data` whose texts may have several lines. A line break elsewhere could pass for another finding."""
+"""Fields besides `data` whose texts may have several lines. In other fields, a line break could imitate a finding."""
 
 
 def _strict(value: Any, *, one_line: bool) -> Any:

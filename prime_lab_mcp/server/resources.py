@@ -61,8 +61,8 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
         """What is proven about one environment."""
         return _json(await execute("workflow_status", {"environment": name}))
 
-    # Clients put a resource into the model's context as it is: Markdown is what reads well there, and a page with its
-    # picture inside would fill it. The page for people stands beside it, under an address of its own.
+    # Clients put a resource into the model's context unchanged. Markdown suits a model; an HTML page with its picture
+    # would fill the context. The HTML page for people therefore has a separate address.
     @server.resource("lab://evals/{id}/report", mime_type="text/markdown", title="Evaluation report")
     async def evaluation(id: str) -> str:
         """What an evaluation was, its verdict, and what the rollouts show."""
@@ -107,7 +107,7 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
 
 
 class _Views:
-    """Answers the page inside of a client. The reading lab is opened with the first view."""
+    """Answers requests of the page inside a client. The reading lab is opened for the first view."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab

@@ -1,7 +1,8 @@
-"""Serves stdin and stdout as the SDK does, for clients that read slowly and for people who press Ctrl-C.
+"""Serves stdin and stdout like the SDK, but also handles clients that read slowly, and Ctrl-C.
 
-The SDK (mcp 2.0.0) reads requests however many answers wait, so a client that never reads made the server grow without
-end. It reads lines in a thread that no cancellation reaches, so a server that was interrupted waited for the next line.
+The SDK (mcp 2.0.0) reads requests regardless of how many answers wait, so a client that never reads lets the server
+grow without limit. The SDK also reads lines in a thread that cannot be cancelled, so an interrupted server waits for
+the next line.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from prime_lab_mcp.server.malformed import AnsweringStream
 log = logging.getLogger("prime_lab_mcp")
 
 MOST_UNREAD = 200
-"""Messages that may wait for the client to read. With more, no further message of the client is read."""
+"""Number of messages that may wait for the client to read. Above it, no further message of the client is read."""
 INTERRUPTED = 130
-"""Exit code after SIGINT, as shells have it."""
+"""Exit code after SIGINT, as shells report it."""
 
 
 class BoundedWrites:
@@ -64,8 +65,8 @@ class BoundedWrites:
 async def serve_stdio(run: Callable[[Any, Any], Awaitable[None]]) -> None:
     """Run a server on stdin and stdout until the client closes one of them, or until SIGINT.
 
-    After SIGINT, `run` is cancelled: it finishes what it shields, such as a push, and closes what it holds. Then the
-    process ends, because its thread still waits for a line. A second SIGINT ends the process at once.
+    SIGINT cancels `run`, which finishes shielded work such as a push, and closes its resources. Then the process exits,
+    because its reading thread still waits for a line. A second SIGINT ends the process at once.
     """
     from mcp.server.stdio import stdio_server
 

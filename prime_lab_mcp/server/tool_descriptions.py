@@ -1,4 +1,4 @@
-"""Descriptions of the tools as clients list them: made from a tool, or read from the files of `surface/`.
+"""Makes the descriptions of the tools that clients list, from a tool or from the files in `surface/`.
 
 The server answers `tools/list` from the files, so that a client does not wait until the bodies of all tools are
 imported. `python -m tests.server.surface` writes the files, and a test compares them with the tools.
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from prime_lab_mcp.tools.tool import AnyTool
 
 SURFACE = Path(__file__).with_name("surface")
-"""One file of JSON for each tool."""
+"""The folder with one JSON file for each tool."""
 APP_META = "ui"
 """The key in the metadata of a tool that names the page beside its results (MCP Apps, version 2026-01-26)."""
 
 
 def stored_descriptions() -> list[ToolDescription]:
-    """The descriptions of all tools in the order of the workflow, from the files."""
+    """The descriptions of all tools from the files, in the order of the workflow."""
     return [ToolDescription.model_validate_json((SURFACE / f"{name}.json").read_bytes()) for name in WORKFLOW]
 
 
 @cache
 def app_tools() -> frozenset[str]:
-    """The tools beside whose results a client that renders MCP Apps shows a page."""
+    """The names of the tools whose results have a page in clients that render MCP Apps."""
     return frozenset(tool.name for tool in stored_descriptions() if tool.meta and APP_META in tool.meta)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,10 +24,11 @@ from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.gates import Standing, gate_standings
+from prime_lab_mcp.lab.state.gates import Standing, gate_standings, upcoming_call
 from prime_lab_mcp.lab.state.manifest import parse_manifest
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.source_code import detect_generation
 from prime_lab_mcp.lab.state.workspace import EnvironmentFolder, read_text, resolve_inside
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
@@ -67,8 +68,9 @@ async def run(call: Call, args: Args) -> Outcome:
     if new_environment:
         data["new_environment"] = folder.relative
         did += f" in the new environment {folder.relative}"
-    next = _next(folder, data, after[0])
-    return Outcome("passed", f"{did}; {_stale_summary(data)}.", tuple(findings), data, next)
+    return Outcome(
+        "passed", f"{did}; {_stale_summary(data)}.", tuple(findings), data, _next(folder, args.path, findings, *after)
+    )
 
 
 def _without_empty_texts(args: Args) -> Args:
@@ -225,13 +227,16 @@ def _stale_summary(data: dict[str, Any]) -> str:
     return "; ".join(parts) or "no evidence is stale"
 
 
-def _next(folder: EnvironmentFolder, data: dict[str, Any], snapshot: Snapshot) -> tuple[Next, ...]:
+def _next(
+    folder: EnvironmentFolder, path: str, findings: Sequence[Finding], snapshot: Snapshot, standings: list[Standing]
+) -> tuple[Next, ...]:
+    """The first step of the main line whose evidence the files lack now, or the file that is no valid code now."""
     here = {"environment": folder.name}
+    if findings:
+        return (Next("read_environment", "the file as it is now; mend it", {**here, "path": path}),)
     if snapshot.manifest.problem:
         return (Next("read_environment", "lists the files; the package still needs a pyproject.toml", here),)
-    if data["stale"]:
-        return (Next(data["stale"][0], "its evidence is stale now", here),)
-    return ()
+    return (upcoming_call(folder.name, detect_generation(snapshot).api, standings),)
 
 
 def _named(did: str, path: str, files: list[str]) -> str:

@@ -18,6 +18,8 @@ from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 LISTED = 25
+_WORDS = 4
+"""Most words of a query that are searched for one by one."""
 
 
 class Args(Arguments):
@@ -160,8 +162,27 @@ def _next(entry: HubEntry, kind: str, candidate: TrainingCandidate | None) -> tu
     return tuple(calls) or (Next("search_hub", "look again", {"kind": "environment", "query": query}),)
 
 
-async def _search(call: Call, query: str) -> Outcome:
+async def _matching(call: Call, query: str) -> list[dict[str, Any]]:
+    """The environments that the platform finds for the whole query, or else for its words, most words first."""
     listed = await call.lab.prime.env_list(query, LISTED)
+    words = listing.query_words(query)[:_WORDS]
+    if listed or len(words) < 2:
+        return listed
+    by_name: dict[str, dict[str, Any]] = {}
+
+    async def ask(word: str) -> None:
+        for entry in await call.lab.prime.env_list(word, LISTED):
+            by_name[str(entry.get("environment"))] = entry
+
+    async with anyio.create_task_group() as asking:
+        for word in words:
+            asking.start_soon(ask, word)
+    texts = {name: f"{name} {by_name[name].get('description') or ''}" for name in sorted(by_name)}
+    return [by_name[name] for name in listing.best_matches(texts, query)][:LISTED]
+
+
+async def _search(call: Call, query: str) -> Outcome:
+    listed = await _matching(call, query)
     rows = [
         {
             "name": e.get("environment"),

@@ -10,7 +10,7 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.anomalies import Anomaly
-from prime_lab_mcp.lab.training.outcome import RunOutcome, WorkedAnswer, doubted_outcome, explaining_codes
+from prime_lab_mcp.lab.training.outcome import RunOutcome, WorkedAnswer, doubted_outcome, ended_early, explaining_codes
 from prime_lab_mcp.lab.training.summary import (
     best_checkpoint,
     error_lines,
@@ -29,13 +29,16 @@ _WORKED: dict[WorkedAnswer, str] = {
     "no": "It did not work: the reward on the tasks that count fell.",
     "not shown": "Whether it worked is not shown: no difference beyond chance.",
     "doubtful": "The reward on the tasks that count rose, but {anomalies} could explain that: read rollouts first.",
+    "ended early": "Whether it would have worked is not known: {because}.",
     "unknown": "Whether it worked is not known yet: nothing was evaluated before and after.",
 }
 
 
 def outcome(id: str, reading: RunReading, known: Run | None, after: RunOutcome | None = None) -> Outcome:
     """Build the report. `after` is the summary of an ended run."""
-    after = doubted_outcome(after, reading.anomalies) if after is not None else None
+    if after is not None:
+        doubted = doubted_outcome(after, reading.anomalies)
+        after = ended_early(doubted, reading.status, reading.step, reading.max_steps)
     data: dict[str, Any] = {
         "id": id,
         "kind": "training",
@@ -76,7 +79,10 @@ def outcome(id: str, reading: RunReading, known: Run | None, after: RunOutcome |
 
 
 def _worked(after: RunOutcome | None, reading: RunReading) -> str:
-    return f" {_WORKED[after.worked].format(anomalies=explaining_codes(reading.anomalies))}" if after else ""
+    if after is None:
+        return ""
+    anomalies, because = explaining_codes(reading.anomalies), after.data["because"]
+    return f" {_WORKED[after.worked].format(anomalies=anomalies, because=because)}"
 
 
 def _links(id: str, known: Run | None) -> tuple[Link, ...]:

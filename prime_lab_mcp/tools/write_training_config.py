@@ -160,7 +160,8 @@ async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:
 async def _own_gpus(call: Call, written: WrittenConfig) -> LaunchGuidance:
     if written.config.target != "self-managed":
         return LaunchGuidance({}, ())
-    return await launch_guidance(call.lab, written.config, written.relative, shared=_shared(written))
+    asked = written.proposal.plan.choices.gpu_type
+    return await launch_guidance(call.lab, written.config, written.relative, shared=_shared(written), gpu_type=asked)
 
 
 def _shared(written: WrittenConfig) -> bool:

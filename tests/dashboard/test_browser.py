@@ -1,21 +1,16 @@
-"""The page in a real browser: Chromium where there is one, and axe-core where `AXE_CORE` names its script.
-
-apt-get install chromium
-npm pack axe-core && tar xzf axe-core-*.tgz && export AXE_CORE=$PWD/package/axe.min.js
-"""
+"""The page in a real browser, Chromium (`make browser` installs it), with axe-core, which npm brings."""
 
 from __future__ import annotations
 
 import html
 import json
-import os
 import re
 import shutil
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +27,7 @@ from tests.dashboard.conftest import TOKEN
 from tests.lab.evals.finished import episode, finished, mixed
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-AXE = os.environ.get("AXE_CORE")
+NPM = shutil.which("npm")
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 VIEWS = {
     "environments": "Environments",
@@ -73,6 +68,8 @@ class Browser:
 
     url: str
     profile: Path
+    axe: Path
+    """The folder from which the accessibility checker is served, empty until a test puts it there."""
 
     def dom(self, view: str, *, dark: bool = False, size: str = "1280,900", token: str = TOKEN) -> str:
         """The document of a view after its scripts ran."""
@@ -83,6 +80,7 @@ class Browser:
             "--headless=new",
             "--no-sandbox",
             "--disable-gpu",
+            "--disable-dev-shm-usage",
             f"--user-data-dir={self.profile}",
             f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             f"--window-size={size}",
@@ -103,15 +101,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     lab = Lab(settings)
     fill(lab)
     reading = ReadingLab(settings)
-    server = uvicorn.Server(
-        uvicorn.Config(with_axe(page_app(reading, TOKEN, ("127.0.0.1",))), port=0, log_level="error", lifespan="off")
-    )
+    (root / "axe").mkdir()
+    app = with_axe(page_app(reading, TOKEN, ("127.0.0.1",)), root / "axe")
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.02)
     port = server.servers[0].sockets[0].getsockname()[1]
-    yield Browser(f"http://127.0.0.1:{port}", root / "profile")
+    yield Browser(f"http://127.0.0.1:{port}", root / "profile", root / "axe")
     server.should_exit = True
     thread.join()
     reading.ledger.close()
@@ -127,7 +125,7 @@ def fill(lab: Lab) -> None:
     lab.ledger.record(Evidence("test_reward", "failed", lab.key, "sums", "a" * 64, "b" * 64, findings=[finding]))
 
 
-def with_axe(page: Any) -> Any:
+def with_axe(page: Any, axe: Path) -> Any:
     """The page, and the same under `/axe`, where the accessibility checker runs too. Only there the policy is open."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -136,7 +134,8 @@ def with_axe(page: Any) -> Any:
             scripts = '<script src="axe.js"></script><script src="run.js" defer></script></head>'
             await Response(shell.replace("</head>", scripts), media_type="text/html")(scope, receive, send)
         elif scope["path"] in ("/axe/axe.js", "/axe/run.js"):
-            text = Path(AXE or "").read_text(encoding="utf-8") if scope["path"] == "/axe/axe.js" else RUN_AXE
+            checker = axe / "node_modules" / "axe-core" / "axe.min.js"
+            text = checker.read_text(encoding="utf-8") if scope["path"] == "/axe/axe.js" else RUN_AXE
             await Response(text, media_type="text/javascript")(scope, receive, send)
         else:
             await page({**scope, "path": scope["path"].removeprefix("/axe")}, receive, send)
@@ -160,10 +159,19 @@ def test_without_the_token_the_page_asks_for_the_link(browser: Browser) -> None:
     assert re.findall(r"<h1[^>]*>(.*?)</h1>", document) == ["Open the printed link"]
 
 
-@pytest.mark.skipif(AXE is None, reason="AXE_CORE names no script of axe-core")
+@pytest.fixture(scope="module")
+def checked(browser: Browser) -> Browser:
+    """The browser on the page with the accessibility checker, of the version in `axe/package-lock.json`."""
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(Path(__file__).parent / "axe" / name, browser.axe)
+    install = [str(NPM), "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+    subprocess.run(install, cwd=browser.axe, check=True, timeout=300, capture_output=True)
+    return replace(browser, url=f"{browser.url}/axe")
+
+
+@pytest.mark.skipif(NPM is None, reason="needs npm")
 @pytest.mark.parametrize(("dark", "size"), [(False, "1280,900"), (True, "390,844")], ids=["light desk", "dark phone"])
-def test_the_accessibility_checker_finds_nothing(browser: Browser, dark: bool, size: str) -> None:
-    checked = Browser(f"{browser.url}/axe", browser.profile)
+def test_the_accessibility_checker_finds_nothing(checked: Browser, dark: bool, size: str) -> None:
     found: dict[str, Any] = {}
     for view in VIEWS:
         report = re.search(r'<pre id="axe-report">(.*?)</pre>', checked.dom(view, dark=dark, size=size), re.S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -94,7 +95,9 @@ class StdioServer:
         self.answers: dict[Any, Mapping[str, Any]] = {}
         self.garbage: list[bytes] = []
         self._changed = threading.Condition()
-        self._last = 100
+        self._ids = itertools.count(
+            101
+        )  # threads that share a server take ids from it; `+= 1` gave two of them the same
         self._closing = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -133,10 +136,10 @@ class StdioServer:
 
     def ask(self, method: str, params: Mapping[str, Any] | None = None) -> int:
         """Send a request and return its id without waiting."""
-        self._last += 1
-        message = {"jsonrpc": "2.0", "id": self._last, "method": method}
+        id = next(self._ids)
+        message = {"jsonrpc": "2.0", "id": id, "method": method}
         self.send(json.dumps(message | ({"params": params} if params is not None else {})).encode() + b"\n")
-        return self._last
+        return id
 
     def answer(self, id: Any, seconds: float = 60.0) -> Mapping[str, Any] | None:
         """Wait for the answer to a request; None if none came."""

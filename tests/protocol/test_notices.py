@@ -25,7 +25,7 @@ class Stand:
         self.server = server
         self.word: str | None = "RUNNING 1"
         self.looks: list[str] = []
-        server.notices._look = self.look
+        server.notices._read_token = self.look
 
     async def look(self, uri: str) -> str | None:
         self.looks.append(uri)

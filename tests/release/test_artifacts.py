@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 from prime_lab_mcp import __version__
 from prime_lab_mcp.cli import main as command_line
 from prime_lab_mcp.tools import WORKFLOW
-from release.__main__ import PACKED, write_bundle
+from release.__main__ import PACKED, add_links, write_bundle
 from release.artifacts import (
     LONGEST_DESCRIPTION,
     ROOT,
@@ -20,6 +23,7 @@ from release.artifacts import (
     ownership_line,
     read_project,
     registry_entry,
+    repository_of,
 )
 
 PROJECT = read_project()
@@ -63,6 +67,51 @@ def test_the_registrys_entry_starts_the_server_over_stdio() -> None:
     assert command_line._parser().parse_args([*words, "/w"]).workspace == "/w"
     assert [v["name"] for v in package["environmentVariables"] if v["isSecret"]] == ["PRIME_API_KEY"]
     assert ENTRY["name"] in ownership_line(PROJECT, "io.github.someone")
+
+
+def test_links_lead_to_the_repository_in_every_part_of_a_release(tmp_path: Path) -> None:
+    repository = repository_of("io.github.someone")
+    assert repository == "https://github.com/someone/prime-lab-mcp"
+    pyproject = tmp_path / "pyproject.toml"
+    pyproject.write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    add_links(pyproject, repository)
+    links = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["urls"]
+    pages = [link.removeprefix(f"{repository}/blob/main/") for name, link in links.items() if name != "Repository"]
+    assert links["Repository"] == repository
+    assert [page for page in pages if not (ROOT / page).is_file()] == []
+    assert read_project(tmp_path) == PROJECT
+    assert registry_entry(PROJECT, "io.github.someone", repository)["repository"] == {
+        "url": repository,
+        "source": "github",
+    }
+    assert bundle_manifest(PROJECT, repository=repository)["repository"] == {"type": "git", "url": repository}
+
+
+def test_an_address_may_be_given_and_is_guessed_for_github_only() -> None:
+    assert repository_of("com.example", "https://gitlab.com/a/b/") == "https://gitlab.com/a/b"
+    assert (repository_of("com.example"), repository_of(None)) == (None, None)
+    with pytest.raises(ValueError, match="no address"):
+        repository_of("io.github.someone", "git@github.com:a/b")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+def test_the_bundles_own_program_finds_its_manifest_valid(tmp_path: Path) -> None:
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(Path(__file__).parent / "mcpb" / name, tmp_path)
+    npm = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+    subprocess.run(npm, cwd=tmp_path, check=True, timeout=300, capture_output=True)
+    verdicts = {}
+    for repository in (None, "https://github.com/someone/prime-lab-mcp"):
+        manifest = bundle_manifest(PROJECT, repository=repository)
+        for case, content in (("sound", manifest), ("broken", {**manifest, "server": {}})):
+            (tmp_path / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
+            program = tmp_path / "node_modules" / ".bin" / "mcpb"
+            done = subprocess.run(
+                [program, "validate", "manifest.json"], cwd=tmp_path, capture_output=True, timeout=100
+            )
+            verdicts[case, repository is None] = done.returncode
+    assert {case for case, code in verdicts.items() if code == 0} == {("sound", True), ("sound", False)}
 
 
 @pytest.mark.parametrize("namespace", ["someone", "io.github.", "io/github", "a b.c", "../x.y"])

@@ -15,6 +15,7 @@ from prime_lab_mcp.cli import main as command_line
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.sandbox import confine
 from prime_lab_mcp.server import arguments
 from prime_lab_mcp.server.app import build_server
 from prime_lab_mcp.tools.registry import TOOLS
@@ -24,6 +25,8 @@ TEXT = README.read_text(encoding="utf-8")
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
 EVERYTHING = "\n".join(TEXTS.values())
 BY_NAME = {tool.name: tool for tool in TOOLS}
+FREE_CALLS = (["call", "workflow_status"], ["call", "read_reference"])
+"""Calls that neither need an environment nor load a toolchain."""
 PLACEHOLDERS = {"CLIENT": "claude-code", "TOOL": "workflow_status", "TOPIC": "guide/workflow"}
 
 
@@ -108,6 +111,25 @@ def test_every_call_of_a_tool_has_arguments_that_the_tool_takes() -> None:
             wrong += [f"{' '.join(words)}: {parsed.findings}"] if isinstance(parsed, Report) else []
     assert wrong == []
     assert {"inspect_dataset", "test_reward", "run_eval", "submit_training"} <= called
+
+
+def test_every_command_that_needs_no_environment_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(confine, "not_dumpable", lambda: None)  # this process runs other tests too
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PRIME_LAB_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "workspace").mkdir()
+    monkeypatch.chdir(tmp_path / "workspace")
+    failed, ran = {}, set()
+    for words in commands():
+        if words[0] in ("install", "spend", "completion") or words[:2] in FREE_CALLS:
+            code, name = command_line.main(words), " ".join(words)
+            ran.add(words[0])
+            if code != 0 or not capsys.readouterr().out.strip():
+                failed[name] = code
+    assert failed == {}
+    assert ran == {"install", "spend", "completion", "call"}
 
 
 def test_every_module_that_is_run_exists() -> None:

@@ -62,7 +62,7 @@ async def test_calls_that_need_no_verdict_answer_while_rewards_are_being_confirm
         await record(lab, tool)
     job = await ended(lab)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(calls.settle_behind_calls)
+        tasks.start_soon(calls.settle_in_background)
         with anyio.fail_after(20):
             found = await shown(lab)
             assert (await calls.execute("read_reference", {"topic": "guide/workflow"})).status == "passed"

@@ -268,3 +268,18 @@ async def test_a_long_file_is_read_in_pages(lab: Lab, folder: Path) -> None:
         data = (await read(lab, path="sums/long.py", offset=offset)).data
         read_back, offset = read_back + data["text"], data.get("next_offset")
     assert read_back == text
+
+
+async def test_an_edit_leads_to_the_first_step_whose_evidence_the_files_lack(lab: Lab, folder: Path) -> None:
+    unproven = await edit(lab, "sums/__init__.py", "A = 2", "A = 1")
+    assert [(one.tool, one.arguments) for one in unproven.next] == [("check_environment", {"environment": "sums"})]
+    await prove_all(lab)
+    for path, new, old in (("README.md", "# Sums\n", None), ("sums/__init__.py", "A = 3", "A = 2")):
+        stale = await edit(lab, path, new, old)
+        assert [one.tool for one in stale.next] == ["check_environment"]
+
+
+async def test_an_edit_that_breaks_the_code_leads_to_the_broken_file(lab: Lab, folder: Path) -> None:
+    broken = await edit(lab, "sums/__init__.py", "A = (", "A = 1")
+    where = {"environment": "sums", "path": "sums/__init__.py"}
+    assert [(one.tool, one.arguments) for one in broken.next] == [("read_environment", where)]

@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.hub.ownership import TrainingCandidate
+from prime_lab_mcp.lab.models.listing import best_matches
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.tools import create_environment, push_environment, read_reference
 from prime_lab_mcp.tools.search_hub import TOOL
@@ -135,7 +136,23 @@ async def test_gpus_are_listed_with_prices(at: Desk) -> None:
     (gpu,) = outcome.data["gpus"]
     assert (gpu["price_per_gpu_hour"], gpu["memory"], gpu["available_now"]) == (3.5, 141, True)
     assert "available now: H200_141GB" in outcome.summary
-    assert outcome.next[0].arguments == {"gpu_type": "H200_141GB"}
+    assert [(n.tool, n.arguments) for n in outcome.next] == [("search_hub", {"kind": "environment"})]
+
+
+async def test_words_of_a_query_are_looked_for_one_by_one_where_the_whole_is_nowhere(at: Desk) -> None:
+    found = await at.call(TOOL, kind="environment", query="lines in reverse for a model")
+    names = [row["name"] for row in found.data["matches"]]
+    assert names == ["primeintellect/reverse-text"]
+    at.environment("measured")
+    models = await at.call(TOOL, kind="model", query="small qwen 0.6B")
+    assert models.data["models"][0]["id"] == "Qwen/Qwen3-0.6B"
+    (step,) = models.next
+    assert (step.tool, (step.arguments or {})["model"]) == ("run_eval", "Qwen/Qwen3-0.6B")
+
+
+def test_a_match_of_more_words_comes_first_and_fillers_are_no_words() -> None:
+    texts = {"a/math": "math", "b/word-problems": "math word problems", "c/of": "of the"}
+    assert best_matches(texts, "word problems of math") == ["b/word-problems", "a/math"]
 
 
 @pytest.mark.slow

@@ -13,9 +13,10 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.listing import search_gpus
 from prime_lab_mcp.lab.prime.answers import HostedGpuOffer, PlatformModels, ValidateAnswer
 from prime_lab_mcp.lab.prime.pods import GpuOffer, Pod
-from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Push
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools import check_training_config, submit_training, write_training_config
 from prime_lab_mcp.tools.tool import Call
@@ -427,6 +428,76 @@ async def test_a_misspelt_model_is_warned_about_with_the_right_one(lab: Lab, pla
     written = await write(lab, environments=[PINNED], model=misspelt, target="self-managed")
     (finding,) = [f for f in written.findings if f.code == "config-default-renderer"]
     assert "Did you mean Qwen/Qwen3-4B-Instruct-2507" in finding.message
+
+
+async def test_a_gpu_that_is_not_free_is_warned_about_with_those_that_are(lab: Lab, platform: Platform) -> None:
+    platform.offers = (
+        *platform.offers,
+        HostedGpuOffer("H100", 2.0, False, False),
+        HostedGpuOffer("A1", 1, None, False),
+    )
+    pod = GpuOffer("id1", "L40S_48GB", 2, 48, 1.8, "p", "US", "High", False)
+    platform.rented = (pod,)
+    for given, free in (
+        ({"gpu_type": "H100"}, "H200"),
+        ({"gpu_type": "B9"}, "H200"),
+        ({"gpu_type": "H100", "target": "self-managed"}, "L40S_48GB"),
+    ):
+        written = await write(lab, environments=[PINNED], **given)
+        (finding,) = [f for f in written.findings if f.code == "config-gpu-type-open"]
+        assert (finding.severity, str(given["gpu_type"]) in finding.message, free in finding.message) == (
+            "warning",
+            True,
+            True,
+        )
+    for given in ({"gpu_type": "H200"}, {"gpu_type": "A1"}, {"gpu_type": "L40S", "target": "self-managed"}):
+        written = await write(lab, environments=[PINNED], **given)
+        assert [f for f in written.findings if f.code == "config-gpu-type-open"] == []
+
+
+async def test_the_pod_that_is_offered_has_the_gpu_that_was_asked_for(lab: Lab, platform: Platform) -> None:
+    cheap = GpuOffer("cheap", "A100_80GB", 2, 80, 1.8, "p", "US", "High", False)
+    asked = GpuOffer("asked", "H100_80GB", 2, 80, 4.0, "p", "US", "High", False)
+    platform.rented = (cheap, asked)
+    written = await write(lab, environments=[PINNED], target="self-managed", gpu_type="H100_80GB")
+    assert [offer["id"] for offer in written.data["gpu_offers"]["offers"]] == ["asked"]
+    assert any("--id asked" in step["command"] for step in written.data["launch"])
+
+
+async def test_the_search_for_gpus_leads_to_a_config_of_what_was_published_on_a_free_type(
+    lab: Lab, platform: Platform
+) -> None:
+    pushed(lab)
+    for free, gpu in ((True, {"gpu_type": "H200"}), (False, {})):
+        platform.offers = (HostedGpuOffer("H200", 2.5, free, False),)
+        (step,) = (await search_gpus(lab, "")).next
+        assert (step.tool, step.arguments) == ("write_training_config", {"environments": [PINNED], **gpu})
+        assert (await write(lab, **dict(step.arguments or {}))).status == "passed"
+
+
+async def test_an_evaluation_by_the_name_on_the_hub_is_what_the_config_rests_on(lab: Lab, platform: Platform) -> None:
+    ref, source = "alice/tiny-env", "hub:h"
+    job = Job(
+        "eval-00000001", lab.key, ref, source, source, "i", "finished", None, 0.0, 0.0, lab.platform, {"hosted": PINNED}
+    )
+    lab.ledger.create_job(job)
+    data = {"id": job.id, "usable_groups": {"share": 0.9, "group_size": 16}, "mean": 0.5}
+    data |= {"completion_tokens": {"p95": 700, "p99": 800}, "prompt_tokens": {"p99": 200}}
+    model = "Qwen/Qwen3-4B-Instruct-2507"
+    lab.ledger.record(Evidence("run_eval", "passed", lab.key, ref, source, source, model=model, data=data))
+    for name in (ref, PINNED):
+        written = await write(lab, environments=[name], model=model)
+        assert "config-unmeasured" not in codes(written, "info")
+        assert (
+            tomllib.loads(lab.workspace.resolve(written.data["path"]).read_text(encoding="utf-8"))["orchestrator"][
+                "train"
+            ]["sampling"]["max_completion_tokens"]
+            == 896
+        )
+    own = await write(lab, environments=[ref], model=model, target="self-managed")
+    other = await write(lab, environments=["alice/tiny-env@0.2.0"], model=model)
+    assert "config-unmeasured" not in codes(own, "info")
+    assert "config-unmeasured" in codes(other, "info")
 
 
 # Checking

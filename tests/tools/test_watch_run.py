@@ -109,8 +109,8 @@ async def test_what_a_run_cannot_do_is_said_before_anything_is_asked(at: Desk) -
 def test_money_since_an_onset_is_the_share_of_its_steps() -> None:
     rows = [{"step": s} for s in range(10)]
     seen = watch.RunReading({"status": "RUNNING"}, rows, {"total_cost_usd": 20.0}, [], {}, {}, (), {})
-    assert seen.burned_since(5) == 10.0
-    assert seen.burned_since(0) == 20.0
+    assert seen.spent_since(5) == 10.0
+    assert seen.spent_since(0) == 20.0
 
 
 WITH_EVALS = (

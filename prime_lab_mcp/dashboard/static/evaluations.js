@@ -140,7 +140,7 @@ export async function compare(id, other) {
       h("p", { class: "lead" }, view.summary),
       section("Both sides", table("Numbers of both evaluations", [
         { label: "Evaluation", cell: (row) => h("a", { href: link(row) }, row.id) },
-        { label: "Mean of attainable", numeric: true, cell: (row) => number(row.mean, 3) },
+        { label: "Mean of attainable", numeric: true, cell: (row) => number(row.mean_of_attainable, 3) },
         { label: "Solved", numeric: true, cell: (row) => percent(row.pass_rate) },
         { label: "Tasks", numeric: true, cell: (row) => number(row.tasks) },
         { label: "Rollouts", numeric: true, cell: (row) => number(row.rollouts) },

@@ -31,7 +31,8 @@ _MIXED = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d).+")
 _QUERY = re.compile(r"[^\s&\"'\\]*")
 
 _PLACEHOLDER = re.compile(r"example|placeholder|your|redacted|dummy|\.\.\.|x{4,}|\*{4,}|0{8,}|1234567|abcdefgh", re.I)
-_PAIRS = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+CASE_CHANGES = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+"""Matches a change between lower and upper case, which random text has more often than identifiers."""
 
 
 class Credential(NamedTuple):
@@ -78,7 +79,7 @@ class Format:
 
 def _looks_random(body: str) -> bool:
     """True if the text has a digit or at least four changes of case, unlike a word or an identifier."""
-    return any(c.isdigit() for c in body) or len(_PAIRS.findall(body)) >= 4
+    return any(c.isdigit() for c in body) or len(CASE_CHANGES.findall(body)) >= 4
 
 
 def is_placeholder(body: str) -> bool:

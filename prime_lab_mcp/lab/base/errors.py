@@ -40,7 +40,8 @@ PASSING: frozenset[Code] = frozenset(
         "upload-outcome-unknown",
     }
 )
-"""Codes of what passes by itself or with another question: the same call, made again, can end differently."""
+"""Codes of errors that may not occur again: the same call can succeed later, or after another answer to its
+question."""
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers (errno) for a full disk and for a full quota."""

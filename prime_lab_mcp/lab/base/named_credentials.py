@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from prime_lab_mcp.lab.base.credentials import Credential, is_placeholder, lower_same_length
+from prime_lab_mcp.lab.base.credentials import CASE_CHANGES, Credential, is_placeholder, lower_same_length
 
 _NAME = re.compile(
     r"(?:api[_-]?key|secret[_-]?key|access[_-]?key|client[_-]?secret|(?:auth|access|api|bot|session|refresh)[_-]?token"
@@ -46,8 +46,6 @@ _BESIDE = (
     ("PuTTY-User-Key-File", re.compile(r"(Private-Lines:\s{0,4}\d{1,3}\s{1,4})([A-Za-z0-9+/=]{40,80})")),
 )
 """(word, pattern): in a text that contains the word, the second group of the pattern is a credential."""
-
-_PAIRS = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 
 
 def find_named(text: str) -> Iterator[Credential]:
@@ -117,7 +115,7 @@ def _is_random(value: str) -> bool:
     letters, digits = sum(c.isalpha() for c in body), sum(c.isdigit() for c in body)
     if is_placeholder(body):
         return False
-    if len(body) >= 32 and len(_PAIRS.findall(body)) >= 8 and _bits(body) >= 4.0:
+    if len(body) >= 32 and len(CASE_CHANGES.findall(body)) >= 8 and _bits(body) >= 4.0:
         return True
     if letters < 3 or digits < 3:
         return False

@@ -399,7 +399,7 @@ def _start_of(pid: int) -> str | None:
     try:
         if sys.platform == "darwin":
             return _mac_start(pid)
-        # The program's name stands in parentheses and may itself hold spaces and parentheses.
+        # The program's name is in parentheses, and may itself contain spaces and parentheses.
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
     except (OSError, ValueError, IndexError, AttributeError):
         return None
@@ -412,6 +412,7 @@ def _mac_boot() -> str | None:
 
 
 def _mac_start(pid: int) -> str | None:
+    """Return the start time of a process on macOS, in seconds since 1970; None if the process does not exist."""
     info = ctypes.create_string_buffer(_BSD_INFO_SIZE)
     filled = ctypes.CDLL(None).proc_pidinfo(pid, _BSD_INFO, ctypes.c_uint64(0), info, _BSD_INFO_SIZE)
     if filled != _BSD_INFO_SIZE:

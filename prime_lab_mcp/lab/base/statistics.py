@@ -153,9 +153,10 @@ def chi_square_uniform(counts: Sequence[int]) -> tuple[float, int]:
 
 
 def chi_square_survival(statistic: float, freedom: int) -> float:
-    """P(X >= statistic) for a chi-square variable: the regularised upper incomplete gamma function Q(k/2, x/2).
+    """Return P(X >= statistic) for a chi-square variable with `freedom` degrees of freedom.
 
-    A series below the mean, a continued fraction (Lentz) above: Numerical Recipes 6.2. Good to about 1e-10.
+    This is the regularised upper incomplete gamma function Q(freedom / 2, statistic / 2). A series computes it for
+    small values, and a continued fraction for large ones (Numerical Recipes, section 6.2). The error is about 1e-10.
     """
     if statistic <= 0 or freedom <= 0:
         return 1.0
@@ -165,6 +166,7 @@ def chi_square_survival(statistic: float, freedom: int) -> float:
 
 
 def _series(a: float, x: float) -> float:
+    """Compute the series of the incomplete gamma function, which converges fast for x below a + 1."""
     term = total = 1 / a
     for n in range(1, _STEPS):
         term *= x / (a + n)
@@ -175,6 +177,7 @@ def _series(a: float, x: float) -> float:
 
 
 def _chi_square_fraction(a: float, x: float) -> float:
+    """Compute the continued fraction of the incomplete gamma function by Lentz's method."""
     tiny = 1e-300
     b = x + 1 - a
     c, d = 1 / tiny, 1 / b
@@ -225,6 +228,25 @@ class Interval:
             return None
         needed = math.ceil(tasks * (reach / gap) ** 2 * _POWER)
         return max(needed, tasks + 1) if needed <= LARGEST_ADVISED_SAMPLE else None
+
+
+class MeanOfTasks:
+    """Computes the mean of the tasks' mean rewards while rollouts are added one by one. A verdict states this mean."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[float, int]] = {}
+
+    def add(self, task: str, reward: float) -> None:
+        """Add the reward of one rollout of a task."""
+        total, number = self._sums.get(task, (0.0, 0))
+        self._sums[task] = (total + reward, number + 1)
+
+    @property
+    def value(self) -> float | None:
+        """The mean of the task means; None before a rollout was added."""
+        if not self._sums:
+            return None
+        return math.fsum(total / number for total, number in self._sums.values()) / len(self._sums)
 
 
 def wilson_interval(successes: float, n: int) -> Interval:

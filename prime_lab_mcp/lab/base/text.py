@@ -2,8 +2,8 @@
 
 Dataset rows, completions, logs and messages of environments are data, not instructions. Reports quote them with
 `quote`, which escapes control characters, shortens the text and removes credentials. All output of the server (reports,
-pages, questions, progress, terminal output) also passes through `escape` or `escape_lines`. Foreign text that was not
-quoted by mistake therefore cannot move a cursor, reverse a line or hide words. Values of foreign JSON and TOML are
+pages, questions, progress, terminal output) also passes through `escape` or `escape_lines`. Even if a programmer forgot
+to quote foreign text, the text cannot move a cursor, reverse a line or hide words. Values of foreign JSON and TOML are
 converted to the expected type; a value of another type becomes None or empty.
 """
 

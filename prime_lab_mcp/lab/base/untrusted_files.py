@@ -28,7 +28,7 @@ RESULTS, JOB = "results", "job.json"
 
 
 class PlantedPath(LabError):
-    """Untrusted code put a link or a special file where the server reads or writes."""
+    """Untrusted code has put a link or a special file at a path that the server reads or writes."""
 
     default_code: Code = "planted-path"
 

@@ -1,7 +1,7 @@
-"""Writes a config into the workspace, and gives advice about what was written.
+"""Writes a training config into the workspace as a new version, and returns advice about it.
 
-Environments are resolved and pinned, evidence is used, and nothing is overwritten. The advice says what the config is
-based on, what is missing, and what would be better.
+Environments are resolved to names on the Hub and pinned to versions, and evidence about them decides values that the
+request leaves open. No file is overwritten.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from prime_lab_mcp.lab.configs import registry
 from prime_lab_mcp.lab.configs.component_files import read_older_config
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, read_config, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, price_per_hour
-from prime_lab_mcp.lab.configs.draft import ConfigLineage, same_but_for_date
+from prime_lab_mcp.lab.configs.draft import ConfigLineage, equal_except_date
 from prime_lab_mcp.lab.configs.evidence import gather_context_of_sources, known_schemas
 from prime_lab_mcp.lab.configs.make import ConfigProposal, proposal_changes, propose_config, with_extra
 from prime_lab_mcp.lab.configs.migrate.findings import migration_findings
 from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, LineageHeader, read_header
+from prime_lab_mcp.lab.configs.own_gpus import gpu_not_free_finding
 from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ConfigChoices, SourceChoice, require_config_name
 from prime_lab_mcp.lab.configs.plan.decide import near_models
@@ -43,18 +44,22 @@ from prime_lab_mcp.lab.models.offered import require_trained
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 
 _LARGEST_RATIO = 1e6
+"""Largest relative share of an environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigRequest:
-    """The caller's request. `environments` are folder names or `owner/name[@version]`; `choices` contains
-    no sources."""
+    """The request to write a config.
+
+    `environments` are folder names or `owner/name[@version]`. `choices` has no sources; the environments become its
+    sources.
+    """
 
     environments: tuple[str, ...] = ()
     choices: ConfigChoices = field(default_factory=lambda: ConfigChoices(()))
     env_args: Mapping[str, Any] = field(default_factory=dict)
     held_out: Mapping[str, Any] | None = None
-    """Taskset keys of the eval sources; None: read from each environment's source where possible."""
+    """Taskset keys of the eval sources. None means that they are read from each environment's code if possible."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further prime-rl keys by dotted path."""
     ratios: tuple[float, ...] = ()
@@ -64,10 +69,11 @@ class ConfigRequest:
     notes: str | None = None
 
     def ratio(self, index: int) -> float | None:
+        """Return the relative share of the environment with this index, or None for equal shares."""
         return self.ratios[index] if self.ratios else None
 
-    def refuse_ratios(self) -> None:
-        """Check that the shares match the environments one to one. Raises BadInput."""
+    def require_ratios(self) -> None:
+        """Raise BadInput unless there is one positive share for each environment, or none at all."""
         one_each = len(self.ratios) == len(self.environments)
         if self.ratios and not (one_each and all(0 < r <= _LARGEST_RATIO for r in self.ratios)):
             raise BadInput(
@@ -79,7 +85,10 @@ class ConfigRequest:
 
 @dataclass(frozen=True, slots=True)
 class WrittenConfig:
-    """A config on disk. `existed` is True if the identical config was there already."""
+    """A written config. `relative` is its path in the workspace.
+
+    `existed` is True if an identical config existed already, so that nothing was written.
+    """
 
     config: TrainingConfig
     relative: str
@@ -90,17 +99,18 @@ class WrittenConfig:
     findings: tuple[Finding, ...]
     proposal: ConfigProposal
     price_per_hour: float | None
-    """US dollars per hour for all GPUs."""
+    """US dollars per hour for all GPUs together."""
     price_per_gpu_hour: float | None = None
+    """US dollars per hour for one GPU."""
 
     @property
     def hardware(self) -> str:
-        """The GPUs as the registry names them."""
+        """The GPUs of the run in a few words."""
         return self.proposal.plan.hardware_summary
 
     @property
     def environment_versions(self) -> tuple[str, ...]:
-        """`owner/name@version` of every training source that is pinned."""
+        """`owner/name@version` of every training source that has a version."""
         return tuple(dict.fromkeys(s.id for s in self.config.train_sources if s.version))
 
 
@@ -110,7 +120,7 @@ _VERSIONED = re.compile(r"-v\d+$")
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """Everything that determines the written file."""
+    """All data that determines the written file, apart from its version and date."""
 
     request: ConfigRequest
     choices: ConfigChoices
@@ -119,19 +129,25 @@ class _Inputs:
     context: ConfigContext
     findings: tuple[Finding, ...]
     proofs: Mapping[str, SourceProof | None] = field(default_factory=dict)
-    """Workspace, environment and source of the present files, by source id."""
+    """Workspace, environment and source fingerprint of the present files, by source id."""
 
 
 Fit = Callable[[ConfigChoices, Callable[[ConfigChoices], TrainingConfig], PlatformModels | None], ConfigChoices]
-"""Changes choices so that the config that they lead to fits a bound. Arguments: the choices, what gives the config of
-choices without writing it, and the models with the prices of the platform."""
+"""Changes choices so that the resulting config stays within a bound, such as a budget.
+
+The arguments are the choices, a function that returns the config of some choices without writing it, and the platform's
+models with their prices.
+"""
 
 
 async def write_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit | None = None) -> WrittenConfig:
-    """Write a config. Raises BadInput for a request that cannot be met, and then writes nothing."""
+    """Write the config of a request. Raises BadInput for a request that cannot be met, without writing anything.
+
+    `fit` changes the choices before the config is written.
+    """
     registry_path = lab.workspace.resolve(registry.REGISTRY)
     registry.load_registry(registry_path)
-    request.refuse_ratios()
+    request.require_ratios()
     base = _older(lab, request.based_on) if request.based_on else None
     resolved = [await resolve_source(lab, name, request.choices) for name in request.environments]
     sources = tuple(_source(r, request, index) for index, r in enumerate(resolved))
@@ -153,19 +169,19 @@ async def write_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit |
     if base is not None and (changed := registry.drift_finding(registry_path, base)) is not None:
         inputs = replace(inputs, findings=(*inputs.findings, changed))
     if fit is not None:
-        fitted = partial(_tried, lab, inputs, name, today)
-        inputs = replace(inputs, choices=await anyio.to_thread.run_sync(fit, choices, fitted, context.models))
+        preview = partial(_preview, lab, inputs, name, today)
+        inputs = replace(inputs, choices=await anyio.to_thread.run_sync(fit, choices, preview, context.models))
     with registry.locked_registry(registry_path) as locked:
         return _write(locked, lab, inputs, name, today)
 
 
 def _older(lab: Lab, based_on: str) -> TrainingConfig:
-    """The older config of a call. Raises BadInput."""
+    """Read the older config that the request is based on. Raises BadInput."""
     return read_older_config(lab.workspace.resolve(based_on, must_exist=True), based_on)
 
 
-def _tried(lab: Lab, inputs: _Inputs, name: str, today: date, choices: ConfigChoices) -> TrainingConfig:
-    """The config of these choices, which is not written."""
+def _preview(lab: Lab, inputs: _Inputs, name: str, today: date, choices: ConfigChoices) -> TrainingConfig:
+    """Return the config that these choices lead to, without writing it."""
     proposal = propose_config(choices, inputs.context, name, inputs.base, inputs.pins)
     lineage = ConfigLineage(name, 1, today, choices.target, tuple(dict.fromkeys(_ids(proposal))), None, None, ())
     path = lab.workspace.resolve(f"{CONFIG_FOLDER}/{name}.toml")
@@ -195,7 +211,7 @@ def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str
         relative = path.relative_to(root).as_posix()
         if not path.exists():
             break
-        if same_but_for_date(_present(path), text):
+        if equal_except_date(_present(path), text):
             return _written_config(read_config(path), relative, version, True, relative_base, proposal, inputs)
     registry.replace_text(path, text)
     entry = registry.RegistryEntry(
@@ -220,7 +236,7 @@ def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str
 
 
 def _require_known_keys(lab: Lab, config: TrainingConfig, inputs: _Inputs) -> None:
-    """Check that each source's tables fit the classes that are known to judge them in the run. Raises BadInput."""
+    """Raise BadInput if the environment's config classes would refuse a key or value of a source."""
     context = ConfigContext(shapes=known_schemas(lab, config, inputs.proofs))
     for rule in (taskset_keys, environment_keys, harness_keys):
         for finding in rule(config, context):
@@ -275,7 +291,7 @@ def _model(choices: ConfigChoices, base: TrainingConfig | None) -> str:
 
 
 async def _models(lab: Lab, choices: ConfigChoices) -> PlatformModels | None:
-    """The platform's models; None where the platform does not answer or the config is not for it."""
+    """Return the platform's models. None if the platform does not answer, or for self-managed GPUs."""
     if choices.target != "hosted":
         return None
     try:
@@ -294,7 +310,7 @@ def _source(resolved: ResolvedSource, request: ConfigRequest, index: int) -> Sou
 
 
 def _with_recorded_facts(source: SourceChoice, context: ConfigContext, request: ConfigRequest) -> SourceChoice:
-    """The source with what its check recorded: most turns of a rollout, secrets, and keys of held-out tasks."""
+    """Return the source with facts from its check: the limit of turns, its secrets, and keys for held-out tasks."""
     measurement = context.each.get(source.id, SourceMeasurement())
     max_turns = source.args.get("max_turns")
     turns = max_turns if isinstance(max_turns, int) and max_turns > 0 else measurement.turns
@@ -303,7 +319,7 @@ def _with_recorded_facts(source: SourceChoice, context: ConfigContext, request: 
 
 
 def _held_out(request: ConfigRequest, base: TrainingConfig, resolved: list[ResolvedSource]) -> Mapping[str, Any] | None:
-    """Taskset keys for the eval sources of a migrated config; None keeps the keys that it has."""
+    """Return the taskset keys for the eval sources of a migrated config. None keeps those of the older file."""
     if request.held_out is not None or base.eval_sources or isinstance(base.at("eval.env"), list):
         return request.held_out
     keys = [held_out_keys(r.folder) for r in resolved if r.folder is not None]
@@ -321,7 +337,10 @@ def _safe(name: str) -> str:
 
 
 def _rebase_env_files(proposal: ConfigProposal, old: Path, new: Path) -> ConfigProposal:
-    """Make `env_files` relative to the new path of the config, because `prime train` stops at a missing one."""
+    """Make `env_files` relative to the new folder of the config, and drop missing files.
+
+    `prime train` stops if one of the files is missing.
+    """
     changes = []
     for key in ("env_file", "env_files"):
         value = proposal.draft.get(key)
@@ -352,7 +371,10 @@ def _present(path: Path) -> str:
 
 
 def advise_on_config(proposal: ConfigProposal, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Findings that advise on a written config: its renderer, hardware, unmeasured environments and curriculum."""
+    """Yield advice on a written config.
+
+    The advice is about its renderer, GPUs, environments without an evaluation, curriculum, secrets and held-out tasks.
+    """
     yield from _renderer(proposal, context)
     yield from _hardware(proposal, context)
     yield from _unmeasured(config, context)
@@ -389,6 +411,14 @@ def _hardware(proposal: ConfigProposal, context: ConfigContext) -> Iterator[Find
             'Pass gpus= or gpu_type= with more memory, a shorter extra={"seq_len": ...}, or lora=true.',
             "deployment",
         )
+    asked = plan.choices.gpu_type
+    if plan.choices.target == "hosted" and asked is not None and context.models is not None:
+        free = [o.gpu_type for o in context.models.offers if o.available_now]
+        now = [o.available_now for o in context.models.offers if o.gpu_type == asked]
+        # The platform does not say whether GPUs of its clusters, which are not rented by the hour, are free.
+        in_clusters = any(asked in types for types in context.models.trainable.values())
+        if False in now or not (now or in_clusters):
+            yield gpu_not_free_finding(asked, free, "a GPU of a hosted run")
     if plan.choices.target == "hosted" and plan.gpu_type is None and context.models is not None:
         offers = ", ".join(
             f"{o.gpu_type} at {o.price_per_gpu_hour:g}"
@@ -435,7 +465,7 @@ def _curriculum(proposal: ConfigProposal, config: TrainingConfig, context: Confi
         share = usable_share_at_group(only, config.group_of(source)) or 0.0
         advised = suggested_curriculum(share, measurement.solved, measurement.unsolved)
         if advised in ("pools", "both") and (measurement.infinite or measurement.duplicates):
-            advised = "gate" if advised == "both" else None  # a difficulty pool takes neither
+            advised = "gate" if advised == "both" else None  # difficulty pools need finite tasksets without duplicates
         if advised is None:
             continue
         dead = f"about {1 - share:.0%} of its groups would have no gradient"
@@ -452,7 +482,7 @@ def _curriculum(proposal: ConfigProposal, config: TrainingConfig, context: Confi
 
 
 def _secrets(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Findings about secrets by name. No value of a secret reaches this module."""
+    """Yield a warning for each secret that an environment reads. Only the names of secrets are known here."""
     for source in config.train_sources:
         for variable in _measurement_of(context, source).secrets:
             if config.target == "self-managed":
@@ -475,7 +505,10 @@ def _secrets(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding
 
 
 def _not_evaluated(config: TrainingConfig) -> Iterator[Finding]:
-    """Silent where the run evaluates nothing at all, because check_training_config warns of that."""
+    """Yield a note on environments without held-out tasks, if others have some.
+
+    check_training_config warns about a run that evaluates nothing at all.
+    """
     evaluated = {s.env_name for s in config.eval_sources}
     without = [s.name for s in config.train_sources if s.env_name not in evaluated]
     if evaluated and without:

@@ -1,9 +1,9 @@
-"""Reads an older config that lies in several files: one for the trainer, one for the orchestrator, one for inference.
+"""Reads an older config that consists of several files: for the trainer, the orchestrator and the inference server.
 
-prime-rl of 2025 was launched with `--trainer @ train.toml --orchestrator @ orch.toml --inference @ infer.toml`. The
-keys of each file are those of one table of an `rl.toml`, so the files are joined to one text under these tables, in
-which comments stay behind their values. A folder, or one of its files, stands for all of them. Links are left out: they
-may lead out of the workspace.
+prime-rl of 2025 was started with `--trainer @ train.toml --orchestrator @ orch.toml --inference @ infer.toml`. Each
+file has the keys of one table of a present config. The files are joined into one text with these tables, in which
+comments stay behind their values. The caller names the folder or one of its files. Symbolic links are ignored, because
+they may lead out of the workspace.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COMPONENT_FILES: Mapping[str, tuple[str, ...]] = {
     "orchestrator": ("orch.toml", "orchestrator.toml"),
     "inference": ("infer.toml", "inference.toml"),
 }
-"""The names that a component's file has, by the table that its keys belong to."""
+"""Possible names of a component's file, by the table of its keys."""
 _SHARED_FILE = "rl.toml"
 _INNER_FOLDER = "rl"
 _HEADER = re.compile(r"^(\s*\[\[?\s*)(?=[A-Za-z0-9_\"'-])", re.M)
@@ -31,31 +31,31 @@ _LISTED = 8
 
 
 def read_older_config(path: Path, relative: str) -> TrainingConfig:
-    """Read a config to migrate: a file, a folder with one, or the files of components as one config.
+    """Read a config to migrate: a single file, a folder with a config, or the files of components as one config.
 
-    `relative` is the path as the caller named it. Raises BadInput as `read_config` does, and for a folder without a
-    config or with several.
+    `relative` is the path as the caller named it. Raises BadInput like `read_config`, and for a folder without a config
+    or with several.
     """
     if path.is_dir():
         return _read_folder(path, relative)
     component = _component_of(path.name)
-    if component is not None and len(found := component_files(path.parent)) > 1 and _is_component(path, component):
-        return _joined(path.parent, found)
+    if component is not None and len(files := component_files(path.parent)) > 1 and _is_component(path, component):
+        return _joined(path.parent, files)
     return read_config(path)
 
 
 def component_files(folder: Path) -> dict[str, Path]:
-    """The files of components in a folder, by table."""
+    """Return the files of components in a folder, by the table of their keys."""
     named = {table: [folder / name for name in names] for table, names in COMPONENT_FILES.items()}
     files = {table: next(filter(_is_own, paths), None) for table, paths in named.items()}
     return {table: file for table, file in files.items() if file is not None}
 
 
 def _read_folder(folder: Path, relative: str) -> TrainingConfig:
-    for place in (folder, folder / _INNER_FOLDER):
-        found = component_files(place)
-        if "orchestrator" in found:
-            return _joined(place, found)
+    for candidate in (folder, folder / _INNER_FOLDER):
+        components = component_files(candidate)
+        if "orchestrator" in components:
+            return _joined(candidate, components)
     files = sorted(filter(_is_own, folder.glob("*.toml")))
     shared = folder / _SHARED_FILE
     if shared in files or len(files) == 1:
@@ -90,13 +90,13 @@ def _component_of(name: str) -> str | None:
 
 
 def _is_component(path: Path, component: str) -> bool:
-    """Whether a file has the keys of one component, and not the tables of all."""
+    """Whether a file has the keys of only one component, and no tables of others."""
     table = read_config(path).table
     return not any(isinstance(table.get(name), Mapping) for name in COMPONENT_FILES if name != component)
 
 
 def _joined(folder: Path, files: Mapping[str, Path]) -> TrainingConfig:
-    """The files as one config, named as their folder."""
+    """Return the files as one config. Its path is their folder, so that it has the name of the folder."""
     parts = {table: read_config(file) for table, file in files.items()}
     shared = read_config(folder / _SHARED_FILE) if _is_own(folder / _SHARED_FILE) else None
     table = dict(shared.table) if shared else {}
@@ -114,12 +114,12 @@ def _joined(folder: Path, files: Mapping[str, Path]) -> TrainingConfig:
 
 
 def _nested(table: str, text: str) -> str:
-    """The text of a component's file as a table of a whole config."""
+    """Return the text of a component's file as the table of a whole config."""
     return f"[{table}]\n" + _HEADER.sub(lambda match: f"{match[1]}{table}.", text)
 
 
 def _merged(under: Any, over: Mapping[str, Any]) -> dict[str, Any]:
-    """A table with the values of another in front."""
+    """Return the table `under` with the values of `over`, which take precedence."""
     merged = dict(under) if isinstance(under, Mapping) else {}
     for key, value in over.items():
         merged[key] = _merged(merged.get(key), value) if isinstance(value, Mapping) else value

@@ -1,4 +1,4 @@
-"""A training config as a value, for gates, rules and tools."""
+"""Parses a training config (prime-rl TOML) into a value, with its sources, model, batch size and GPUs as properties."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ ConfigShape = Literal["rl", "sft", "shared-lora"]
 ConfigTarget = Literal["hosted", "self-managed"]
 
 DEFAULT_MODEL = "Qwen/Qwen3-0.6B"
+"""The model that prime-rl trains if a config names none."""
 DEFAULT_BATCH = 128
+"""prime-rl's batch size if a config sets none: rollouts, or packed sequences in fine-tuning."""
 _TARGET_LINE = re.compile(r"^# target: (hosted|self-managed)\b", re.M)
 _POSITION = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")
 _LIMIT = 1_000_000
@@ -25,7 +27,10 @@ _LIMIT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
-    """One training or eval source. `id` is as written; `owner`, `env_name` and `version` are its parts."""
+    """One training or eval source of a config: an environment with its settings.
+
+    `id` is the taskset id as written, `[owner/]env_name[@version]`.
+    """
 
     kind: Literal["train", "eval"]
     name: str
@@ -34,10 +39,11 @@ class ConfigSource:
     env_name: str
     version: str | None
     args: Mapping[str, Any] = field(default_factory=dict)
-    """The taskset's own keys without `id`."""
+    """The keys of the taskset without `id`."""
     harness: str | None = None
     runtime: str | None = None
     table: Mapping[str, Any] = field(default_factory=dict)
+    """The whole table of the source."""
 
     @property
     def hub_name(self) -> str | None:
@@ -47,18 +53,20 @@ class ConfigSource:
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
-    """A parsed config. `sha256` is of the file's bytes. Absent numbers have prime-rl's defaults."""
+    """A parsed training config. Properties return prime-rl's defaults for numbers that the file does not set."""
 
     path: Path
     sha256: str
+    """sha256 of the text in UTF-8, in hexadecimal."""
     text: str
     table: Mapping[str, Any]
+    """The parsed TOML."""
     shape: ConfigShape
     target: ConfigTarget
     sources: tuple[ConfigSource, ...]
 
     def at(self, dotted: str) -> Any:
-        """The value under a dotted path, or None. The string "None" is prime-rl's null."""
+        """Return the value at a dotted path, or None. The string "None" is prime-rl's null and also gives None."""
         node: Any = self.table
         for part in dotted.split("."):
             if not isinstance(node, Mapping) or part not in node:
@@ -67,18 +75,20 @@ class TrainingConfig:
         return None if node == "None" else node
 
     def number(self, dotted: str, default: int | None = None) -> int | None:
-        """The whole number under a path, or the default where it is absent or no number (a schema problem)."""
+        """Return the whole number at a dotted path, or the default if there is none."""
         value = self.at(dotted)
         whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
         return int(value) if whole and not isinstance(value, bool) else default
 
     @property
     def model(self) -> str:
+        """Name of the model to train."""
         paths = ("model.name", "orchestrator.model.name", "trainer.model.name", "model")
         return next((v for p in paths if isinstance(v := self.at(p), str)), DEFAULT_MODEL)
 
     @property
     def name(self) -> str:
+        """Name of the run."""
         paths = ("name", "run.name", "monitors.wandb.name")
         return next((v for p in paths if isinstance(v := self.at(p), str)), self.path.stem)
 
@@ -88,7 +98,7 @@ class TrainingConfig:
 
     @property
     def batch_size(self) -> int | None:
-        """Rollouts per step; None when the batch is counted in tokens. In fine-tuning, packed sequences per step."""
+        """Rollouts per step, or packed sequences per step in fine-tuning. None if the batch is counted in tokens."""
         if self.shape == "sft":
             return self.number("data.batch_size", DEFAULT_BATCH)
         tokens = self.number("orchestrator.token_batch_size")
@@ -96,35 +106,40 @@ class TrainingConfig:
 
     @property
     def group_size(self) -> int:
-        """The orchestrator's group size, or the smallest that a training source sets."""
+        """The smallest group size of the training sources: the number of rollouts of one task in a step."""
         sizes = [self.group_of(s) for s in self.sources if s.kind == "train"]
         return min(sizes) if sizes else self.number("orchestrator.group_size", 1) or 1
 
     def group_of(self, source: ConfigSource) -> int:
+        """Return the group size of a source: its own, or else the orchestrator's."""
         shared = self.number("orchestrator.group_size", 1) or 1
         own = source.table.get("group_size")
         return own if isinstance(own, int) and not isinstance(own, bool) else shared
 
     @property
     def lora(self) -> bool:
+        """Whether the run trains a LoRA adapter."""
         return isinstance(self.at("trainer.model.lora"), Mapping) or self.at("trainer.model.lora") is True
 
     @property
     def lr(self) -> float | None:
+        """Learning rate; None if the file sets none."""
         value = self.at("trainer.optim.lr")
         return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
     @property
     def seq_len(self) -> int:
-        """Tokens to which the orchestrator cuts a sample."""
+        """Most tokens of one training sample. The orchestrator cuts longer samples."""
         return self.number("orchestrator.seq_len") or self.number("seq_len") or 2048
 
     @property
     def max_completion_tokens(self) -> int | None:
+        """Token limit of one reply in training; None if the file sets none."""
         return self.number("orchestrator.train.sampling.max_completion_tokens")
 
     @property
     def train_gpus(self) -> int:
+        """Number of training GPUs, on all nodes."""
         if self.at("deployment.type") == "multi_node":
             return (self.number("deployment.num_train_nodes", 1) or 1) * self._per_node
         gpus = self.number("deployment.num_train_gpus", 1)
@@ -132,6 +147,7 @@ class TrainingConfig:
 
     @property
     def infer_gpus(self) -> int:
+        """Number of inference GPUs, on all nodes."""
         if self.at("deployment.type") == "multi_node":
             nodes = self.number("deployment.num_infer_nodes", 1)
             replicas = self.number("deployment.num_infer_replicas", 1) or 1
@@ -145,11 +161,12 @@ class TrainingConfig:
 
     @property
     def gpus(self) -> int:
-        """Billed GPUs: training and inference together."""
+        """Number of all GPUs of the run. Fine-tuning has no inference GPUs."""
         return self.train_gpus + (0 if self.shape == "sft" else self.infer_gpus)
 
     @property
     def gpu_type(self) -> str | None:
+        """The platform's name of the GPU type; None if the platform chooses it."""
         gpu_type = self.at("gpu_type")
         return gpu_type if isinstance(gpu_type, str) else None
 
@@ -163,7 +180,10 @@ class TrainingConfig:
 
 
 def read_config(path: Path) -> TrainingConfig:
-    """Parse a config file. Raises BadInput with line and column for broken TOML, and for a file that is no text."""
+    """Read and parse a config file.
+
+    Raises BadInput if the file cannot be read, is not UTF-8 or is no valid TOML, with the line and column of the fault.
+    """
     try:
         raw = path.read_bytes()
     except IsADirectoryError as error:
@@ -200,7 +220,7 @@ def read_config(path: Path) -> TrainingConfig:
 
 
 def parse_config(text: str, path: Path) -> TrainingConfig:
-    """Parse the text of a config. `path` only names it."""
+    """Parse the text of a config. `path` is not read; it names the config. Raises BadInput for invalid TOML."""
     table = _table(text, path)
     shape = _shape(table)
     match = _TARGET_LINE.search(text)
@@ -210,14 +230,14 @@ def parse_config(text: str, path: Path) -> TrainingConfig:
 
 
 def value_at(table: Any, *path: str) -> Any:
-    """The value at a path of keys in nested tables; None where there is none."""
+    """Return the value at a path of keys in nested tables, or None."""
     for part in path:
         table = table.get(part) if isinstance(table, Mapping) else None
     return table
 
 
 def taskset_identity(id: str) -> tuple[str | None, str, str | None]:
-    """Owner, name and version of a taskset id `[owner/]name[@version]`."""
+    """Return the owner, name and version of a taskset id `[owner/]name[@version]`."""
     rest, _, version = id.partition("@")
     owner, _, name = rest.rpartition("/")
     return owner or None, name, version or None
@@ -255,7 +275,7 @@ def _table(text: str, path: Path) -> dict[str, Any]:
 
 
 def _shape(table: Mapping[str, Any]) -> ConfigShape:
-    # The tests `prime train` itself makes (commands/rl.py `_looks_like_lora`, `_looks_like_sft`).
+    # The same conditions as in `prime train` (commands/rl.py `_looks_like_lora`, `_looks_like_sft`).
     if isinstance(table.get("model"), str) or isinstance(table.get("env"), list):
         return "shared-lora"
     if "data" in table and "trainer" not in table and "orchestrator" not in table:

@@ -1,4 +1,4 @@
-"""Facts about a run that its config does not hold (evaluations, pushes, prices, renderers), and cost estimates."""
+"""Facts that rules and plans use besides the config: evaluations, pushes, prices, renderers. Also cost estimates."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 
 MIN_BATCH = 64
-"""Rollouts with a gradient per step below which prime-rl's docs call a batch too small."""
+"""Least number of rollouts with a gradient in a step. prime-rl's docs call a smaller batch too small."""
 MIN_GROUP = 8
-"""Rollouts of one task: prime-rl docs: "Group size >= 8"."""
+"""Least number of rollouts of one task in a step (prime-rl docs: "Group size >= 8")."""
 MIN_GROUPS = 8
-"""Groups with a gradient per step that a config should have (our judgement)."""
+"""Least number of groups with a gradient in a step (our judgement)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,11 @@ class SourceMeasurement:
     evaluation: str | None = None
     """Id of the newest evaluation of this model."""
     tasks: int | None = None
+    """Number of tasks."""
     infinite: bool = False
+    """Whether the taskset is infinite."""
     duplicates: bool = False
+    """Whether several tasks have the same prompt."""
     prompt_tokens: int | None = None
     """99th percentile over whole rollouts. Each token counts once, and tool output is included."""
     completion_tokens: int | None = None
@@ -39,26 +42,29 @@ class SourceMeasurement:
     truncated: float | None = None
     """Share of truncated rollouts."""
     temperature: float | None = None
+    """Sampling temperature of the evaluation."""
     usable: float | None = None
+    """Share of groups with a gradient, at `usable_group` rollouts per group."""
     usable_group: int | None = None
     mean: float | None = None
-    """Mean of reward divided by attainable reward."""
+    """Mean reward as a share of the attainable reward."""
     solved: int = 0
     """Tasks in the pools easy and always."""
     unsolved: int = 0
     """Tasks in the pools hard and never."""
     learnability: float | None = None
+    """Mean over tasks of p(1-p), where p is the solve rate."""
     secrets: tuple[str, ...] = ()
-    """Environment variables without a default that its code reads."""
+    """Names of environment variables that the environment's code reads without a default."""
     held_out: Mapping[str, Any] | None = None
     """Taskset keys that select held-out tasks, as the check recorded them."""
     turns: int | None = None
-    """The taskset's default for the most turns of a rollout."""
+    """The taskset's default limit for the turns of a rollout."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldParserReading:
-    """The result of the TOML parser of `prime train`: the file's table, or the reason of its refusal."""
+    """The result of the TOML parser that `prime train` uses: the parsed table, or the reason why it failed."""
 
     table: Mapping[str, Any] | None = None
     refused: str | None = None
@@ -66,26 +72,31 @@ class OldParserReading:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSchemas:
-    """JSON schemas of an environment's config classes as its check recorded them; empty where a class has none."""
+    """JSON schemas of an environment's config classes, as its check recorded them. Empty for a class without one."""
 
     taskset: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, Any] = field(default_factory=dict)
     """Schema of the environment class, with its agents and limits and without the taskset."""
     tools: bool | None = None
-    """Whether the model is offered tools; None where it is not known."""
+    """Whether the model is offered tools; None if unknown."""
     exact: bool = True
-    """True where the schemas were recorded of the files that the source names; False where they are of the newest check
-    of a folder of that name."""
+    """Whether the schemas are those of the very files that the source names. Otherwise they come from the newest check
+    of a folder with that name, whose files may have changed since."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigContext:
-    """Measurements of a config's environments and model. Several environments are judged by the hardest."""
+    """Facts about the environments, the model and the platform of a config. None means unknown.
+
+    With several environments, measurements are those of the hardest one, or the largest.
+    """
 
     tasks: int | None = None
-    """Distinct training tasks of all sources together."""
+    """Training tasks of all sources together."""
     infinite: bool = False
+    """Whether a taskset is infinite."""
     duplicate_tasks: bool = False
+    """Whether a taskset has several tasks with the same prompt."""
     prompt_tokens: int | None = None
     """99th percentile of prompt tokens."""
     completion_tokens: int | None = None
@@ -100,58 +111,67 @@ class ConfigContext:
     """Share of groups with a gradient, at `usable_group` rollouts per group."""
     usable_group: int | None = None
     mean: float | None = None
-    """Mean of reward divided by attainable reward, where `usable` was measured."""
+    """Mean reward as a share of the attainable reward, in the evaluation that measured `usable`."""
     learnability: float | None = None
-    """Mean over tasks of p(1-p)."""
+    """Mean over tasks of p(1-p), where p is the solve rate."""
     price_per_gpu_hour: float | None = None
+    """US dollars per hour for one GPU."""
     ours: frozenset[str] = frozenset()
-    """`owner/name` of environments published from this machine."""
+    """`owner/name` of environments that were published from this machine."""
     renderers: Mapping[str, str] = field(default_factory=lambda: known_renderers())
+    """Renderer by model name."""
     each: Mapping[str, SourceMeasurement] = field(default_factory=dict)
     """Measurements by the taskset id of each environment."""
     models: PlatformModels | None = None
-    """The models and GPUs that the platform offers now; None where it was not asked."""
+    """The models and GPUs that the platform offers now; None if it was not asked."""
     read_by_prime: OldParserReading | None = None
-    """The reading of prime's parser, where the package `toml` is not installed beside the server."""
+    """How the parser of `prime` reads the file, if the server's interpreter does not have that parser itself."""
     shapes: Mapping[str, EnvironmentSchemas] | None = None
-    """Schemas by source id. A missing id is an environment that is unknown here; None means that nothing
-    was looked up."""
+    """Config schemas by source id. An unknown environment is missing; None means that nothing was looked up."""
 
     @property
     def evidence_summary(self) -> str:
-        """The evaluations that the context is based on."""
+        """The ids of the evaluations that were measured, as words for a reason; empty without any."""
         evaluations = dict.fromkeys(m.evaluation for m in self.each.values() if m.evaluation)
         return f"evaluation {', '.join(evaluations)}" if evaluations else ""
 
 
 ConfigRule = Callable[[TrainingConfig, ConfigContext], Iterable[Finding]]
+"""A rule: returns findings if the config breaks it. The docstring of a rule says what must hold."""
 
 
 @cache
 def renderer_data() -> Mapping[str, Any]:
-    """The vendored renderer map with its provenance."""
+    """Return the content of renderers.json: renderer by model name, and the package version that it comes from."""
     text = (resources.files(__package__) / "renderers.json").read_text(encoding="utf-8")
     loaded: Mapping[str, Any] = json.loads(text)
     return loaded
 
 
 def known_renderers() -> Mapping[str, str]:
-    """Renderer by model name, for the models that prime-rl renders without a setting."""
+    """Return the renderer by model name, for the models that prime-rl renders without a setting."""
     models: Mapping[str, str] = renderer_data()["models"]
     return models
 
 
 @dataclass(frozen=True, slots=True)
 class BatchEstimate:
-    """The yield of the settings per step, in shares and tokens. Use it only to compare settings."""
+    """The estimated yield of one training step. It serves to compare configs, not to forecast a run."""
 
     rollouts: int
+    """Rollouts in the batch."""
     gradient_rollouts: float
+    """Rollouts in groups with a gradient."""
     gradient_groups: float
+    """Groups with a gradient."""
     generation_factor: float
+    """Generated rollouts as a multiple of the batch; above 1 if a gate resamples."""
     tokens: int | None
+    """Generated prompt and completion tokens."""
     discarded_share: float
+    """Share of the generated rollouts that have no gradient."""
     signal_per_dollar: float | None
+    """Sum of the learnability of the generated rollouts per US dollar."""
 
     def as_json(self) -> dict[str, Any]:
         row: dict[str, Any] = {
@@ -167,12 +187,12 @@ class BatchEstimate:
 
 
 ASSUMED_TOKENS_PER_GPU_SECOND = 2500.0
-"""Decoding speed of one inference GPU in `signal_per_dollar`: an assumption that is the same for every config, so that
-configs can be compared. It does not forecast a run's length."""
+"""Assumed decoding speed of one inference GPU for `signal_per_dollar`. It is the same for every config, so that configs
+can be compared, and does not forecast how long a run takes."""
 
 
 def gates_resample(config: TrainingConfig) -> bool:
-    """Whether every training source resamples groups without a gradient (`advantage_range`)."""
+    """Whether every training source has a gate, which resamples groups without a gradient."""
     return bool(config.train_sources) and all(
         isinstance(curriculum := source.table.get("curriculum"), Mapping) and bool(curriculum.get("gates"))
         for source in config.train_sources
@@ -180,7 +200,7 @@ def gates_resample(config: TrainingConfig) -> bool:
 
 
 def estimate_batch(config: TrainingConfig, context: ConfigContext) -> BatchEstimate | None:
-    """Estimate a step. None without a batch in rollouts or a measured share of usable groups."""
+    """Return the estimated yield of a step. None if the batch is not in rollouts or no evaluation was measured."""
     batch, group = config.batch_size, config.group_size
     if not batch or context.usable is None or group < 1:
         return None
@@ -207,5 +227,5 @@ def estimate_batch(config: TrainingConfig, context: ConfigContext) -> BatchEstim
 
 
 def price_per_hour(config: TrainingConfig, context: ConfigContext) -> float | None:
-    """US dollars per hour for all GPUs of the run."""
+    """Return the price of all GPUs of the run in US dollars per hour, or None if unknown."""
     return round(config.gpus * context.price_per_gpu_hour, 4) if context.price_per_gpu_hour is not None else None

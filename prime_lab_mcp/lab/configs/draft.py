@@ -1,9 +1,8 @@
-"""A config under construction: a table, a reason for each value, its lineage, and its text.
+"""The draft of a config: its values with a reason for each, its lineage, and the TOML text of both.
 
-A file that a person has edited is edited again instead of rewritten, so comments and order stay.
-
-New text is emitted line by line and not by a TOML library's document model, because the text must read alike in TOML
-1.0 and in the old parser that `prime train` uses, and each value carries its reason on its own line.
+`render_draft` writes a new text. Each value has its reason as a comment on the same line, and both TOML 1.0 and the old
+parser that `prime train` uses read the text alike. `edited_text` changes an older text instead, so that a person's
+comments and the order of keys stay.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 
 KeyPath = tuple[str | int, ...]
 
-_ORDER = (
+_TABLE_ORDER = (
     "name",
     "gpu_type",
     "env_files",
@@ -45,15 +44,19 @@ _DATED = re.compile(r"^# created: .*$", re.M)
 
 @dataclass(slots=True)
 class ConfigDraft:
-    """A mutable config. Paths are tuples; an integer indexes an array of tables."""
+    """A config that can still change. Its keys are addressed by dotted paths or by tuples.
+
+    An integer in a tuple is the index of an entry in an array of tables.
+    """
 
     table: dict[str, Any] = field(default_factory=dict)
     reasons: dict[KeyPath, str] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-    """Keys of an older file without a successor, each with the reason."""
+    """The reason of each value, by path."""
+    omitted: list[str] = field(default_factory=list)
+    """Keys of an older file that were not taken over, each with the reason."""
 
     def put(self, path: str | KeyPath, value: Any, why: str) -> None:
-        """Set a value and create the tables on its path."""
+        """Set a value with its reason `why`, and create the tables on its path."""
         *parents, last = _parts(path)
         node: Any = self.table
         for part, following in pairwise([*parents, last]):
@@ -68,6 +71,7 @@ class ConfigDraft:
         self.reasons[_parts(path)] = why
 
     def get(self, path: str | KeyPath) -> Any:
+        """Return the value at a path, or None."""
         node: Any = self.table
         for part in _parts(path):
             if isinstance(part, int):
@@ -79,14 +83,14 @@ class ConfigDraft:
         return node
 
     def merge(self, settings: Mapping[str, Any], why: str) -> None:
-        """Set nested or dotted values. A table is merged into the present one, never put in its place.
+        """Set several values, nested or under dotted keys. Tables are merged with the present ones, not replaced.
 
-        Raises BadInput for a value in the place of an array of tables, which holds the sources.
+        Raises BadInput for a path through an array of tables, such as the sources.
         """
         for path, value in flat_values(settings):
             present = self.get(path)
             if isinstance(value, Mapping) and isinstance(present, Mapping):
-                continue  # an empty table only says that the table is there
+                continue  # an empty table changes nothing if the table exists
             holders = [self.get(path[:end]) for end in range(1, len(path) + 1)]
             if any(_tables(holder) for holder in holders):
                 raise BadInput(
@@ -107,9 +111,10 @@ class ConfigDraft:
 
 
 def flat_values(settings: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Every value and every empty table of nested or dotted values, each with its path.
+    """Yield the path and value of every value and every empty table in nested or dotted settings.
 
-    A dot separates keys at the top and inside tables, but for the tables of variables, whose keys are free.
+    A dot in a key separates the keys of nested tables. Keys below `_FREE_KEYS`, such as names of variables, may contain
+    dots.
     """
     for key, value in settings.items():
         free = bool(path) and str(path[-1]) in _FREE_KEYS
@@ -125,7 +130,7 @@ _FREE_KEYS = frozenset({"env_vars", "extra_body", "headers", "kwargs"})
 
 @dataclass(frozen=True, slots=True)
 class ConfigLineage:
-    """The origin of a config. The caller gives `created`, so that writing is a pure function."""
+    """The origin of a config, for the comments at the head of its file."""
 
     name: str
     version: int
@@ -135,39 +140,42 @@ class ConfigLineage:
     based_on: str | None = None
     notes: str | None = None
     earlier: tuple[str, ...] = ()
-    """The header lines of an older file."""
+    """Lines about the lineage that an older file stated."""
 
 
 def render_draft(draft: ConfigDraft, lineage: ConfigLineage) -> str:
-    """The text of the file. Raises BadInput for a value that TOML cannot hold."""
-    ranked = {name: index for index, name in enumerate(_ORDER)}
+    """Return the TOML text of a draft with its lineage. Raises BadInput for a value that TOML cannot represent."""
+    ranked = {name: index for index, name in enumerate(_TABLE_ORDER)}
     top = dict(sorted(draft.table.items(), key=lambda item: ranked.get(item[0], len(ranked))))
     lines = [*header_comments(lineage), "", *_table(top, (), draft.reasons)]
-    if draft.left_out:
-        lines += ["", "# Not taken over:", *(f"#   {safe_comment(line)}" for line in draft.left_out)]
+    if draft.omitted:
+        lines += ["", "# Not taken over:", *(f"#   {safe_comment(line)}" for line in draft.omitted)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def same_but_for_date(one: str, other: str) -> bool:
-    """Whether two texts differ at most in the date of writing."""
+def equal_except_date(one: str, other: str) -> bool:
+    """Whether two texts of configs differ at most in the date of their creation."""
     return _DATED.sub("", one) == _DATED.sub("", other)
 
 
 def safe_comment(text: str) -> str:
-    """A comment that cannot end early or confuse an old parser: printable ASCII on one line, without quotes."""
+    """Return a text as the content of a comment: printable ASCII on one line without quotes, at most 200 characters.
+
+    The old parser of `prime train` misreads some other comments.
+    """
     printable = "".join(c if " " <= c <= "~" and c not in "\"'" else " " for c in text)
     return re.sub(r" +", " ", printable).strip()[:200]
 
 
 def header_comments(lineage: ConfigLineage) -> list[str]:
-    """The comments at the head of a written file."""
-    how = (
+    """Return the comment lines at the head of a written file."""
+    usage = (
         "submit it with submit_training(config=this file)"
         if lineage.target == "hosted"
         else "run it with `uv run rl @ this-file` where prime-rl and the environments are installed"
     )
     lines = [
-        f"{lineage.name}: a prime-rl training config; {how}.",
+        f"{lineage.name}: a prime-rl training config; {usage}.",
         f"target: {lineage.target}",
         f"created: {lineage.created.isoformat()} by write_training_config (prime-lab-mcp)",
         f"version: {lineage.version}",
@@ -185,7 +193,7 @@ def _parts(path: str | KeyPath) -> KeyPath:
 
 
 def _table(table: Mapping[str, Any], path: KeyPath, reasons: Mapping[KeyPath, str]) -> Iterator[str]:
-    """Values first, then tables, because in TOML a value after a header belongs to that header."""
+    """Yield the lines of a table: values first, then tables. In TOML, a value after a table's header belongs to it."""
     for key, value in table.items():
         if not _nested(value):
             why = reasons.get((*path, key), "")
@@ -232,7 +240,7 @@ def _scalar(key: str, value: Any) -> str:
         ) from error
 
 
-_OURS = re.compile(
+_HEADER_LINE = re.compile(
     r"# (?:.*: a prime-rl training config; |target: |created: |version: |based_on: |earlier: |earlier notes: |"
     r"environments: |notes: |schema: prime-rl )"
 )
@@ -242,31 +250,31 @@ _BEFORE = re.compile(r".* \(before: .*?; (.*)\)")
 def edited_text(
     base_text: str, table: Mapping[str, Any], reasons: Mapping[KeyPath, str], lineage: ConfigLineage
 ) -> str:
-    """The text of a file with exactly the values of `table`. Only lines whose value differs change.
+    """Return the text of an older file, changed so that it has exactly the values of `table`.
 
-    Raises ValueError where the text cannot be edited to hold that table; the caller then writes a new text. A changed
-    value gets its reason as a comment, and the older comment stays as one on the older value.
+    Only lines whose value differs change. A changed value gets its reason as a comment, followed by the older value
+    with its comment. Raises ValueError if the text cannot be edited; the caller then writes a new text.
     """
     import tomlkit  # not needed until a config is written
 
     lines = base_text.splitlines(keepends=True)
     end = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
-    header = [line for line in lines[:end] if not _OURS.match(line)]
+    header = [line for line in lines[:end] if not _HEADER_LINE.match(line)]
     try:
         document = tomlkit.parse("".join([*header, *lines[end:]]).lstrip("\n"))
         _fit(document, table, (), reasons)
         body = tomlkit.dumps(document)
-    except Exception as error:  # tomlkit has many kinds of its own, and stumbles over rare layouts
+    except Exception as error:  # tomlkit raises many types of exceptions, also for rare valid layouts
         raise ValueError(f"the text cannot be edited: {error}") from error
     gap = "" if body.startswith("#") else "\n"
     return "\n".join(header_comments(lineage)) + "\n" + gap + body
 
 
 def _fit(container: Any, target: Mapping[str, Any], path: KeyPath, reasons: Mapping[KeyPath, str]) -> None:
-    """Make a tomlkit table hold the new values and leave its other lines unchanged."""
+    """Change a tomlkit table so that it has the values of `target`, without changing lines whose value is the same."""
     for key in [key for key in container if key not in target]:
         del container[key]
-    # Values before tables: in TOML a value after a header belongs to that header.
+    # Values come before tables, because in TOML a value after a table's header belongs to that table.
     for key, value in sorted(target.items(), key=lambda item: isinstance(item[1], (Mapping, list))):
         full_path = (*path, key)
         if key not in container:
@@ -274,9 +282,8 @@ def _fit(container: Any, target: Mapping[str, Any], path: KeyPath, reasons: Mapp
             continue
         present = container[key]
         if isinstance(value, Mapping) and not value and isinstance(present, Mapping) and present:
-            container[key] = _new_item(
-                value, full_path, reasons
-            )  # an emptied `[a.b]` would take its implied `[a]` with it
+            # Emptying the table `[a.b]` would also remove the table `[a]` that it implies.
+            container[key] = _new_item(value, full_path, reasons)
         elif isinstance(value, Mapping) and isinstance(present, Mapping):
             _fit(present, value, full_path, reasons)
         elif _tables(value) and _tables(present) and len(value) == len(present):
@@ -296,14 +303,14 @@ def _replace(container: Any, key: str, value: Any, why: str) -> None:
         return
     why = safe_comment(why)
     if match := _BEFORE.fullmatch(comment):
-        comment = match[1]  # of the first value, so that a line does not grow with every change
+        comment = match[1]  # the comment on the first value, so that a line does not grow with every change
     new_comment = why if comment in ("", why) else f"{why} (before: {before.strip()}; {comment})" if why else comment
     item.trivia.comment = f"# {new_comment}" if new_comment else ""
     item.trivia.comment_ws = "  " if new_comment else ""
 
 
 def _new_item(value: Any, path: KeyPath, reasons: Mapping[KeyPath, str]) -> Any:
-    """A new tomlkit value with its reasons as a comment."""
+    """Return a value as a tomlkit item, with its reason as a comment."""
     import tomlkit
     from tomlkit.items import AoT
 
@@ -326,5 +333,5 @@ def _tables(value: Any) -> bool:
 
 
 def _differs(present: Any, value: Any) -> bool:
-    plain_value = present.unwrap() if hasattr(present, "unwrap") else present
-    return type(plain_value) is not type(value) or plain_value != value
+    unwrapped = present.unwrap() if hasattr(present, "unwrap") else present
+    return type(unwrapped) is not type(value) or unwrapped != value

@@ -1,6 +1,6 @@
-"""Reads from the ledger what a config should fit: measurements of evaluations, and checks of its environments.
+"""Reads the evidence about the environments of a config from the ledger: evaluations, checks and config schemas.
 
-`known_schemas` gives the keys that these environments accept, as their last checks on this machine recorded them.
+Rules and plans of configs get the evidence as a ConfigContext.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _TURNS = ("max_turns", "num_turns", "turns")
 def newest_push(
     lab: Lab, owner: str, name: str, version: str | None = None, *, workspace: str | None = None
 ) -> Push | None:
-    """The newest push from this machine to this platform, of one version or from one workspace if given."""
+    """Return the newest push of `owner/name` from this machine to the present platform, or None.
+
+    `version` and `workspace` limit the search to pushes of this version and from this workspace.
+    """
     rows = lab.ledger.pushes(owner=owner, name=name, platform=lab.platform, workspace=workspace)
     return next((p for p in rows if version in (None, p.version)), None)
 
@@ -34,12 +37,15 @@ def newest_push(
 def gather_context(
     lab: Lab, ids: Sequence[tuple[str, str, str | None]], model: str | None, price: float | None
 ) -> ConfigContext:
-    """Measurements for the training environments `(owner, name, version)`."""
+    """Return the context for training environments `(owner, name, version)` with a model.
+
+    `price` is in US dollars per GPU-hour.
+    """
     proofs: dict[str, tuple[str, str, str] | None] = {}
     for owner, name, version in dict.fromkeys(ids):
         push = newest_push(lab, owner, name, version)
         id = f"{owner}/{name}@{version}" if version else f"{owner}/{name}"
-        proofs[id] = (push.workspace, push.environment, push.source) if push else None
+        proofs[id] = (push.workspace, push.environment, push.source) if push else hub_proof(lab, owner, name, version)
     return gather_context_of_sources(lab, proofs, model, price)
 
 
@@ -50,8 +56,11 @@ def gather_context_of_sources(
     price: float | None,
     models: PlatformModels | None = None,
 ) -> ConfigContext:
-    """Measurements of sources. `proofs` maps a taskset id to the workspace, environment and source that its evidence is
-    about."""
+    """Return the context for the sources of a config.
+
+    `proofs` maps each taskset id to the workspace, environment and source fingerprint of its evidence, or to None
+    without evidence. `price` is in US dollars per GPU-hour.
+    """
     own_sources = {
         id.partition("@")[0]
         for id in proofs
@@ -85,23 +94,39 @@ def gather_context_of_sources(
     )
 
 
+def hub_proof(lab: Lab, owner: str, name: str, version: str | None) -> tuple[str, str, str] | None:
+    """Workspace, environment and source of the newest evaluation of somebody else's environment by its name on the Hub.
+
+    None if this workspace has not evaluated that version; without a version, any version counts.
+    """
+    ref = f"{owner}/{name}"
+    for job in lab.ledger.jobs(lab.key, environment=ref):
+        evaluated = str(job.spec.get("hosted") or "")
+        if evaluated == f"{ref}@{version}" or (version is None and evaluated.startswith(f"{ref}@")):
+            return lab.key, ref, job.source
+    return None
+
+
 def evidence_of_push(lab: Lab, push: Push) -> list[Evidence]:
-    """Evidence of exactly the files of a push on this platform, newest first."""
+    """Return the evidence about exactly the files of a push, on the present platform, newest first."""
     return evidence_of_source(lab, push.workspace, push.environment, push.source)
 
 
 def evidence_of_source(lab: Lab, workspace: str, environment: str, source: str) -> list[Evidence]:
-    """Evidence of these files on this platform, newest first."""
+    """Return the evidence about the files with this source fingerprint, on the present platform, newest first."""
     rows = lab.ledger.evidence(workspace, environment=environment)
     return [r for r in rows if r.source == source and r.platform in (None, lab.platform)]
 
 
 def _measurement(rows: list[Evidence], model: str | None) -> SourceMeasurement:
-    """Measurements of one environment: its newest check, and the newest evaluation of this model."""
+    """Return the measurements in the evidence about one environment.
+
+    They come from its newest check, and from the newest evaluations of this model (of any model if None).
+    """
     fields: dict[str, Any] = {}
     check = next((r for r in rows if r.tool == "check_environment"), None)
     if check is not None:
-        fields["tasks"] = _whole(check.data.get("tasks"))
+        fields["tasks"] = _positive_int(check.data.get("tasks"))
         fields["infinite"] = bool(check.data.get("infinite"))
         fields["duplicates"] = any(f.get("code") == "duplicate-prompt" for f in check.findings)
         fields["secrets"] = variables_of(check.findings)
@@ -109,23 +134,23 @@ def _measurement(rows: list[Evidence], model: str | None) -> SourceMeasurement:
         fields["turns"] = _turns(check.data.get("args"))
     for row in rows:
         if row.tool in _EVALS and (model is None or row.model == model):
-            for key, value in _of_eval(row).items():
+            for key, value in _evaluation_fields(row).items():
                 if value is not None:
                     fields.setdefault(key, value)
     return SourceMeasurement(**fields)
 
 
-def _of_eval(row: Evidence) -> dict[str, Any]:
+def _evaluation_fields(row: Evidence) -> dict[str, Any]:
     inner = row.data.get("distribution")
     data = {**row.data, **(inner if isinstance(inner, Mapping) else {})}
     groups = data.get("usable_groups")
     pools = data.get("difficulty")
-    counts = {name: _whole(n) or 0 for name, n in pools.items()} if isinstance(pools, Mapping) else {}
+    counts = {name: _positive_int(n) or 0 for name, n in pools.items()} if isinstance(pools, Mapping) else {}
     id = row.data.get("id") or row.data.get("eval")
     return {
         "evaluation": id if isinstance(id, str) else None,
         "usable": finite_or_none(groups.get("share")) if isinstance(groups, Mapping) else None,
-        "usable_group": _whole(groups.get("group_size")) if isinstance(groups, Mapping) else None,
+        "usable_group": _positive_int(groups.get("group_size")) if isinstance(groups, Mapping) else None,
         "mean": finite_or_none(data.get("mean")),
         "solved": counts.get("easy", 0) + counts.get("always", 0) if counts else None,
         "unsolved": counts.get("hard", 0) + counts.get("never", 0) if counts else None,
@@ -139,18 +164,20 @@ def _of_eval(row: Evidence) -> dict[str, Any]:
 
 
 def _held_out(comparison: Any) -> dict[str, str] | None:
-    """Parse `split=eval: 35 tasks compared` as keys. None for a split that did not load, and for v0, which
-    has no key."""
+    """Return the taskset key in a recorded comparison such as `split=eval: 35 tasks compared`.
+
+    None if the split did not load, and for v0, whose comparison names no key.
+    """
     match = _COMPARED.match(comparison) if isinstance(comparison, str) else None
     return {match[1]: match[2]} if match else None
 
 
 def _turns(args: Any) -> int | None:
-    """The default of an argument that bounds the turns of a rollout."""
+    """Return the default of the environment argument that limits the turns of a rollout, or None."""
     defaults = (
         {a.get("name"): a.get("default") for a in args if isinstance(a, Mapping)} if isinstance(args, list) else {}
     )
-    return next((turns for name in _TURNS if (turns := _whole(defaults.get(name))) is not None), None)
+    return next((turns for name in _TURNS if (turns := _positive_int(defaults.get(name))) is not None), None)
 
 
 def _most(numbers: Iterable[int | None]) -> int | None:
@@ -158,10 +185,10 @@ def _most(numbers: Iterable[int | None]) -> int | None:
 
 
 def _percentile(value: Any, name: str) -> int | None:
-    return _whole(value.get(name)) if isinstance(value, Mapping) else None
+    return _positive_int(value.get(name)) if isinstance(value, Mapping) else None
 
 
-def _whole(value: Any) -> int | None:
+def _positive_int(value: Any) -> int | None:
     number = finite_or_none(value)
     return int(number) if number is not None and number >= 1 else None
 
@@ -169,9 +196,11 @@ def _whole(value: Any) -> int | None:
 def known_schemas(
     lab: Lab, config: TrainingConfig, proofs: Mapping[str, tuple[str, str, str] | None] | None = None
 ) -> dict[str, EnvironmentSchemas]:
-    """Schemas by source id. Environments that were never checked here, or only by an older version, are absent.
+    """Return the config schemas of the environments of a config by source id, as their newest checks recorded them.
 
-    `proofs` maps a source id to workspace, environment and source of the present files, whose schemas are exact.
+    An environment that was never checked on this machine, or only by an older version of the server, is absent.
+    `proofs` maps a source id to the workspace, environment and source fingerprint of present files. Schemas that were
+    recorded for these files are exact.
     """
     schemas = {}
     for source in config.sources:
@@ -179,8 +208,8 @@ def known_schemas(
         row, exact = _check(lab, source)
         if proof is not None and not exact:
             rows = evidence_of_source(lab, *proof)
-            same = next((r for r in rows if r.tool == "check_environment" and "shapes" in r.data), None)
-            row, exact = (same, True) if same is not None else (row, False)
+            check = next((r for r in rows if r.tool == "check_environment" and "shapes" in r.data), None)
+            row, exact = (check, True) if check is not None else (row, False)
         recorded = row.data.get("shapes") if row is not None else None
         if isinstance(recorded, Mapping):
             schemas[source.id] = _shapes(recorded, exact)
@@ -188,7 +217,10 @@ def known_schemas(
 
 
 async def present_proofs(lab: Lab, config: TrainingConfig) -> dict[str, tuple[str, str, str]]:
-    """Workspace, environment and source of the present files, by id, for sources that name a folder here."""
+    """Return the workspace, environment and source fingerprint of the present files, by source id.
+
+    Only sources that name a folder of this workspace are included.
+    """
     proofs = {}
     for source in config.sources:
         if source.owner is not None or not source.env_name or source.id in proofs:
@@ -204,7 +236,10 @@ async def present_proofs(lab: Lab, config: TrainingConfig) -> dict[str, tuple[st
 
 
 def _check(lab: Lab, source: ConfigSource) -> tuple[Evidence | None, bool]:
-    """The newest check of the push of this name and version, or else of the folder of this name."""
+    """Return the newest check of the environment that a source names, and whether its files are exactly known.
+
+    The files are those of the push if the source has an owner, and else of a folder with the name of the source.
+    """
     if source.owner is not None:
         push = newest_push(lab, source.owner, source.env_name, source.version)
         if push is None:

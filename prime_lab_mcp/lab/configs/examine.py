@@ -1,8 +1,6 @@
-"""Judges a config before it is paid for: every offline rule first, then the platform's own schema.
+"""Examines a training config before a run is paid for: first with the offline rules, then with the platform's schema.
 
-The platform is asked only about a file that passes offline, and never about a config for self-managed GPUs. A rule is a
-pure function of the parsed file and its context. Rules return findings whose codes start with `config-` (and
-`migration` for a shape that the platform retired).
+The platform validates a config only if it passes offline and is for hosted training.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ CONFIG_RULES: tuple[ConfigRule, ...] = (
 
 
 def config_findings(config: TrainingConfig, context: ConfigContext | None = None) -> tuple[Finding, ...]:
-    """Findings of every rule that applies to this shape of file, blockers first."""
+    """Return the findings of all rules for this shape of config, blockers first."""
     context = context or ConfigContext()
     if config.shape == "shared-lora":
         rules: tuple[ConfigRule, ...] = (form.lenient_toml, form.retired_shape, form.no_secrets)
@@ -87,11 +85,16 @@ def config_findings(config: TrainingConfig, context: ConfigContext | None = None
 PlatformValidation = Literal["valid", "invalid", "not-offered", "unavailable", "not-asked"]
 
 _KEY = re.compile(r"^([A-Za-z_][\w.\[\]-]*): ")
+"""Matches the key at the start of a problem that `prime train validate` reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigExamination:
-    """The verdict on a config. `platform_answered` is True if the verdict includes an answer of the platform."""
+    """The result of examining a config.
+
+    `price_per_hour` is in US dollars for all GPUs. `platform_schema` is the prime-rl commit of the platform's schema,
+    if it stated one. `platform_answered` says whether the platform validated the config.
+    """
 
     config: TrainingConfig
     findings: tuple[Finding, ...]
@@ -103,11 +106,12 @@ class ConfigExamination:
 
 
 async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformReader | None = None) -> ConfigExamination:
-    """Judge a config, with the platform's schema only where the file passes offline and is for hosted training.
+    """Examine a config with the offline rules, and with the platform's schema if it passes and is for hosted training.
 
-    A key that our schema does not know may be newer than our schema, so the platform is asked about such a file too.
+    The platform is also asked about keys that our schema does not know, because its schema may be newer. `platform` is
+    used for requests to the Hub if given.
     """
-    prime = platform or lab.prime  # answers for the present call, or asks now
+    prime = platform or lab.prime
     trained = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
     elsewhere = await old_reading_of_prime(lab, config) if old_reading_here(config) is None else None
     context = replace(
@@ -165,7 +169,7 @@ async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformRea
 
 
 def examination_verdict(findings: tuple[Finding, ...]) -> Literal["passed", "failed", "inconclusive"]:
-    """The verdict. Inconclusive only when a missing answer of the platform is the only obstacle."""
+    """Return the verdict. It is inconclusive only if the missing answer of the platform is the only blocker."""
     blockers = {f.code for f in findings if f.severity == "blocker"}
     if not blockers:
         return "passed"
@@ -173,11 +177,14 @@ def examination_verdict(findings: tuple[Finding, ...]) -> Literal["passed", "fai
 
 
 _MODEL_CODES = ("model-closed", "model-known-fault", "model-name-unpublished", "model-too-big", "model-wrong-gpu")
-"""Model readiness codes that no rule about the file reports."""
+"""Codes of findings about a model's readiness that no rule about the config reports."""
 
 
 def model_readiness(config: TrainingConfig) -> list[Finding]:
-    """Findings about the model on the GPUs of this config. Insufficient memory is an estimate, so it is no blocker."""
+    """Return findings on whether the model can be trained on the GPUs of this config.
+
+    The needed memory is an estimate, so too little memory is a warning.
+    """
     if config.shape == "shared-lora":
         return []
     points = readiness_points(
@@ -194,13 +201,15 @@ def model_readiness(config: TrainingConfig) -> list[Finding]:
 
 
 def _may_be_newer(finding: Finding) -> bool:
-    """Whether the platform may know a key that our schema does not. `prime train validate` does not validate sources,
-    so their keys do not count."""
+    """Whether a finding is about an unknown key that the platform's schema may know.
+
+    `prime train validate` does not validate sources, so their keys are excluded.
+    """
     return finding.code == "config-unknown-key" and ".source" not in (finding.where or ".source")
 
 
 def drop_accepted_keys(findings: Sequence[Finding], answer: ValidateAnswer) -> list[Finding]:
-    """Remove blockers about keys that only the platform's newer schema knows and that the platform accepted."""
+    """Return the findings with warnings in place of blockers on keys that the platform's newer schema accepts."""
     newer = answer.outcome == "valid" and answer.schema_commit not in (None, SCHEMA_COMMIT)
     if not newer:
         return list(findings)
@@ -213,7 +222,7 @@ def drop_accepted_keys(findings: Sequence[Finding], answer: ValidateAnswer) -> l
 
 
 def _commits(answer: ValidateAnswer) -> list[Finding]:
-    """A note where the platform's schema and ours are of different commits."""
+    """Return a note if the platform's schema and ours are of different commits."""
     platform_commit = answer.schema_commit
     if platform_commit in (None, SCHEMA_COMMIT):
         return []
@@ -229,7 +238,7 @@ def _commits(answer: ValidateAnswer) -> list[Finding]:
 
 
 def _local_v0(lab: Lab, config: TrainingConfig) -> list[Finding]:
-    """v0 environments known on this machine, by their push or their last check."""
+    """Return a blocker for each v0 environment that is known as such on this machine by its push or last check."""
     findings = []
     for source in {s.id: s for s in config.sources if s.id}.values():
         if source.owner is not None:
@@ -245,9 +254,9 @@ def _local_v0(lab: Lab, config: TrainingConfig) -> list[Finding]:
 
 
 def _env_files(config: TrainingConfig) -> list[Finding]:
-    """A finding for a missing env file, because `prime train` ends before it sends anything."""
+    """Return a blocker for each missing file of `env_files`, without which `prime train` stops at once."""
     if config.shape == "shared-lora":
-        return []  # it is refused before that; migrating it drops what is missing
+        return []  # the shape is refused anyway, and migrating the file drops missing ones
     settings = [config.at(key) for key in ("env_file", "env_files")]
     files = [f for n in settings for f in (n if isinstance(n, list) else [n]) if isinstance(f, str)]
     return [
@@ -264,8 +273,10 @@ def _env_files(config: TrainingConfig) -> list[Finding]:
 
 
 async def _hub(prime: PlatformReader, source: ConfigSource, findings: list[Finding]) -> None:
-    """Findings of the Hub about a source. A Hub that does not answer is no finding, because the submit gate
-    asks again."""
+    """Append a blocker if the Hub does not have the environment of a source, or has it as v0.
+
+    If the Hub does not answer, nothing is appended, because the gate of submit_training asks again.
+    """
     from prime_lab_mcp.lab.hub.lookup import hub_fact
 
     assert source.owner is not None
@@ -304,7 +315,7 @@ def _listed(config: TrainingConfig, models: list[PlatformModels]) -> list[Findin
 
 
 def _validated(answer: ValidateAnswer, sound: bool) -> list[Finding]:
-    """The platform's validation as findings. `sound` is True if no offline rule blocks."""
+    """Return the findings on the platform's validation. `sound` says that no offline rule blocks."""
     if answer.outcome == "valid" or (answer.outcome == "unavailable" and not sound):
         return []
     reason = quote(" ".join(answer.problems), limit=300) if answer.problems else "no reason given"

@@ -1,7 +1,6 @@
-"""Makes a config from three layers: the caller's request over an older file over chosen defaults, with every change
-noted.
+"""Makes a config from the caller's request, an older file and chosen defaults, in this order of precedence.
 
-`proposal_changes` gives the values of a new config as changes with reasons, for a report.
+Every change to the older file is recorded with its reason for the report.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class ConfigProposal:
-    """A draft that can be rendered, the plan behind it, and the changes to the file that it is based on."""
+    """The draft of a config, the plan that it follows, and the changes to the file on which it is based."""
 
     draft: ConfigDraft
     plan: ConfigPlan
@@ -53,7 +52,11 @@ def propose_config(
     base: TrainingConfig | None = None,
     pins: Mapping[str, str] | None = None,
 ) -> ConfigProposal:
-    """Make a config. `pins` maps environment ids of the older file to `owner/name@version`. Raises BadInput."""
+    """Return the config that a request leads to. Raises BadInput.
+
+    `name` is the name of the run, and `base` the older file. `pins` maps environment ids of the older file to
+    `owner/name@version`.
+    """
     if base is None:
         plan = plan_config(choices, context)
         return ConfigProposal(_extended(_placed(compose_draft(plan, name), plan), choices.extra), plan, ())
@@ -65,12 +68,12 @@ def propose_config(
     plan = plan_config(merged, context)
     draft = _extended(_placed(compose_draft(plan, name, draft), plan), choices.extra)
     rows = final_changes(migration.rows, changes, draft, migration.moved)
-    draft.left_out = [f"{row.key} of {base.path.name}: {row.why}" for row in rows if row.to == "dropped"]
+    draft.omitted = [f"{row.key} of {base.path.name}: {row.why}" for row in rows if row.to == "dropped"]
     return ConfigProposal(draft, plan, rows)
 
 
 def _placed(draft: ConfigDraft, plan: ConfigPlan) -> ConfigDraft:
-    """Adjust a draft for self-managed GPUs. No other place does so."""
+    """Adjust a draft for self-managed GPUs."""
     if plan.choices.target == "self-managed" and plan.hardware.nodes and draft.get("slurm") is None:
         name = str(draft.get("run.name"))
         draft.put("slurm.job_name", name, "prime-rl runs on several nodes through SLURM only; set partition as yours")
@@ -79,25 +82,29 @@ def _placed(draft: ConfigDraft, plan: ConfigPlan) -> ConfigDraft:
 
 
 def with_extra(choices: ConfigChoices, extra: Mapping[str, Any]) -> ConfigChoices:
-    """`extra` keys that a plan decides on become choices; other keys are set directly. Raises BadInput."""
+    """Return the choices with the keys of `extra`.
+
+    A key that the plan decides on becomes a choice. All other keys stay in `extra` and are set as they are. Raises
+    BadInput for a value of the wrong type.
+    """
     parsed: dict[str, Any] = {}
-    rest: dict[str, Any] = {}
+    remaining: dict[str, Any] = {}
     fields_by_path = {path: (field, kind) for field, (path, kind) in INHERITED_FIELDS.items()}
     for path, value in flat_values(extra):
         dotted = ".".join(str(part) for part in path)
         if dotted not in fields_by_path:
-            rest[dotted] = value
+            remaining[dotted] = value
             continue
         field, kind = fields_by_path[dotted]
         number = isinstance(value, int) and not isinstance(value, bool)
         if not isinstance(value, kind) and not (kind is float and number):
             raise _refused(dotted, f"must be {'text' if kind is str else 'a number'}")
         parsed[field] = kind(value)
-    return replace(choices, extra=rest, **parsed)
+    return replace(choices, extra=remaining, **parsed)
 
 
 def _extended(draft: ConfigDraft, extra: Mapping[str, Any]) -> ConfigDraft:
-    """Merge further keys, each of which prime-rl must know."""
+    """Merge the further keys of a request into a draft. Raises BadInput if prime-rl's schema refuses one."""
     for path in extra:
         if not all(path.split(".")):
             raise _refused(path, "is no dotted path of keys")
@@ -112,7 +119,7 @@ def _extended(draft: ConfigDraft, extra: Mapping[str, Any]) -> ConfigDraft:
 
 
 def _drop_foreign_keys(draft: ConfigDraft, table: str) -> None:
-    """Remove the keys of a table whose `type` was changed by the call and that the new type does not know."""
+    """Remove the keys that the new `type` of a table does not have, after the request changed the type."""
     for problem in schema_problems(draft.table):
         if problem.kind == "unknown" and problem.key.startswith(f"{table}."):
             draft.pop(problem.key)
@@ -131,7 +138,7 @@ def _refused(path: str, problem: str, near: str | None = None) -> BadInput:
 def _merged_choices(
     inherited: ConfigChoices, requested: ConfigChoices, draft: ConfigDraft, changes: list[KeyChange]
 ) -> ConfigChoices:
-    """The choices of the call, completed by those of the older file."""
+    """Return the choices of the request, completed by those of the older file; append the differences to `changes`."""
     merged: dict[str, Any] = {}
     because = dict(inherited.because)
     for field in fields(ConfigChoices):
@@ -165,7 +172,7 @@ def _merged_choices(
 def _with_taskset_keys(
     sources: tuple[SourceChoice, ...], requested: ConfigChoices, draft: ConfigDraft, changes: list[KeyChange]
 ) -> tuple[SourceChoice, ...]:
-    """The older file's environments with the taskset keys of this call."""
+    """Return the environments of the older file with the taskset keys of the request."""
     for index in range(len(sources)):
         for key, value in requested.env_args.items():
             draft.put(("orchestrator", "train", "source", index, "env", "taskset", key), value, "as asked")
@@ -185,7 +192,10 @@ def _with_taskset_keys(
 def _consistent(
     inherited: ConfigChoices, requested: ConfigChoices, context: ConfigContext, changes: list[KeyChange]
 ) -> ConfigChoices:
-    """Correct what the older file left inconsistent, where the call does not decide it."""
+    """Return the older file's choices with a sequence length and batch size that fit the others.
+
+    Values that the request sets are not changed.
+    """
     tokens = requested.max_tokens or inherited.max_tokens or 0
     if inherited.seq_len is not None and requested.seq_len is None:
         needed = tokens + (context.prompt_tokens or 0)
@@ -248,12 +258,13 @@ _KEYS = (
     "orchestrator.eval.interval",
     "ckpt.interval",
 )
-"""Keys of a report in order of importance, because the report is cut at its end."""
+"""Keys that a report shows, the most important first, because a long report loses its end."""
 _OF_SOURCE = ("ratio", "group_size")
+"""Keys of each training source that a report shows."""
 
 
 def proposal_changes(proposal: ConfigProposal) -> tuple[KeyChange, ...]:
-    """The values of a config as changes. Without `was`, all values are new."""
+    """Return the values of a new config with their reasons, in the form of changes for a report."""
     return tuple(_changes(proposal))
 
 

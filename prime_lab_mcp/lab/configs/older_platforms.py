@@ -1,8 +1,8 @@
-"""The keys of configs of earlier platforms with their successors, and the reading of a file by prime's old TOML parser.
+"""The retired keys of earlier config formats with their successors, and the old TOML parser that `prime` still uses.
 
-One table of old keys serves both checking and migrating. The old parser runs here, or in the environment that `prime`
-runs in. Sources: the shared-LoRA shape of prime 0.12 and earlier, prime-rl's own renames, and `prime` 0.18
-(commands/rl.py).
+Checks and migrations use the same table of retired keys. Its sources are the shared-LoRA shape of prime 0.12 and
+earlier, prime-rl's own renames, and `prime` 0.18 (commands/rl.py). `prime train` reads configs with the package `toml`,
+which differs from TOML 1.0. The rules compare both readings.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ _POOL = 'curriculum.sampler = {type = "difficulty_pool"} of each training source
 
 @dataclass(frozen=True, slots=True)
 class OldKey:
-    """A retired key. `path` may end in `.*` (the table and everything below). `to` is the present key, None without
-    one."""
+    """A retired key of a config.
+
+    `path` may end in `.*`, which means the table and everything below it. `to` is the present key, or None if there is
+    no successor. `why` is the reason in words.
+    """
 
     path: str
     to: str | None
@@ -122,7 +125,7 @@ _BY_PATH = {key.path: key for key in OLD_KEYS}
 
 
 def translate_key(path: str) -> OldKey | None:
-    """The successor of a dotted path; indices in brackets are ignored."""
+    """Return the entry about a dotted path that was retired, or None. Indices in brackets are ignored."""
     bare_path = "".join(part.split("]")[-1] for part in path.split("["))
     if bare_path in _BY_PATH:
         return _BY_PATH[bare_path]
@@ -135,7 +138,7 @@ def translate_key(path: str) -> OldKey | None:
 
 
 def old_keys_in(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, OldKey]]:
-    """Every old key of a table with its dotted path. Keys below a translated key are not reported again."""
+    """Yield every retired key of a table with its dotted path. Keys below a reported key are not reported."""
     for name, value in table.items():
         path = f"{prefix}.{name}" if prefix else name
         exact = _BY_PATH.get(path)
@@ -162,7 +165,7 @@ _SECONDS = 20.0
 
 
 def old_reading_here(config: TrainingConfig) -> OldParserReading | None:
-    """The reading by the package `toml` beside the server; None where it is not installed."""
+    """Return how the package `toml` of the server's interpreter reads the config; None if it is not installed."""
     try:
         toml = importlib.import_module("toml")
     except ImportError:
@@ -174,7 +177,7 @@ def old_reading_here(config: TrainingConfig) -> OldParserReading | None:
 
 
 async def old_reading_of_prime(lab: Lab, config: TrainingConfig) -> OldParserReading | None:
-    """The reading by the interpreter of the `prime` that would submit the file; None without such an interpreter."""
+    """Return how the package `toml` in the interpreter of `prime` reads the config; None if there is none."""
     for program in lab.toolchain.programs("prime"):
         python = program.resolve().parent / "python"
         if python.is_file() and (reading := await _ask(python, config.path)) is not None:

@@ -1,11 +1,11 @@
-"""Training on self-managed GPUs with prime-rl: the config's adjustments, the commands, and where GPUs can be rented.
+"""Training on self-managed GPUs with prime-rl: adjusts the config, lists the commands to run, and offers of GPUs.
 
-Nothing here runs a command or rents a machine. Billed pods are reported wherever a user looks.
+This module runs no command and rents no machine. It also warns about pods of the account that are billed.
 
-The single-GPU values are those that this project started from (one H100 80GB, LoRA), in the keys of prime-rl 559b4477
-(21 August 2026). Its launcher accepts the same GPU twice: in src/prime_rl/utils/process.py, CUDA_VISIBLE_DEVICES=0,0
-gives inference the first and the trainer the second. Programs and flags are those of prime-rl 559b4477 (its page on
-training, 21 August 2026) and prime 0.18.0.
+Programs and flags are those of prime-rl 559b4477 (its page on training, 21 August 2026) and prime 0.18.0. The values
+for a single GPU are those of this project's first runs (one H100 80GB, LoRA). prime-rl's launcher accepts the same GPU
+twice: with CUDA_VISIBLE_DEVICES=0,0, inference gets the first and the trainer the second
+(src/prime_rl/utils/process.py).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from prime_lab_mcp.lab.prime.pods import GpuOffer, Pod
 
 
 def needed_gb(config: TrainingConfig, *, shared: bool = False) -> float | None:
-    """Gigabytes of memory that a GPU of the run needs; None where the model's size is not known.
+    """Return the gigabytes of memory that each GPU of the run needs; None if the model's size is unknown.
 
-    `shared`: one GPU trains and serves. Adam's moments are in CPU memory, which is prime-rl's default on self-managed
-    GPUs.
+    `shared` says that one GPU both trains and serves. The estimate assumes that Adam's moments are in CPU memory, which
+    is prime-rl's default on self-managed GPUs.
     """
     model = find_model(config.model)
     size = model.parameters
@@ -50,12 +50,12 @@ def needed_gb(config: TrainingConfig, *, shared: bool = False) -> float | None:
 
 
 SHARED_MEMORY = 0.5
-"""Share of a shared GPU that vLLM takes and keeps; the trainer has the rest."""
+"""Share of a GPU's memory that vLLM takes if the trainer uses the same GPU."""
 _OFFLOAD = "trainer.model.fsdp_cpu_offload"
 
 
 def fit_to_own_gpus(draft: ConfigDraft, plan: ConfigPlan) -> None:
-    """Adjust a draft for `self-managed`. A hosted draft stays unchanged."""
+    """Adjust the draft of a config for self-managed GPUs. A hosted draft stays unchanged."""
     if plan.choices.target != "self-managed":
         return
     if plan.lora_rank and draft.get(_OFFLOAD):
@@ -94,7 +94,7 @@ INSTALL = "curl -sSL https://raw.githubusercontent.com/PrimeIntellect-ai/prime-r
 
 @dataclass(frozen=True, slots=True)
 class LaunchStep:
-    """One step for a person. `command` runs in a shell in prime-rl's folder, unless `why` says otherwise."""
+    """One step that a person carries out. `command` runs in prime-rl's folder, unless `why` says otherwise."""
 
     step: str
     command: str
@@ -107,10 +107,10 @@ class LaunchStep:
 def run_steps(
     config: TrainingConfig, path: str, *, shared: bool = False, data: str | None = None
 ) -> tuple[LaunchStep, ...]:
-    """The steps from an installed GPU machine to a watched run.
+    """Return the steps that start and watch a run on a machine with GPUs.
 
-    `path` is the config in the workspace, `data` a folder of conversations there. `shared`: trainer and inference share
-    one GPU.
+    `path` is the config in the workspace, and `data` a folder with conversations there. `shared` says that trainer and
+    inference use one GPU.
     """
     program = "sft" if config.shape == "sft" else "rl"
     start = f"uv run {program} @ {shlex.quote(path)}"
@@ -135,9 +135,10 @@ def run_steps(
 
 
 def steps_on_pod(steps: Sequence[LaunchStep], gpus: int, offer: str | None = None) -> tuple[LaunchStep, ...]:
-    """The same steps, with renting a machine before and returning it afterwards. `offer` is the id of an offer.
+    """Return the steps with those for renting a pod before them and terminating it after them.
 
-    A person runs these steps; the tools of this server create and end no pod.
+    `offer` is the id of an offer for `gpus` GPUs. A person carries out the steps; no tool of this server rents or
+    terminates pods.
     """
     count = rentable_gpus(gpus)
     return (
@@ -163,7 +164,7 @@ def steps_on_pod(steps: Sequence[LaunchStep], gpus: int, offer: str | None = Non
 
 
 def rentable_gpus(gpus: int) -> int:
-    """The smallest number of GPUs of a pod that holds this many: 1, 2, 4 or 8."""
+    """Return the smallest size of a pod with at least this many GPUs: 1, 2, 4 or 8. Pods have at most 8."""
     return next(n for n in (1, 2, 4, 8) if n >= min(gpus, 8))
 
 
@@ -177,7 +178,7 @@ def _copied(path: str, data: str | None) -> Iterator[LaunchStep]:
 
 
 def _environments(sources: Sequence[ConfigSource]) -> Iterator[LaunchStep]:
-    """Each environment once: from the Hub by its full name, or else from its folder."""
+    """Yield one installation step for each environment: from the Hub if the id has an owner, else from its folder."""
     for id in dict.fromkeys(s.id for s in sources if s.id):
         owner, name, _ = taskset_identity(id)
         module = name.replace("-", "_").lower()
@@ -233,7 +234,7 @@ _MOST_LISTED = 10
 
 
 async def billed_pods_finding(lab: Lab) -> tuple[Finding, ...]:
-    """A warning that names every pod of the account; empty without pods, or where the account cannot be read."""
+    """Return a warning about the pods of the account. Empty without pods, or if the account cannot be read."""
     try:
         return running_pods_finding(await lab.prime.pods())
     except LabError:
@@ -241,7 +242,7 @@ async def billed_pods_finding(lab: Lab) -> tuple[Finding, ...]:
 
 
 def running_pods_finding(pods: tuple[Pod, ...]) -> tuple[Finding, ...]:
-    """The same warning for a list of pods."""
+    """Return a warning with the names and the price of these pods. Empty without pods."""
     if not pods:
         return ()
     prices = [p.price_per_hour for p in pods]
@@ -277,16 +278,27 @@ _OFFERS = 5
 
 @dataclass(frozen=True, slots=True)
 class LaunchGuidance:
-    """The launch instructions of a self-managed run. `data` holds `launch` and `gpu_offers`."""
+    """The instructions for a self-managed run. `data` has its steps (`launch`) and offers of GPUs (`gpu_offers`)."""
 
     data: dict[str, Any]
     findings: tuple[Finding, ...]
 
 
 async def launch_guidance(
-    lab: Lab, config: TrainingConfig, path: str, *, shared: bool = False, conversations: str | None = None
+    lab: Lab,
+    config: TrainingConfig,
+    path: str,
+    *,
+    shared: bool = False,
+    conversations: str | None = None,
+    gpu_type: str | None = None,
 ) -> LaunchGuidance:
-    """Steps and GPU offers. A failing account only makes the offers unknown. `path` is relative to the workspace."""
+    """Return the steps of a self-managed run, with offers of GPUs that have enough memory.
+
+    `path` is the config relative to the workspace, and `conversations` the folder with its data. `gpu_type` is the type
+    that the caller asked for; offers of other types are listed only if there is none of that type. If the account
+    cannot be read, the offers are unknown.
+    """
     gpus = 1 if shared else config.gpus
     offers: list[GpuOffer] = []
     unknown: list[str] = []
@@ -302,18 +314,36 @@ async def launch_guidance(
         try:
             findings.extend(running_pods_finding(await lab.prime.pods()))
         except LabError:
-            return  # the offers say that the account could not be asked
+            return  # `gpu_offers` reports that the account could not be read
 
     async with anyio.create_task_group() as asking:
         asking.start_soon(ask_offers)
         asking.start_soon(ask_pods)
     need = needed_gb(config, shared=shared)
-    fitting = [o for o in offers if need is None or o.memory_gb >= need][:_OFFERS]
+    same_type = [o for o in offers if gpu_type is not None and is_same_gpu(gpu_type, o.gpu_type)]
+    if gpu_type is not None and not same_type and not unknown:
+        findings.append(gpu_not_free_finding(gpu_type, [o.gpu_type for o in offers], "a pod to rent"))
+    fitting = [o for o in same_type or offers if need is None or o.memory_gb >= need][:_OFFERS]
     run = run_steps(config, path, shared=shared, data=conversations)
     steps = steps_on_pod(run, gpus, fitting[0].id if fitting else None)
     return LaunchGuidance(
         {"launch": _steps_as_json(steps), "gpu_offers": _offered(fitting, offers, unknown, need)}, tuple(findings)
     )
+
+
+def is_same_gpu(asked: str, offered: str) -> bool:
+    """Whether an offered type is the one that was asked for: `H100` means `H100_80GB` too."""
+    asked, offered = asked.lower(), offered.lower()
+    return offered == asked or offered.startswith(f"{asked}_")
+
+
+def gpu_not_free_finding(gpu_type: str, free: Sequence[str], purpose: str) -> Finding:
+    """The warning that a requested GPU type is not available now. `free`: the types that are."""
+    instead = ", ".join(list(dict.fromkeys(free))[:6])
+    message = f"No {quote(gpu_type, limit=60)} is free now as {purpose}"
+    message += f"; free are: {quote(instead, limit=160)}." if instead else ", nor is any other type."
+    fix = 'Pass gpu_type= with a type that is free (search_hub(kind="gpu") lists those of hosted runs), or wait.'
+    return Finding("config-gpu-type-open", "warning", message, fix, "gpu_type")
 
 
 def _steps_as_json(steps: tuple[LaunchStep, ...]) -> list[dict[str, str]]:

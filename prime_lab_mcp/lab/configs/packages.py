@@ -1,8 +1,8 @@
-"""Lists every package that a training config names, besides the tasksets of its sources.
+"""Lists the Python packages that a training config names, besides the tasksets of its sources.
 
-prime-rl and verifiers import a package where a config names one by `id` (an environment, a harness, a judge) or by the
-path of a function (`fn` of a plugged reward, `import_path` of a loss, a renderer or a filter). verifiers 0.4.0 imports
-an id `owner/name@version` as the module `name`, and prefers a package of its own of that name
+A config names a package by the `id` of an environment, harness or judge, or by the path of a function: `fn` of a
+reward, `import_path` of a loss, renderer or filter. prime-rl and verifiers import these packages in the run. verifiers
+0.4.0 imports an id `owner/name@version` as the module `name`, and prefers its own package of that name
 (`verifiers.v1.utils.loaders`).
 """
 
@@ -41,7 +41,7 @@ SHIPPED: Mapping[PackageKind, frozenset[str]] = {
     "judge": frozenset({"decision", "reference", "rubric"}),
     "function": frozenset({"verifiers", "prime_rl"}),
 }
-"""Modules that verifiers 0.4.0 and prime-rl ship, by what a config names with them."""
+"""Modules that verifiers 0.4.0 and prime-rl ship, by kind of package."""
 
 AGENT_KEYS = frozenset(
     {
@@ -66,39 +66,41 @@ SHARED_KEYS = frozenset({"id", "interception", "max_concurrent_agents", "retries
 
 @dataclass(frozen=True, slots=True)
 class NamedPackage:
-    """One package as a config names it. `beside` is the source that it plays with; None for code of the whole run."""
+    """One package that a config names."""
 
     kind: PackageKind
     id: str
+    """The id or function path as written."""
     where: str
-    """The dotted key that names it."""
+    """The dotted key that names the package."""
     beside: ConfigSource | None = None
+    """The source whose environment uses the package; None for code of the whole run."""
 
     @property
     def module(self) -> str:
-        """The module that is imported. Of a function: its top-level module."""
+        """The module that is imported. For a function it is the top-level module."""
         return function_module(self.id) if self.kind == "function" else plugin_module(self.id)
 
     @property
     def identity(self) -> tuple[str | None, str, str | None]:
-        """Owner, name and version; a function has no owner."""
+        """Owner, name and version of the package. A function has only a name."""
         return (None, self.module, None) if self.kind == "function" else taskset_identity(self.id)
 
     @property
     def shipped(self) -> bool:
-        """Whether verifiers or prime-rl brings the package. An id with an owner or a version names another one."""
+        """Whether verifiers or prime-rl ships the package. An id with an owner or version names another package."""
         bare = self.kind == "function" or ("/" not in self.id and "@" not in self.id)
         return bare and self.module in SHIPPED[self.kind]
 
 
 def function_module(path: str) -> str:
-    """The top-level module of `pkg.module.function` or `pkg.module:function`; a file path is its own name."""
+    """Return the top-level module of `pkg.module.function` or `pkg.module:function`. A file path is returned whole."""
     module = path.rpartition(":")[0] or path.rpartition(".")[0]
     return module if module.endswith(".py") or "/" in module else module.partition(".")[0]
 
 
 def named_packages(config: TrainingConfig) -> tuple[NamedPackage, ...]:
-    """Every environment, harness, judge and function that the config names, in file order and each once."""
+    """Return all environments, harnesses, judges and functions that a config names, in file order."""
     packages = [package for source in config.sources for package in _of_source(source)]
     packages += [
         NamedPackage("function", value, f"{path}.import_path")
@@ -109,9 +111,10 @@ def named_packages(config: TrainingConfig) -> tuple[NamedPackage, ...]:
 
 
 def own_environment_keys(source: ConfigSource, agents: Collection[str]) -> tuple[str, ...]:
-    """Keys of `env` that neither every environment nor an agent has: settings of the environment's own config class.
+    """Return the keys of a source's `env` that only the environment's own config class can have.
 
-    `agents` are the names of the environment's agents.
+    These are keys that neither the base class of environments nor an agent has. `agents` are the names of the
+    environment's agents.
     """
     env = _table(source.table.get("env"))
     keys: list[str] = []
@@ -126,7 +129,10 @@ def own_environment_keys(source: ConfigSource, agents: Collection[str]) -> tuple
 
 
 def agent_overrides(source: ConfigSource) -> tuple[str, ...]:
-    """Settings of agents that decide what is sampled or what plays, besides the id of the harness."""
+    """Return the keys of agents that change the sampling, the model, the harness or the runtime.
+
+    The ids of harness and runtime themselves are left out.
+    """
     keys: list[str] = []
     for name, agent in _table(source.table.get("env")).items():
         if name in SHARED_KEYS or not isinstance(agent, Mapping):
@@ -138,7 +144,10 @@ def agent_overrides(source: ConfigSource) -> tuple[str, ...]:
 
 
 def packages_summary(config: TrainingConfig) -> str:
-    """All packages and versions of a config in one sentence part, without what verifiers and prime-rl ship."""
+    """Return the packages and versions of a config as one comma-separated text.
+
+    Packages that verifiers and prime-rl ship are left out.
+    """
     trained = dict.fromkeys(s.id for s in config.train_sources if s.id)
     evaluated = dict.fromkeys(s.id for s in config.eval_sources if s.id not in trained)
     others = dict.fromkeys(f"{p.id} ({p.kind})" for p in named_packages(config) if not p.shipped)
@@ -152,14 +161,14 @@ def _of_source(source: ConfigSource) -> Iterator[NamedPackage]:
     environment_id = env.get("id")
     if isinstance(environment_id, str) and environment_id and environment_id != source.id:
         yield NamedPackage("environment", environment_id, f"{prefix} env.id", source)
-    rest = {key: value for key, value in env.items() if key not in ("id", "taskset")}
-    for path, table in (*_tables(rest, "env"), *_tables(_table(taskset), "env.taskset")):
+    other_keys = {key: value for key, value in env.items() if key not in ("id", "taskset")}
+    for path, table in (*_tables(other_keys, "env"), *_tables(_table(taskset), "env.taskset")):
         for kind, key, id in _named_in(table):
             yield NamedPackage(kind, id, f"{prefix} {path}.{key}", source)
 
 
 def _named_in(table: Mapping[str, Any]) -> Iterator[tuple[PackageKind, str, str]]:
-    """The packages that the direct entries of a table name."""
+    """Yield the kind, key and id of each package that the direct entries of a table name."""
     harness = table.get("harness")
     if isinstance(harness, str):
         yield "harness", "harness", harness
@@ -175,7 +184,7 @@ def _named_in(table: Mapping[str, Any]) -> Iterator[tuple[PackageKind, str, str]
 
 
 def _tables(node: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """A table and all tables in it, with their dotted paths."""
+    """Yield a table and all tables in it, with their dotted paths."""
     if isinstance(node, Mapping):
         yield path, node
         for key, value in node.items():
@@ -186,7 +195,7 @@ def _tables(node: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _distinct(packages: Sequence[NamedPackage]) -> Iterator[NamedPackage]:
-    """Each package once per place. Sources hold tables, so packages cannot be hashed."""
+    """Yield each package once for each key that names it. Packages are not hashable, because sources hold tables."""
     keys: set[tuple[str, str, str]] = set()
     for package in packages:
         key = (package.kind, package.id, package.where)

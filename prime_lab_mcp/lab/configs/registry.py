@@ -1,7 +1,7 @@
-"""`configs/registry.json`, the lineage of configs. The file lies beside the configs and should be committed.
+"""Reads and writes `configs/registry.json`, which lists all versions of the configs of a workspace.
 
-Only one process writes at a time. A registry of an older format is imported. `drift_finding` reports whether a config
-still has the values that its version was registered with.
+The file should be committed together with the configs. Only one process writes it at a time. A registry of an older
+format is converted. `drift_finding` reports a config whose values were changed after its version was registered.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from prime_lab_mcp.lab.configs.migrate.rows import LineageHeader, dotted_key, le
 
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
-    """One version of a config. `active` marks the newest of its name. `sha256` is of the file as written, empty where
-    unknown."""
+    """One version of a config.
+
+    `active` marks the newest version of a name. `sha256` is that of the written file, empty if unknown.
+    """
 
     name: str
     version: int
@@ -42,34 +44,34 @@ class RegistryEntry:
     notes: str | None = None
     active: bool = True
     environment_versions: Mapping[str, str] = field(default_factory=dict)
-    """Version by environment that the config trains on."""
+    """Version of each environment that the config trains on, by `owner/name`."""
     hardware: str | None = None
-    """GPUs such as `2x H200_141GB`."""
+    """The GPUs, such as `2x H200_141GB`."""
     label: str | None = None
-    """The version as an older registry or header writes it, where that is not `v` and a number."""
+    """The version as an older registry or header states it, if that is not `v` and a number."""
     parameters: Mapping[str, Any] | None = None
-    """Values by dotted key as written, to detect later edits; None where unknown."""
-    rest: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the row that this module does not use; they are preserved."""
+    """Values of the written config by dotted key, to detect later edits. None if unknown."""
+    other_fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the row that this module does not use. They are preserved."""
 
     def as_json(self) -> dict[str, Any]:
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rest"}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "other_fields"}
         row = {key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}
-        return {**{k: v for k, v in row.items() if v is not None and v != {}}, **self.rest}
+        return {**{k: v for k, v in row.items() if v is not None and v != {}}, **self.other_fields}
 
 
 def entry_of(row: Any) -> RegistryEntry:
-    """Parse a row. Raises ValueError for a row that is no entry."""
+    """Return the entry of one row of the file. Raises ValueError for any other data."""
     if not isinstance(row, Mapping) or not isinstance(row.get("environments"), list):
         raise ValueError("one of its entries is no config")
-    names = {f.name for f in fields(RegistryEntry)} - {"environments", "rest"}
+    names = {f.name for f in fields(RegistryEntry)} - {"environments", "other_fields"}
     parsed = {key: value for key, value in row.items() if key in names}
     for key, kind in (("name", str), ("path", str), ("version", int), ("environment_versions", Mapping)):
         if key in parsed and not isinstance(parsed[key], kind):
             raise ValueError(f"the {key} of one of its entries has the wrong type")
-    rest = {key: value for key, value in row.items() if key not in names and key != "environments"}
+    other_fields = {key: value for key, value in row.items() if key not in names and key != "environments"}
     try:
-        return RegistryEntry(**parsed, environments=tuple(map(str, row["environments"])), rest=rest)
+        return RegistryEntry(**parsed, environments=tuple(map(str, row["environments"])), other_fields=other_fields)
     except TypeError as error:
         raise ValueError("one of its entries lacks a field") from error
 
@@ -80,12 +82,15 @@ _OF_VERSION = ("created", "notes", "based_on")
 
 
 def is_older_registry(document: Mapping[str, Any]) -> bool:
-    """Whether a document is a registry of the older form, which has no `schema`."""
+    """Whether a document is a registry of the older format, which has no key `schema`."""
     return "schema" not in document and isinstance(document.get("configs"), Mapping)
 
 
 def entries_of_older(document: Mapping[str, Any]) -> tuple[tuple[RegistryEntry, ...], dict[str, Any]]:
-    """The versions of an older registry as entries, oldest first, and its other content. Raises ValueError."""
+    """Return the versions of an older registry as entries, oldest first, and the other content of the document.
+
+    Raises ValueError for a document that is not of that format.
+    """
     active = document.get("active_configs")
     active_versions = {str(k): str(v) for k, v in active.items()} if isinstance(active, Mapping) else {}
     entries: list[RegistryEntry] = []
@@ -95,8 +100,8 @@ def entries_of_older(document: Mapping[str, Any]) -> tuple[tuple[RegistryEntry, 
         entries += _versions(str(path), config, active_versions, {(e.name, e.version) for e in entries})
     placed = {f"{e.path}:{_version_label(e)}" for e in entries}
     lost = {name: target for name, target in active_versions.items() if target not in placed}
-    rest = {key: value for key, value in document.items() if key not in ("active_configs", "configs")}
-    return tuple(entries), {**rest, **({"active_configs": lost} if lost else {})}
+    other = {key: value for key, value in document.items() if key not in ("active_configs", "configs")}
+    return tuple(entries), {**other, **({"active_configs": lost} if lost else {})}
 
 
 def _versions(
@@ -127,12 +132,12 @@ def _versions(
             active=active_versions.get(name) == f"{path}:{label}",
             hardware=_text(config.get("hardware")),
             label=None if _NUMBER.fullmatch(str(label)) and str(label) == f"v{number}" else str(label),
-            rest={**shared, **{k: v for k, v in row.items() if k not in _OF_VERSION}},
+            other_fields={**shared, **{k: v for k, v in row.items() if k not in _OF_VERSION}},
         )
 
 
 def _free(name: str, label: str, used: set[tuple[str, int]]) -> int:
-    """The number of a version, or the next free number where two labels have the same (`v1`, `v1.1`)."""
+    """Return the number in a version's label, or the next free number if another label has it (`v1`, `v1.1`)."""
     match = _LEADING.match(label)
     number = int(match[1]) if match else 1
     while (name, number) in used:
@@ -151,45 +156,48 @@ def _text(value: Any) -> str | None:
 REGISTRY = "configs/registry.json"
 _SCHEMA = 1
 _WAIT = 20.0
-"""Seconds to wait for another writer, which takes milliseconds."""
+"""Seconds to wait for another process that writes the registry. Writing takes milliseconds."""
 
 
 def load_registry(path: Path) -> tuple[RegistryEntry, ...]:
-    """All entries, oldest first; none without a registry. Raises BadInput when it cannot be read."""
+    """Return all entries of the registry, oldest first. Empty if the file does not exist.
+
+    Raises BadInput if the file cannot be read.
+    """
     return _read(path)[0]
 
 
 def add_entry(path: Path, entry: RegistryEntry) -> None:
-    """Append an entry and make it the active one of its name. An unreadable registry is never overwritten."""
+    """Append an entry to the registry. Raises BadInput if the file cannot be read, without changing it."""
     with locked_registry(path) as registry:
         registry.add(entry)
 
 
 @dataclass(frozen=True, slots=True)
 class LockedRegistry:
-    """The registry while no other process may write it or choose the name of a config."""
+    """The registry while this process holds its lock, so that no other process writes it or chooses a name."""
 
     path: Path
 
     def add(self, entry: RegistryEntry) -> None:
-        """Append an entry. An active entry deactivates the earlier ones of its name."""
-        entries, rest = _read(self.path)
-        same = (entry.name, entry.version, entry.path)
-        others = [
+        """Append an entry, or replace the entry of the same version. An active entry deactivates others of its name."""
+        entries, other_content = _read(self.path)
+        identity = (entry.name, entry.version, entry.path)
+        earlier = [
             replace(old, active=False) if entry.active and old.name == entry.name else old
             for old in entries
-            if (old.name, old.version, old.path) != same
+            if (old.name, old.version, old.path) != identity
         ]
-        rows = [e.as_json() for e in (*others, entry)]
-        text = json.dumps({"schema": _SCHEMA, "configs": rows, **rest}, indent=2, ensure_ascii=False)
+        rows = [e.as_json() for e in (*earlier, entry)]
+        text = json.dumps({"schema": _SCHEMA, "configs": rows, **other_content}, indent=2, ensure_ascii=False)
         replace_text(self.path, text + "\n")
 
     def add_older(
         self, config: TrainingConfig, path: str, header: LineageHeader, environments: tuple[str, ...]
     ) -> None:
-        """Add an unknown file that recorded its lineage in its own header.
+        """Add a config that is not in the registry and states its lineage in its own header.
 
-        `environments` are its taskset ids, which all have the header's version.
+        `path` is relative to the workspace. `environments` are its taskset ids, which all have the header's version.
         """
         if any(entry.path == path for entry in load_registry(self.path)):
             return
@@ -213,16 +221,16 @@ class LockedRegistry:
         )
 
     def is_taken(self, name: str, version: int, path: str) -> bool:
-        """Whether another file already has a version of this name."""
+        """Whether another file than `path` already is this version of a name."""
         return any((e.name, e.version) == (name, version) and e.path != path for e in load_registry(self.path))
 
 
 @contextmanager
 def locked_registry(path: Path) -> Iterator[LockedRegistry]:
-    """Lock the registry of a workspace. One caller must not enter the lock twice.
+    """Hold the lock of a registry. The lock is not reentrant.
 
-    The lock is on the workspace's folder, because the file itself is replaced and a lock file would remain. Raises
-    BadInput when another process holds the lock for too long.
+    The lock is on the workspace's folder, because the file itself is replaced, and a separate lock file would remain.
+    Raises BadInput if another process holds the lock for too long.
     """
     folder = os.open(path.parent.parent, os.O_RDONLY)
     try:
@@ -249,11 +257,11 @@ def _lock(folder: int, path: Path) -> None:
                 ) from None
             time.sleep(0.02)
         except OSError:
-            return  # a network file system without locks: as good as it gets there
+            return  # a network file system without locks
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file so that readers see the old or the new text, never a part."""
+    """Write a file atomically: a concurrent reader sees the old or the new text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
@@ -269,7 +277,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def _read(path: Path) -> tuple[tuple[RegistryEntry, ...], dict[str, Any]]:
-    """The entries and the other content of the file."""
+    """Return the entries of the registry and the other content of the file. Raises BadInput."""
     try:
         raw = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -294,8 +302,8 @@ def _entries(document: Any) -> tuple[tuple[RegistryEntry, ...], dict[str, Any]]:
         raise ValueError('it is not of the form {"schema": 1, "configs": [...]}')
     if document.get("schema") != _SCHEMA:
         raise ValueError(f"its schema is not {_SCHEMA}")
-    rest = {key: value for key, value in document.items() if key not in ("schema", "configs")}
-    return tuple(entry_of(row) for row in document["configs"]), rest
+    other_content = {key: value for key, value in document.items() if key not in ("schema", "configs")}
+    return tuple(entry_of(row) for row in document["configs"]), other_content
 
 
 def _unreadable(path: Path, why: str) -> BadInput:
@@ -313,21 +321,21 @@ _MOST_LISTED = 20
 
 
 def drift_finding(path: Path, config: TrainingConfig) -> Finding | None:
-    """A warning when a value of a registered file was edited and its version was not. `path` is the registry.
+    """Return a warning if values of a registered config were edited while its version stayed the same.
 
-    Parsed values are compared, so comments may be edited freely.
+    `path` is the registry. The parsed values are compared, so comments may be edited freely.
     """
     try:
         entries = load_registry(path)
         relative = config.path.resolve().relative_to(path.resolve().parent.parent).as_posix()
     except (BadInput, ValueError):
-        return None  # writing a config tells what is wrong with the registry
+        return None  # write_training_config reports the problem of the registry
     entry = next((e for e in reversed(entries) if e.path == relative and e.parameters is not None), None)
     if entry is None or entry.parameters is None or entry.sha256 == config.sha256:
         return None
     match = _VERSION_LINE.search(config.text)
     if match is not None and int(match[1]) > entry.version:
-        return None  # the person counted on, which is the rule
+        return None  # the person also increased the version
     before, now = entry.parameters, run_parameters(config.table)
     keys = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     if not keys:
@@ -348,7 +356,7 @@ def drift_finding(path: Path, config: TrainingConfig) -> Finding | None:
 
 
 def run_parameters(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted key of everything that affects a run, as JSON represents them."""
+    """Return the values of a config that affect a run, by dotted key, as JSON represents them."""
     settings = {dotted_key(path, table): value for path, value in leaf_values(table)}
     parameters = {key: value for key, value in settings.items() if key not in _NOT_PARAMETERS}
     loaded: dict[str, Any] = json.loads(
@@ -358,7 +366,7 @@ def run_parameters(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def config_hardware(config: TrainingConfig) -> str:
-    """The GPUs of a config as the registry names them."""
+    """Return the GPUs of a config in the form of the registry, such as `2x H200_141GB`."""
     return f"{config.gpus}x {config.gpu_type or 'GPU'}"
 
 
@@ -367,5 +375,5 @@ def _report_value(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """A value that JSON can hold, because JSON has no infinity."""
+    """Return a value that JSON can represent. JSON has no infinity, so an infinite number becomes a text."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,6 +1,6 @@
-"""Resolves names of environments to taskset ids, e.g. a local folder to the name under which it was pushed.
+"""Resolves names of environments to taskset ids, for example a local folder to the name under which it was pushed.
 
-The key of a local taskset that selects held-out tasks is read from its source, never by running it.
+`held_out_keys` finds the taskset key that selects held-out tasks, by parsing the environment's code without running it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.configs.evidence import newest_push
+from prime_lab_mcp.lab.configs.evidence import hub_proof, newest_push
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Push
@@ -26,7 +26,10 @@ _LIMIT = 400_000
 
 
 def held_out_keys(folder: Path) -> dict[str, Any] | None:
-    """`{"split": "eval"}` for a taskset config whose literal `split` has such a value; None without one."""
+    """Return the taskset key that selects held-out tasks, such as `{"split": "eval"}`, or None.
+
+    The key is the field `split` of a taskset config class whose type lists a value of `_SPLITS`.
+    """
     for file in [*sorted(folder.glob("*.py")), *sorted(folder.glob("*/*.py"))]:
         if file.is_symlink() or file.stat().st_size > _LIMIT:
             continue
@@ -53,12 +56,12 @@ def _literal_splits(tree: ast.Module) -> Iterator[list[str]]:
 
 
 SourceProof = tuple[str, str, str]
-"""Workspace, environment and source whose evidence is about a source."""
+"""Workspace, environment and source fingerprint of the files whose evidence counts for a source."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSource:
-    """An environment as the config names it, its local folder if any, and findings about it."""
+    """An environment with the id that the config uses, its local folder if there is one, and findings about it."""
 
     id: str
     folder: Path | None = None
@@ -67,7 +70,10 @@ class ResolvedSource:
 
 
 async def resolve_source(lab: Lab, name: str, choices: ConfigChoices, lenient: bool = False) -> ResolvedSource:
-    """Resolve a name to a taskset id. With `lenient`, an unresolved name of an older file stays, with a warning."""
+    """Resolve a folder name or `owner/name[@version]` to a taskset id. Raises BadInput.
+
+    With `lenient`, a name from an older file that cannot be resolved stays as it is, with a warning.
+    """
     hosted = choices.target == "hosted"
     matched = HUB_NAME.match(name)
     if matched and not (lab.workspace.root / name).is_dir():
@@ -96,9 +102,9 @@ async def resolve_source(lab: Lab, name: str, choices: ConfigChoices, lenient: b
 
 
 def _push_of(lab: Lab, folder: EnvironmentFolder, source: str) -> Push | None:
-    """The newest push of these files under any folder name, or else of a folder of this name."""
-    same = lab.ledger.pushes(workspace=lab.key, source=source, platform=lab.platform)
-    rows = same or lab.ledger.pushes(workspace=lab.key, environment=folder.name, platform=lab.platform)
+    """Return the newest push of these files from any folder, or else of other files from a folder with this name."""
+    same_files = lab.ledger.pushes(workspace=lab.key, source=source, platform=lab.platform)
+    rows = same_files or lab.ledger.pushes(workspace=lab.key, environment=folder.name, platform=lab.platform)
     return rows[0] if rows else None
 
 
@@ -110,8 +116,8 @@ async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: 
     push = newest_push(lab, owner, name, version)
     folder = None
     if push is not None:
-        place = Path(push.workspace) / "environments" / push.environment
-        folder = place if push.workspace == lab.key and place.is_dir() else None
+        pushed = Path(push.workspace) / "environments" / push.environment
+        folder = pushed if push.workspace == lab.key and pushed.is_dir() else None
         version = version or push.version
     findings: tuple[Finding, ...] = (_v0(f"{owner}/{name}"),) if push is not None and push.api == "v0" else ()
     if version is None and hosted:
@@ -125,7 +131,7 @@ async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: 
         elif entry.runtime == "v0":
             findings = (*findings, _v0(f"{owner}/{name}"))
     id = f"{owner}/{name}@{version}" if version else f"{owner}/{name}"
-    return ResolvedSource(id, folder, findings, _proof(push) if push else None)
+    return ResolvedSource(id, folder, findings, _proof(push) if push else hub_proof(lab, owner, name, version))
 
 
 def _unpinned(id: str, reason: str) -> Finding:

@@ -1,11 +1,9 @@
-"""Judges a parsed config against prime-rl's own schema, vendored as JSON.
+"""Validates a parsed config against prime-rl's own JSON schema.
 
-No package index has prime-rl-configs, so the schema of one commit lies beside this file. The schema knows keys, types
-and bounds; the package `rules` judges relations between keys. Where prime-rl narrows a type by plugin (`env` of a
-source), this judgement is as lenient as prime-rl's own validator.
-
-
-MERGED: The finding for what a validator of prime-rl refuses."""
+No package index has prime-rl-configs, so the schemas of one commit are files of this package. A schema has keys, types
+and bounds; the package `rules` judges relations between keys. The `env` table of a source may have further keys,
+because prime-rl validates it only after it has imported the environment.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +41,10 @@ PLATFORM_KEYS: Mapping[str, type] = {
 """Top-level keys that `prime train` uses itself and does not pass to prime-rl."""
 
 _OPEN = frozenset({"EnvConfig", "TasksetConfig", "TaskConfig"})
-"""Classes that prime-rl narrows to the environment's own config class after importing its package, so further keys are
-allowed."""
+"""Classes that an environment replaces by its own config class, so that further keys are allowed."""
 
 _SWITCHABLE = ".full_offload"
-"""A table that may also be written as `true`, which means its defaults."""
+"""End of the path of a table that may also be written as `true`, which means its defaults."""
 
 _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -57,7 +54,7 @@ _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
     "array": (list,),
     "object": (dict,),
 }
-_WORDS = {
+_TYPE_NAMES = {
     "string": "text",
     "integer": "a whole number",
     "number": "a number",
@@ -69,8 +66,11 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaProblem:
-    """One problem. `key` is the dotted path (`orchestrator.train.source[0].ratio`); `near` is the probably intended
-    key."""
+    """One value or key that the schema does not accept.
+
+    `key` is the dotted path, such as `orchestrator.train.source[0].ratio`. `problem` completes the sentence "KEY ...".
+    `near` is the known key that was probably meant.
+    """
 
     key: str
     problem: str
@@ -79,7 +79,7 @@ class SchemaProblem:
 
 
 def schema_problems(table: Mapping[str, Any], kind: SchemaKind = "rl") -> list[SchemaProblem]:
-    """Every key that the schema does not know or whose value it does not accept, in file order."""
+    """Return the problems of a config in file order: unknown keys, missing keys, and values that are not accepted."""
     schema = load_schema(kind)
     body = {key: value for key, value in table.items() if key not in PLATFORM_KEYS}
     problems = [
@@ -91,13 +91,13 @@ def schema_problems(table: Mapping[str, Any], kind: SchemaKind = "rl") -> list[S
 
 
 def problems_against(table: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> list[SchemaProblem]:
-    """The problems of one table against its own schema. `path` is the table's place in the file."""
+    """Return the problems of one table against a schema of its own. `path` is the dotted path of the table."""
     return list(_Walk(schema, frozenset()).table(table, schema, path))
 
 
 @cache
 def load_schema(kind: SchemaKind) -> dict[str, Any]:
-    """The vendored schema of one mode."""
+    """Return the JSON schema of one kind of config."""
     text = (resources.files(__package__) / "schemas" / f"{kind}.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
@@ -105,10 +105,11 @@ def load_schema(kind: SchemaKind) -> dict[str, Any]:
 
 @cache
 def load_env_schema() -> dict[str, Any]:
-    """`env`: the schema of the `env` table of a plain taskset; `harnesses`: schemas by id; `verifiers`: their version.
+    """Return the schemas of verifiers for the `env` table of a source.
 
-    Exported from the pinned verifiers by tests/lab/configs/write_env_schema.py, because the server does not import
-    verifiers.
+    `env` is the schema of the table of a plain taskset, `harnesses` has the schema of each harness by id, and
+    `verifiers` is the version. tests/lab/configs/write_env_schema.py exports them from the pinned verifiers, because
+    the server does not import verifiers.
     """
     loaded: dict[str, Any] = json.loads(
         (resources.files(__package__) / "schemas" / "env.json").read_text(encoding="utf-8")
@@ -118,7 +119,10 @@ def load_env_schema() -> dict[str, Any]:
 
 @cache
 def tables_of_key(kind: SchemaKind) -> Mapping[str, tuple[str, ...]]:
-    """The dotted tables that know a key, shallowest first, to say where a misplaced key belongs."""
+    """Return the dotted paths at which each key name is allowed, the shortest first.
+
+    Findings use them to say where a misplaced key belongs.
+    """
     tables: dict[str, list[str]] = {}
     schema = load_schema(kind)
     walk = _Walk(schema)
@@ -134,7 +138,7 @@ def tables_of_key(kind: SchemaKind) -> Mapping[str, tuple[str, ...]]:
 
 
 class _Walk:
-    """One descent through a table along its schema."""
+    """Compares a table with its schema, level by level. Classes in `opened` accept further keys."""
 
     def __init__(self, schema: Mapping[str, Any], opened: frozenset[str] = _OPEN) -> None:
         self._opened = opened
@@ -184,7 +188,7 @@ class _Walk:
             yield from min(attempts, key=len)
 
     def branches(self, node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """The alternatives of a schema node, with references resolved."""
+        """Return the alternatives of a schema node, with references resolved."""
         if "$ref" in node:
             name = str(node["$ref"]).rsplit("/", 1)[-1]
             target = self._definitions[name]
@@ -195,7 +199,7 @@ class _Walk:
         return [node]
 
     def _default_tag(self, node: Mapping[str, Any], tag: str) -> str | None:
-        """The default of `type`, which prime-rl fills in. Any other tag must be written."""
+        """Return the default of the tag `type`, which prime-rl fills in. Any other tag has no default."""
         default = node.get("default")
         tag_value = default.get(tag) if tag == "type" and isinstance(default, dict) else None
         return str(tag_value) if tag_value is not None else None
@@ -212,7 +216,9 @@ class _Walk:
     def _one(self, value: Any, node: Mapping[str, Any], path: str) -> Iterator[SchemaProblem]:
         json_type = node.get("type")
         if isinstance(json_type, str) and not _fits(value, json_type):
-            yield SchemaProblem(path, f"must be {_WORDS.get(json_type, json_type)}, not {_value_text(value)}", "type")
+            yield SchemaProblem(
+                path, f"must be {_TYPE_NAMES.get(json_type, json_type)}, not {_value_text(value)}", "type"
+            )
             return
         if "const" in node and value != node["const"]:
             yield SchemaProblem(path, f"must be {node['const']!r}, not {_value_text(value)}", "value")
@@ -242,16 +248,16 @@ def _bounds(value: float, node: Mapping[str, Any], path: str) -> Iterator[Schema
         ("maximum", "at most", "maximum" in node and value > node["maximum"]),
         ("exclusiveMaximum", "less than", "exclusiveMaximum" in node and value >= node["exclusiveMaximum"]),
     )
-    for name, words, broken_bound in broken:
-        if broken_bound:
-            yield SchemaProblem(path, f"must be {words} {node[name]}, not {value}", "value")
+    for name, comparison, is_broken in broken:
+        if is_broken:
+            yield SchemaProblem(path, f"must be {comparison} {node[name]}, not {value}", "value")
 
 
 def _fits(value: Any, json_type: str) -> bool:
     if isinstance(value, bool):
         return json_type == "boolean"
     if json_type == "integer" and isinstance(value, float):
-        return value.is_integer()  # as pydantic takes it
+        return value.is_integer()  # pydantic accepts 2.0 as an integer
     return isinstance(value, _JSON_TYPES.get(json_type, (object,)))
 
 
@@ -262,5 +268,5 @@ def _value_text(value: Any) -> str:
 
 
 def prime_rl_refuses(code: Code, why: str, fix: str, where: str) -> Finding:
-    """Return the blocker for a setting that prime-rl refuses. `why` completes "prime-rl refuses this:"."""
+    """Return the blocker for a setting that a validator of prime-rl refuses. `why` follows "prime-rl refuses this:"."""
     return Finding(code, "blocker", f"prime-rl refuses this: {why}.", fix, where)

@@ -1,4 +1,4 @@
-"""Turns a plan into a draft (which value goes to which key of a prime-rl config) and a draft into the finished text."""
+"""Turns a plan into a draft, by putting every value under its key of a prime-rl config, and a draft into a config."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from prime_lab_mcp.lab.models.registry import find_model
 
 
 def compose_draft(plan: ConfigPlan, name: str, draft: ConfigDraft | None = None) -> ConfigDraft:
-    """Put every value of a plan into a draft: a new draft, or one that holds the rest of an older file."""
+    """Put every value of a plan into a draft and return the draft.
+
+    `name` is the name of the run. `draft` has the other values of an older file; without it, a new draft is made.
+    """
     draft = draft or ConfigDraft()
     choices = plan.choices
     hosted = choices.target == "hosted"
@@ -54,9 +57,11 @@ def compose_draft(plan: ConfigPlan, name: str, draft: ConfigDraft | None = None)
 def finish_text(
     draft: ConfigDraft, lineage: ConfigLineage, file: Path, base: TrainingConfig | None = None
 ) -> tuple[str, TrainingConfig]:
-    """The text and the config that the text parses to. Raises BadInput when the two TOML parsers would disagree.
+    """Return the text of a draft, and the config that this text parses to.
 
-    `base` is the file that the config is based on. A base of the present shape is edited, so comments and order stay.
+    `file` is the path of the config. `base` is the older file on which the config is based; if it has the present
+    shape, its text is edited, so that comments and order stay. Raises BadInput if the old parser of `prime train` would
+    read the text differently.
     """
     if base is not None and (edited := edited_base(base, draft, lineage, file)) is not None:
         return edited
@@ -78,8 +83,10 @@ def finish_text(
 def edited_base(
     base: TrainingConfig, draft: ConfigDraft, lineage: ConfigLineage, file: Path
 ) -> tuple[str, TrainingConfig] | None:
-    """The edited text of the base. None for an older shape, and where editing would not give the values of
-    the draft."""
+    """Return the edited text of the older file and its config.
+
+    None if the file has an older shape, or if editing does not lead to the values of the draft.
+    """
     if base.shape != "rl" or schema_problems(base.table):
         return None
     try:
@@ -92,7 +99,7 @@ def edited_base(
 
 
 def source_labels(sources: Sequence[SourceChoice]) -> list[str]:
-    """A unique label for each source: its environment's bare name, with the owner or a number where needed."""
+    """Return a unique label for each source: the name of its environment, with the owner or a number if needed."""
     bare = [s.name or s.id.rpartition("/")[2].partition("@")[0] for s in sources]
     owned = [s.id.partition("@")[0].replace("/", "-") for s in sources]
     names = [o if bare.count(b) > 1 or b == "agg" else b for b, o in zip(bare, owned, strict=True)]
@@ -111,7 +118,7 @@ def _deployment(draft: ConfigDraft, plan: ConfigPlan) -> None:
     nodes = plan.hardware.nodes
     if nodes is None:
         if draft.get("deployment.type") == "multi_node":
-            return  # an older file knows its cluster
+            return  # the older file describes its own cluster
         _put(draft, "deployment.num_train_gpus", plan.train_gpus)
         _put(draft, "deployment.num_infer_gpus", plan.infer_gpus)
         return
@@ -136,7 +143,7 @@ def _parallel(draft: ConfigDraft, plan: ConfigPlan) -> None:
 
 
 def _served_context(draft: ConfigDraft, plan: ConfigPlan) -> None:
-    """Limit the tokens of a rollout: samples end at seq_len, and a longer rollout would only cost money."""
+    """Limit the tokens of a rollout. Samples are cut at seq_len, so a longer rollout only costs money."""
     key = "inference.vllm.max_model_len"
     seq_len, context_tokens = int(plan.seq_len.value), draft.get(key)
     if isinstance(context_tokens, int) and not isinstance(context_tokens, bool) and context_tokens >= seq_len:
@@ -254,8 +261,10 @@ def _curriculum(draft: ConfigDraft, path: KeyPath, choices: ConfigChoices) -> No
 
 
 def _pool_bounds(thresholds: Mapping[str, float]) -> dict[str, float]:
-    """Highest mean rewards of the pools `hard` and `normal`, in order. The lowest of `easy` is the highest of
-    `normal`."""
+    """Return the thresholds of the pools `hard` and `normal` (highest mean reward) from those of an older file.
+
+    An older file sets the highest mean reward of `hard` and the lowest of `easy`, which is the highest of `normal`.
+    """
     if not thresholds:
         return {}
     hard, easy = thresholds.get("hard"), thresholds.get("easy")

@@ -267,13 +267,14 @@ def leak_near(observations: RowObservations) -> Iterator[Finding]:
         if near.compared < near.of
         else ""
     )
+    answer = " and answer" if near.golds_compared else ""
     sampled += " (the search was stopped early; there may be more)" if near.stopped else ""
     yield tally_finding(
         "leak-near",
         "blocker" if near.rows.total > 0.05 * near.compared else "warning",
         near.rows,
         near.compared,
-        f"of the held-out split are training prompts in other words, with the same numbers and answer{sampled}.",
+        f"of the held-out split are training prompts in other words, with the same numbers{answer}{sampled}.",
         "Compare the rows shown with their train_row; remove them from the training split.",
     )
 

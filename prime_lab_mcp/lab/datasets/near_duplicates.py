@@ -6,7 +6,8 @@ tasks and no leak. Methods for near-duplicates in web text would report all such
 A pair of a training prompt and a held-out prompt is a near-duplicate if all of these hold:
 
 1. Their golds agree, and so do their numbers (in order, if the prompt has a calculation). Another number or answer
-   means another task.
+   means another task. Where different golds can both be right, golds are not compared; but if the prompts differ in one
+   place only, by one or two words, and the golds differ too, the prompts are different tasks.
 2. Their words agree. Either they share 70 % of their words by weight (words that are rare in the training prompts weigh
    more) and half by number; from 25 words on, also half of the pairs of neighbouring words. Or, from 25 words on, half
    of the held-out prompt's runs of eight words occur in the training prompt. Lines and runs that many prompts share
@@ -235,6 +236,8 @@ _CANDIDATES = 5
 """Number of similar training prompts that are stored for each held-out prompt."""
 _MOST_PAIRS = 3_000_000
 """Most pairs that are compared before the search stops. They take a few seconds."""
+_MOST_OTHER_WORDS = 2
+"""Most words that name another subject in one place of a prompt, such as "Sri Lanka" for "France"."""
 SAMPLE_SEED = 7
 _INCOMPARABLE = OPEN_ENDED | {"json", "tool_call"}
 
@@ -271,6 +274,8 @@ class NearDuplicates:
     compared: int = 0
     of: int = 0
     stopped: bool = False
+    golds_compared: bool = True
+    """False in formats where two different golds can both be right."""
 
 
 @dataclass(slots=True)
@@ -290,6 +295,18 @@ class _Search:
 
     def gold(self, prompt: ComparedPrompt) -> bytes | None:
         return prompt.gold if self.comparable else None
+
+    def asks_for_another_answer(self, index: int, place: int) -> bool:
+        """Return whether other words in one place of the prompt (such as another country) explain different golds.
+
+        This matters only in formats in which two different golds can both be right.
+        """
+        (held_prompt, a), (train_prompt, b) = self.held_out[index], self.train[place]
+        if None in (held_prompt.gold, train_prompt.gold) or held_prompt.gold == train_prompt.gold:
+            return False
+        opcodes = SequenceMatcher(None, a.words, b.words, autojunk=False).get_opcodes()
+        other = [(tag, i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in opcodes if tag != "equal"]
+        return len(other) == 1 and other[0][0] == "replace" and max(other[0][1:]) <= _MOST_OTHER_WORDS
 
     def add_pair(self, index: int, place: int, similarity: float) -> None:
         matches = self.pairs.setdefault(index, [])
@@ -311,7 +328,9 @@ def search_near_duplicates(
     state = _Search(words, train_features, held_features, format not in _INCOMPARABLE)
     _by_words(state, [n for n, (_, f) in enumerate(held_features) if len(f.bag) <= _MOST_WORDS])
     _by_runs(state, [n for n, (_, f) in enumerate(held_features) if len(f.words) >= LONG_LINE])
-    near = NearDuplicates(compared=len(held_out), of=total, stopped=state.work > _MOST_PAIRS)
+    near = NearDuplicates(
+        compared=len(held_out), of=total, stopped=state.work > _MOST_PAIRS, golds_compared=state.comparable
+    )
     matches = {**_by_numbers(state), **_without_siblings(state)}
     for place, match in sorted(matches.items()):
         training = train[match]
@@ -378,6 +397,8 @@ def _without_siblings(state: _Search) -> dict[int, int]:
     matches: dict[int, int] = {}
     for n, place, places in candidates:
         same_order = state.held_out[n][1].order == state.train[place][1].order
+        if state.asks_for_another_answer(n, place):
+            continue
         if (not places and same_order) or not all(map(slots.is_slot, places)):
             matches.setdefault(n, place)
     return matches

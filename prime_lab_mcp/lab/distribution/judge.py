@@ -54,6 +54,7 @@ def component_summaries(sample: RolloutSample, grouped: Sequence[TaskRewards]) -
 def _component(
     sample: RolloutSample, name: str, grouped: Sequence[TaskRewards], total_variation: float
 ) -> ComponentSummary:
+    """Summarise one component. `total_variation` is the sum of squared deviations of the rewards inside tasks."""
     column, weight = sample.scores[name], sample.weights[name]
     scores = [s for s in column if s == s]
     n = len(scores)
@@ -182,12 +183,12 @@ def judge_rollouts(
         difficulty=pool_counts(sample, tasks, best),
         error_rate=sample.errors / sample.rollouts if sample.rollouts else 0.0,
         truncation_rate=sample.truncated / sample.completed if sample.completed else 0.0,
-        length_correlation=lengths.length_correlation(grouped, sample.lengths, sample.called),
+        length_correlation=lengths.length_correlation(grouped, sample.reply_lengths, sample.called),
         components=parts,
         learnability=learnability(judged, judged_best),
         prompt_tokens=lengths.length_percentiles(sample.prompts),
         completion_tokens=lengths.length_percentiles(sample.lengths),
-        length_by_outcome=lengths.mean_lengths_by_outcome(solved, sample.lengths),
+        length_by_outcome=lengths.mean_lengths_by_outcome(solved, sample.reply_lengths),
         reward_range=_range(sample, best),
         mean_complete=_complete(sample, best) if any(sample.cut) else None,
         usable_without_easy=_without_easy(judged, judged_best, group_size),

@@ -113,7 +113,11 @@ def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
         )
     if facts.truncation_rate > TRUNCATED_WARN:
         severity = "blocker" if facts.truncation_rate > TRUNCATED_FAIL else "warning"
-        rest = "" if facts.mean_complete is None else f"; the others earn {facts.mean_complete:.2f} on average"
+        rest = (
+            ""
+            if facts.mean_complete is None
+            else f"; the others earn {facts.mean_complete:.2f} of attainable on average"
+        )
         yield Finding(
             "distribution-truncated",
             severity,
@@ -155,16 +159,16 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
 
     The mean is that of the rewards for answers if the components separate the answer from form and style.
     """
-    mean, what = estimates.mean, "mean reward"
+    mean, what = estimates.mean, "mean of attainable"
     if facts.answer is not None:
-        mean, what = facts.answer.mean, "mean reward for the answer"
+        mean, what = facts.answer.mean, "mean of attainable for the answer"
     if facts.answer is not None and not facts.answer.paid and mean.side(MEAN_LOW) == "below":
         yield _dead_finding(facts, facts.answer)
     elif mean.side(MEAN_LOW) == "below":
         yield Finding(
             "distribution-all-zero",
             "blocker",
-            f"{what} is {mean.value:.3f} of what is attainable, wholly below {MEAN_LOW} ({bounds_text(mean)})",
+            f"{what} is {mean.value:.3f}, wholly below {MEAN_LOW} ({bounds_text(mean)})",
             f"If correct answers score 0, mend the reward (test_reward). {HARDER_TASKS_FIX}",
         )
     elif mean.side(MEAN_LOW) == "across":
@@ -173,7 +177,7 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
         yield Finding(
             "distribution-all-one",
             "blocker",
-            f"{what} is {mean.value:.3f} of what is attainable, wholly above {MEAN_HIGH} ({bounds_text(mean)})",
+            f"{what} is {mean.value:.3f}, wholly above {MEAN_HIGH} ({bounds_text(mean)})",
             EASIER_TASKS_FIX,
         )
     elif mean.side(MEAN_HIGH) == "across":
@@ -183,6 +187,7 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
 
 
 def _dead_finding(facts: Distribution, answer: AnswerSummary) -> Finding:
+    """Return the finding for rollouts of which none has a reward for its answer."""
     listed = ", ".join(quote(name, 60) for name in answer.others[:3])
     earned = f"; what they earned ({facts.mean or 0.0:.3f} of attainable on average) is for {listed}" if listed else ""
     return Finding(
@@ -204,19 +209,19 @@ def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
         return
     floor, floor_text = facts.floor.reward, f"what {facts.floor.description} earns"
     if mean.value >= floor + NEAR_FLOOR:
-        yield unclear_finding(f"mean reward beside {floor_text}", mean, round(floor, 3), facts, HARDER_TASKS_FIX)
+        yield unclear_finding(f"mean of attainable beside {floor_text}", mean, round(floor, 3), facts, HARDER_TASKS_FIX)
     elif mean.low <= floor:
         yield Finding(
             "distribution-at-floor",
             "blocker",
-            f"mean reward {mean.value:.3f} ({bounds_text(mean)}) is no better than {floor_text}: {floor:.3f}",
+            f"mean of attainable {mean.value:.3f} ({bounds_text(mean)}) is no better than {floor_text}: {floor:.3f}",
             f"Balance the answers or choose tasks the model can do better than by guessing. {HARDER_TASKS_FIX}",
         )
     else:
         yield Finding(
             "distribution-near-floor",
             "warning",
-            f"mean reward {mean.value:.3f} is hardly better than {floor_text}: {floor:.3f}",
+            f"mean of attainable {mean.value:.3f} is hardly better than {floor_text}: {floor:.3f}",
             HARDER_TASKS_FIX,
         )
 
@@ -459,7 +464,9 @@ def on_lengths(facts: Distribution) -> Iterator[Finding]:
         return
     direction = "longer" if correlation.rho > 0 else "shorter"
     tokens = facts.length_by_outcome
-    means = f"; solved ones have {tokens['solved']} tokens, others {tokens['unsolved']}" if len(tokens) == 2 else ""
+    means = (
+        f"; solved ones have {tokens['solved']} tokens a reply, others {tokens['unsolved']}" if len(tokens) == 2 else ""
+    )
     yield Finding(
         "distribution-length-correlation",
         "warning",

@@ -92,6 +92,8 @@ class RolloutSample:
     task: array[int] = field(default_factory=lambda: array("l"))
     rewards: array[float] = field(default_factory=lambda: array("d"))
     lengths: array[float] = field(default_factory=lambda: array("f"))
+    reply_lengths: array[float] = field(default_factory=lambda: array("f"))
+    """Mean completion tokens of a reply. Long rollouts thus do not count as long answers because of their turns."""
     cut: array[int] = field(default_factory=lambda: array("b"))
     called: array[int] = field(default_factory=lambda: array("b"))
     """1 if the model called a tool, 0 if it was offered tools and called none, -1 if unknown or no tools were
@@ -177,6 +179,7 @@ def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) ->
         sample.task.append(number)
         sample.rewards.append(rollout.reward)
         sample.lengths.append(rollout.completion_tokens)
+        sample.reply_lengths.append(rollout.completion_tokens / rollout.replies)
         sample.prompts.append(rollout.prompt_tokens)
         sample.cut.append(rollout.truncated)
         sample.called.append(-1 if rollout.called_tool is None else rollout.called_tool)

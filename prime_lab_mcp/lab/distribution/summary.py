@@ -168,7 +168,7 @@ class Distribution:
     completion_tokens: Mapping[str, int]
     """p50, p95, p99 and max over the scored rollouts whose endpoint reported tokens."""
     length_by_outcome: Mapping[str, int]
-    """Mean completion tokens of solved and unsolved rollouts."""
+    """Mean completion tokens of a reply in solved and in unsolved rollouts."""
     reward_range: tuple[float, float] | None
     """1st and 99th percentile of reward / attainable."""
     mean_complete: float | None
@@ -204,6 +204,8 @@ class Distribution:
             "rollouts": self.rollouts,
             "scored": self.scored,
             "mean": rounded(self.mean),
+            "mean_of_attainable": rounded(self.mean),
+            "mean_reward": rounded(self.mean * self.attainable) if self.mean is not None else None,
             "mean_interval": [rounded(self.mean_low), rounded(self.mean_high)],
             "standard_error": rounded(self.standard_error),
             "std": rounded(self.std),
@@ -268,5 +270,6 @@ class Estimates:
         deviation: Interval,
         form: Interval | None,
     ) -> Estimates:
+        """Return the estimates of a sample. The arguments after `tasks` are the intervals."""
         full = sum(len(t.rewards) >= MIN_ROLLOUTS for t in tasks)
         return cls(mean, signal, deviation, form, len(tasks), full, sample.completed, sample.nonfinite)

@@ -353,7 +353,7 @@ class EnvironmentPush(AtMostOnce[PublishResult]):
             if refused.code != "platform-conflict":
                 raise
             return await self._resolve_conflict(refused)
-        return PublishResult(target.version, await _look(lab, self._snapshot, target), True, pushed)
+        return PublishResult(target.version, await _current_entry(lab, self._snapshot, target), True, pushed)
 
     async def _resolve_conflict(self, refused: PrimeRefusal) -> PublishResult:
         """Return the published version if the Hub already holds these files; else raise the refusal."""
@@ -366,7 +366,7 @@ class EnvironmentPush(AtMostOnce[PublishResult]):
         return replace(existing, was_sent=False)
 
     async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[PublishResult]:
-        entry = await _look(self._lab, self._snapshot, self._target)
+        entry = await _current_entry(self._lab, self._snapshot, self._target)
         if entry.exists is None:
             raise entry.problem or PrimeError(
                 "the Hub could not be asked", fix="Call again.", code="platform-unreachable"
@@ -398,7 +398,7 @@ class EnvironmentPush(AtMostOnce[PublishResult]):
         )
 
 
-async def _look(lab: Lab, snapshot: Snapshot, target: PublishTarget) -> HubEntry:
+async def _current_entry(lab: Lab, snapshot: Snapshot, target: PublishTarget) -> HubEntry:
     """The current Hub entry. Older versions are requested only if the latest has other content."""
     entry = await lookup.look_up_environment(lab.prime, target.owner, target.name)
     if entry.exists and entry.content_hash != snapshot.cli_hash:

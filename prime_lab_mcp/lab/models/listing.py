@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.base.report import Finding, Link, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.memory import fewest_gpus, gpu_memory
+from prime_lab_mcp.lab.models.offered import LIST_MODELS
 from prime_lab_mcp.lab.models.readiness import readiness_points, readiness_words
 from prime_lab_mcp.lab.models.registry import KnownModel, find_model, load_registry
 from prime_lab_mcp.lab.prime.answers import PlatformModels, finite_number
@@ -46,6 +47,22 @@ class LiveLists:
     def served_as(self, name: str) -> list[str]:
         """Ids under which Prime Inference serves a model."""
         return [id for id in self.served or () if folded_name(id) == folded_name(name)]
+
+
+_FILLERS = frozenset(["a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with"])
+
+
+def query_words(query: str) -> list[str]:
+    """The words of a query in lower case, each once, without articles and prepositions."""
+    words = dict.fromkeys(query.lower().replace(",", " ").split())
+    return [word for word in words if word not in _FILLERS] or list(words)
+
+
+def best_matches(texts: Mapping[str, str], query: str) -> list[str]:
+    """The keys whose text contains words of the query, most words first. The order of `texts` breaks ties."""
+    words = query_words(query)
+    matched = {key: sum(word in text.lower() for word in words) for key, text in texts.items()}
+    return sorted((key for key, number in matched.items() if number), key=lambda key: -matched[key])
 
 
 def folded_name(name: str) -> str:
@@ -167,6 +184,8 @@ def evaluations_by_model(history: Iterable[Evidence]) -> dict[str, list[dict[str
 
 
 LISTED_MODELS = 25
+_RECENT_JOBS = 20
+"""Number of newest evaluations among which the environment that was evaluated last is looked for."""
 _ROWS_WITH_FINDINGS = 3
 """Number of model rows that get findings. Other rows only have fields."""
 
@@ -181,6 +200,8 @@ async def search_models(lab: Lab, query: str) -> Outcome:
     )
     folded = folded_name(query) if query else ""
     names = [n for n in listed_names(lists) if query.lower() in n.lower() or folded == folded_name(n)]
+    if not names and len(query_words(query)) > 1:
+        names = best_matches({name: name for name in listed_names(lists)}, query)
     rows = [model_row(name, lists, evals) for name in names]
     rows.sort(key=lambda row: not row.get("trainable"))
     findings = [_unread_list_finding(problem) for problem in lists.problems]
@@ -196,7 +217,7 @@ async def search_models(lab: Lab, query: str) -> Outcome:
         _count_summary(rows, lists),
         tuple(findings),
         {"models": rows[:LISTED_MODELS], "total": len(rows), "price_unit": "US dollars per million tokens"},
-        next=_measure(rows),
+        next=_measure(lab, rows, query),
         links=(Link("lab://models", "Models: the registry and the live lists"),),
     )
 
@@ -207,10 +228,29 @@ def _count_summary(rows: list[dict[str, Any]], lists: LiveLists) -> str:
     return f"{match}, {trained if lists.offered else 'trainable or not could not be asked'}."
 
 
-def _measure(rows: list[dict[str, Any]]) -> tuple[Next, ...]:
+def _measure(lab: Lab, rows: list[dict[str, Any]], query: str) -> tuple[Next, ...]:
+    """Evaluate the first trainable model on the environment of this workspace that was evaluated last."""
     first = next((r for r in rows if r.get("trainable") and r.get("served")), None)
-    arguments = {"environment": "NAME", "model": first["id"]} if first else None
+    if first is None:
+        return (LIST_MODELS,) if query else ()
+    here = [folder.name for folder in lab.workspace.list_environments()]
+    if not here:
+        return (Next("search_hub", "an environment to measure one on", {"kind": "environment"}),)
+    evaluated = [job.environment for job in lab.ledger.jobs(lab.key, limit=_RECENT_JOBS) if job.environment in here]
+    arguments = {"environment": (evaluated or here)[0], "model": first["id"]}
     return (Next("run_eval", "measure one on your environment before paying for training", arguments),)
+
+
+def _config_call(lab: Lab, free: list[str]) -> Next:
+    """A config for the environment that this workspace published last, or else the search for one."""
+    pushes = lab.ledger.pushes(workspace=lab.key, platform=lab.platform)
+    push = next((push for push in pushes if push.api != "v0"), None)
+    if push is None:
+        return Next("search_hub", "an environment to train on", {"kind": "environment"})
+    arguments: dict[str, Any] = {"environments": [f"{push.owner}/{push.name}@{push.version}"]}
+    if not free:
+        return Next("write_training_config", "a config that leaves the GPU type open", arguments)
+    return Next("write_training_config", "a config for one that is free", arguments | {"gpu_type": free[0]})
 
 
 def _unserved(row: dict[str, Any], lists: LiveLists) -> bool:
@@ -266,15 +306,9 @@ async def search_gpus(lab: Lab, query: str) -> Outcome:
     )
     return Outcome(
         "passed",
-        f"{count(len(rows) + len(reserved), 'GPU type')} can be trained on{cheapest}{now}.",
+        f"{count(len(rows) + len(reserved), 'GPU type')} can be trained on by hosted runs{cheapest}{now}.",
         data={"gpus": rows + reserved, "price_unit": "US dollars per GPU-hour", "memory_unit": "GiB per GPU"},
-        next=(
-            Next(
-                "write_training_config",
-                "a config for one of them",
-                {"gpu_type": (free or [rows[0]["gpu_type"]])[0]} if rows else None,
-            ),
-        ),
+        next=(_config_call(lab, free),),
     )
 
 

@@ -1,5 +1,7 @@
-"""Tests the reward of an environment: probes (completions of known quality), their scoring, and rules about the
-rewards that the probes earn.
+"""Tests the reward of an environment.
+
+Probes are completions of known quality, such as a right or a wrong answer. `trial` scores probes with the environment's
+reward, and rules judge the rewards that the probes earn.
 """
 
 ENTRY = (

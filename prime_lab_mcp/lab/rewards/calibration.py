@@ -1,4 +1,8 @@
-"""Finds the answer style of an environment: the field, spelling and wrapper of golds for which its reward pays most."""
+"""Finds the answer style that an environment's reward pays most.
+
+An answer style is the task's field with the gold (the reference answer), the gold's spelling and its wrapper, such as a
+tag or a box.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +36,18 @@ from prime_lab_mcp.lab.worker.scoring import Case, Scored
 
 CALIBRATION_TASKS = 6
 """Number of tasks on which every style is tried."""
-_SPARED = 2
-"""The same number where every completion costs a question to a judge."""
+_JUDGED_TASKS = 2
+"""Number of tasks on which every style is tried if scoring asks a judge."""
 _FORMS = 4
+"""Largest number of spellings of each gold that are tried."""
 _EPSILON = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class PromptedForm:
-    """The form that the prompt tells the model to use, with the best mean reward of golds in that form.
+    """The wrapper that the prompt tells the model to use, and the best mean reward of golds in this wrapper.
 
-    `scored` are the golds in the best style of that form.
+    `scored` are the golds in the best style with this wrapper.
     """
 
     wrapper: AnswerWrapper
@@ -52,9 +57,10 @@ class PromptedForm:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The chosen style and its mean reward, which is None where the reward failed on every completion.
+    """The chosen style and its mean reward, which is None if the reward failed on every completion.
 
-    `requested`: the prompt or the code names the wrapper of the style. `tried` is the number of compared styles.
+    `requested` is True if the prompt or the code names the wrapper of the style. `tried` is the number of compared
+    styles.
     """
 
     style: AnswerStyle
@@ -62,19 +68,19 @@ class Calibration:
     requested: bool
     tried: int
     scored: tuple[tuple[Case, Scored], ...]
-    """The golds in the chosen style with their scores. A report shows them where no style earns anything."""
+    """The golds in the chosen style with their scores. A report shows them if no style earns anything."""
     prompted: PromptedForm | None = None
-    """None where the prompt tells no form, or where that form was not tried."""
+    """None if the prompt asks for no wrapper, or if that wrapper was not tried."""
 
 
 async def calibrate(
     scorer: Scorer, rows: Sequence[Row], source: str, supplied: AnswerWrapper | None = None, sparing: bool = False
 ) -> Calibration | None:
-    """The style of the golds of `rows` that earns the highest mean reward; None where the tasks hold no gold.
+    """Return the answer style with the highest mean reward; None if the tasks have no gold.
 
-    The likeliest gold field comes first, and the first field that earns any reward is taken. `supplied` is the caller's
-    wrapper: only the field and the spelling of the answer are then searched. `sparing` limits the questions to a judge:
-    the wrappers that prompt and code name are tried first, and others only if those earn nothing.
+    Fields are tried from the likeliest on, and the first field whose values earn any reward is taken. With `supplied`,
+    the caller's wrapper, only the field and the spelling are searched. `sparing` limits the questions to a judge: the
+    wrappers that the prompt and the code name are tried first, and others only if these earn nothing.
     """
     if sparing and supplied is None:
         named = requested_wrappers(_texts(rows), source)[:2] or [BARE]
@@ -84,7 +90,7 @@ async def calibrate(
     if supplied is not None:
         return await _calibrate(scorer, rows, source, [supplied], [supplied])
     texts = _texts(rows)
-    tasks = _SPARED if sparing else CALIBRATION_TASKS
+    tasks = _JUDGED_TASKS if sparing else CALIBRATION_TASKS
     return await _calibrate(scorer, rows, source, requested_wrappers(texts, source), all_wrappers(texts, source), tasks)
 
 
@@ -96,6 +102,7 @@ async def _calibrate(
     wrappers: Sequence[AnswerWrapper],
     tasks: int = CALIBRATION_TASKS,
 ) -> Calibration | None:
+    """Try these wrappers with every possible gold field. `requested` are those that the prompt or the code names."""
     marks, listed = output_markers(source), rewarded_words(source)
     systems = [message_text(m) for row in rows[:20] for m in row.prompt if m.get("role") == "system"]
     prompted = prompted_wrappers([prompt_of(row) for row in rows[:20]], systems)
@@ -129,11 +136,11 @@ async def _hidden_gold(
     listed: tuple[str, ...],
     tasks: int,
 ) -> Calibration | None:
-    """The style of a field that no name marks as an answer, if its own values are paid and those of other tasks are
-    not; None where there is no such field.
+    """Look for the gold in fields whose names do not suggest an answer; None if there is no such field.
 
-    A tolerance may accept the numbers of other tasks as well. Where the reward reads the field, it is enough that
-    numbers far from all of them are not paid.
+    A field is the gold if a task's own value earns clearly more than the values of other tasks. A reward with a
+    tolerance may also pay the numbers of other tasks. If the reward's code reads the field, it is enough that a task's
+    own number earns clearly more than numbers far from all values.
     """
     few = [*dict.fromkeys([*requested, *wrappers[:3]])][:_HIDDEN_TASKS]
     for golds in other_candidates(rows, source):
@@ -156,7 +163,7 @@ async def _hidden_gold(
 
 
 async def _pays_less(scorer: Scorer, candidate: Calibration, sample: Sequence[TaskGold], texts: Sequence[str]) -> bool:
-    """Whether these completions, one for each task of the sample, earn clearly less than the tasks' own values."""
+    """Whether `texts`, one completion for each task of the sample, earn clearly less than the tasks' own values."""
     cases = [Case(f"swap/{gold.row}", gold.row, assistant_message(t)) for gold, t in zip(sample, texts, strict=True)]
     earned = [s.reward or 0.0 for s in await scorer.score(cases)]
     mean = candidate.mean or 0.0
@@ -164,22 +171,24 @@ async def _pays_less(scorer: Scorer, candidate: Calibration, sample: Sequence[Ta
 
 
 def _far_number(golds: SampleGolds, number: int) -> str:
-    """A number far above or below every value of the sample, in turn."""
-    sizes = [abs(found) for gold in golds.golds if (found := as_number(gold.forms[0])) is not None]
+    """Return a number far from every value of the sample: above all for an odd `number`, below for an even one."""
+    sizes = [abs(value) for gold in golds.golds if (value := as_number(gold.forms[0])) is not None]
     far = int(max(sizes, default=Decimal(0))) * 1_000 + 98_765
     return str(far if number % 2 else -far)
 
 
 _HIDDEN_MARGIN = 0.5
-"""Share of the mean reward by which a task's own value must beat those of other tasks to count as its gold."""
+"""Share of the mean reward by which a task's own value must exceed those of other tasks to count as the gold."""
 
 
 def _texts(rows: Sequence[Row]) -> list[str]:
+    """Return system messages and prompts of the first tasks, which may name a wrapper."""
     systems = {message_text(m) for row in rows[:20] for m in row.prompt if m.get("role") == "system"}
     return [*systems, *(prompt_of(row) for row in rows[:5])]
 
 
 def _widest(sample: Sequence[TaskGold]) -> int:
+    """Return the largest number of spellings that a gold of the sample has, at most `_FORMS`."""
     return min(_FORMS, max((len(g.forms) for g in sample), default=1))
 
 
@@ -190,8 +199,10 @@ async def _best(
     is_requested: Callable[[AnswerStyle], bool],
     prompted: Sequence[AnswerWrapper] = (),
 ) -> Calibration | None:
-    """The style with the highest mean reward. A reward that fails on every completion of the first task is not tried on
-    the other tasks."""
+    """Score the sample's golds in every style, and return the style with the highest mean reward.
+
+    If the reward fails on every completion of the first task, the other tasks are not tried.
+    """
     first = await _try(scorer, styles, sample[:1])
     broken = [s for _, s in first if s.reward is None]
     if len(broken) == len(first):
@@ -212,6 +223,7 @@ async def _best(
 
 
 async def _try(scorer: Scorer, styles: Sequence[AnswerStyle], sample: Sequence[TaskGold]) -> list[tuple[Case, Scored]]:
+    """Score every gold of the sample in every style: all styles of the first gold, then of the second, and so on."""
     cases = [
         Case(f"try/{gold.row}/{number}", gold.row, assistant_message(style.render(gold)))
         for gold in sample

@@ -1,8 +1,8 @@
-"""Cases: completions with an expected reward. The caller supplies them, the preset `gsm8k` has five, and a trial stores
-its failing completions as cases, so that one call of test_reward repeats them.
+"""Reads, builds and stores cases: completions with an expected reward.
 
-A trial replaces two files of its environment in the state directory: a table of all completions with their rewards
-(JSON Lines), and the failing cases as a list that test_reward accepts.
+The caller supplies cases, and the preset `gsm8k` has five. After a trial, test_reward stores two files for the
+environment in the state directory: a table of all completions with their rewards (JSON Lines), and the failing
+completions as a list of cases. Another call of test_reward accepts this list, and so repeats the failing cases.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _FIX = (
 
 @dataclass(frozen=True, slots=True)
 class SuppliedCase:
-    """A case from the caller. `completion` is a text or a list of messages; `task` (an index) or `answer` selects the
-    task.
+    """A case from the caller. `completion` is a text or a list of messages.
+
+    `task` (an index) selects the task; without an index, `answer` selects the task with this reference answer.
     """
 
     name: str
@@ -48,11 +49,12 @@ class SuppliedCase:
 
     @property
     def messages(self) -> tuple[Mapping[str, Any], ...]:
+        """The completion as messages; a text becomes one assistant message."""
         return assistant_message(self.completion) if isinstance(self.completion, str) else self.completion
 
 
 def read_cases(path: Path) -> list[Any]:
-    """Read the JSON list of a cases file. Raises BadInput for a file that is missing or holds no list."""
+    """Read the JSON list of a cases file. Raises BadInput if the file cannot be read or does not contain a list."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -65,13 +67,17 @@ def read_cases(path: Path) -> list[Any]:
 
 
 def parse_cases(raw: Sequence[Any]) -> list[SuppliedCase]:
-    """Parse at most `MAX_CASES` cases. The key `expected_reward` is an alias of `expected`. Raises BadInput."""
+    """Parse cases. The key `expected_reward` is an alias of `expected`.
+
+    Raises BadInput for more than `MAX_CASES` cases and for an entry that is not a case.
+    """
     if len(raw) > MAX_CASES:
         raise BadInput(f"{len(raw):,} cases are too many (at most {MAX_CASES})", fix="Give fewer.", code="bad-cases")
     return [_parse(entry, number) for number, entry in enumerate(raw)]
 
 
 def _parse(entry: Any, number: int) -> SuppliedCase:
+    """Parse one entry of the list; `number` is its position from 0. Raises BadInput."""
     if not isinstance(entry, Mapping):
         raise _bad(number, "is no object")
     expected = entry.get("expected", entry.get("expected_reward"))
@@ -104,9 +110,10 @@ def _bad(number: int, why: str) -> BadInput:
 def place_cases(
     wanted: Sequence[SuppliedCase], rows: Sequence[Row], style: AnswerStyle | None
 ) -> tuple[list[tuple[Probe, Expected]], list[str]]:
-    """Turn cases into probes for their tasks; the second value lists the names of cases whose answer no task has.
+    """Turn cases into probes of their tasks.
 
-    A case with neither `task` nor `answer` belongs to the first task.
+    Returns pairs (probe, expected reward), and the names of the cases whose answer no task has. A case with neither
+    `task` nor `answer` belongs to the first task.
     """
     by_answer: dict[str, int] = {}
     for row in rows:
@@ -131,16 +138,17 @@ def place_cases(
 
 
 def _answer_key(answer: str) -> str:
+    """Return the final answer in a form for comparison: a canonical number, or normalised text."""
     text = gold_answers.after_hash(answer) or gold_answers.boxed_content(answer) or answer
     number = gold_answers.number_in(text)
     return gold_answers.canonical_number(number) if number is not None else gold_answers.normalised_text(text)
 
 
 def gsm8k_cases(style: AnswerStyle | None) -> list[SuppliedCase]:
-    """The preset of five cases for tasks of this environment: right, wrong, no tags, thousands comma, trailing text.
+    """Return the five cases of the preset: a right answer, a wrong one, no tags, a thousands comma, trailing text.
 
-    The comma case needs a task whose answer is 1,000 or more; without such a task there are four cases. Raises BadInput
-    where no gold is a number.
+    The case with the comma needs a task whose answer is 1,000 or more; without such a task there are four cases. Raises
+    BadInput if no gold is a number.
     """
     numeric = [(g, n) for g in style.golds.golds if (n := as_number(style.answer_text(g))) is not None] if style else []
     if not numeric:
@@ -175,12 +183,12 @@ def gsm8k_cases(style: AnswerStyle | None) -> list[SuppliedCase]:
 LAST_TRIAL = "last"
 """The value of `cases_file` that selects the failing cases of the last trial."""
 INLINE_CASES = 400
-"""Longest completion that a report shows in full, in characters of JSON; longer ones are only in the file."""
+"""Longest completion that a report shows in full, in characters of JSON. Longer ones are only in the file."""
 _RIGHT = frozenset({"gold", "verbose", "equivalent", "trailing"})
 
 
 class TrialFolder:
-    """The stored table and failing cases of one environment. The first write creates `folder`."""
+    """The folder with the stored completions and failing cases of one environment. The first write creates it."""
 
     def __init__(self, state: Path, workspace: Path, environment: str) -> None:
         digest = hashlib.sha256(f"{workspace}\0{environment}".encode()).hexdigest()
@@ -196,7 +204,7 @@ class TrialFolder:
         return self.folder / "failing.json"
 
     def cases(self) -> list[Any]:
-        """The failing cases of the latest trial that had failing cases. Raises BadInput where none are stored."""
+        """Return the failing cases of the latest trial that had any. Raises BadInput if none are stored."""
         try:
             recorded = json.loads(self.failing.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -227,8 +235,9 @@ class TrialFolder:
 
 
 def case_of(scored_probe: ScoredProbe, expected: Expected | None = None) -> dict[str, Any]:
-    """A scored completion as a case for test_reward. By default a right completion is expected to earn `high`, any
-    other `low`.
+    """Return a scored completion as a case for test_reward.
+
+    Without `expected`, the case expects `high` for a right completion and `low` for any other.
     """
     if expected is None:
         expected = "high" if scored_probe.probe.kind in _RIGHT else "low"
@@ -241,13 +250,13 @@ def case_of(scored_probe: ScoredProbe, expected: Expected | None = None) -> dict
 
 
 def fits_in_report(case: Mapping[str, Any]) -> bool:
-    """Whether a report may show a case in full: the case is short and holds neither control characters nor secrets."""
+    """Whether a report may show a case in full: it is short and has no control characters and no credentials."""
     text = json.dumps(case["completion"], ensure_ascii=False)
     return len(text) <= INLINE_CASES and escape(text) == text and redact(text) == text
 
 
 def cases_behind(findings: Iterable[Finding], trial: Trial) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
-    """The distinct rows of findings that show a scored completion, in order, each with its case."""
+    """Return pairs (row, case) for the distinct rows of findings that show a scored completion, in order."""
     expected = {id(s.scored_probe.probe): s.expected for s in trial.supplied}
     rows = [row for finding in findings for row in finding.rows if isinstance(row, CaseRow)]
     first: dict[tuple[Any, ...], CaseRow] = {}
@@ -257,12 +266,14 @@ def cases_behind(findings: Iterable[Finding], trial: Trial) -> list[tuple[Mappin
 
 
 def _completion(scored_probe: ScoredProbe) -> Any:
+    """Return the completion as text, or as a list of messages if it is more than one assistant text."""
     messages = scored_probe.probe.messages
     text = scored_probe.probe.completion
     return text if messages == assistant_message(text) else [dict(m) for m in messages]
 
 
 def _line(scored_probe: ScoredProbe) -> dict[str, Any]:
+    """Return one line of the stored table: the case with its kind, reward, component scores and problems."""
     line = {**case_of(scored_probe), "kind": scored_probe.probe.kind, "reward": scored_probe.reward}
     line["components"] = {name: part.score for name, part in scored_probe.scored.components.items()}
     if scored_probe.scored.problems:

@@ -1,8 +1,8 @@
-"""Compares the components of two rewards, one by one: what was shown to be equal, what differs, and what no completion
-reached.
+"""Compares two rewards component by component, from completions that both rewards have scored.
 
-Components are matched by name, and renamed ones by their scores. A component counts as equal only where some completion
-earned it, each compared completion got the same score, and its weight stands to the other weights as it does there.
+Components are matched by name, and renamed components by their scores. A component counts as equal only if some
+completion earned it, every compared completion has the same score in both rewards, and its share of the weights is the
+same. A component that no completion earned is reported as not reached.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from prime_lab_mcp.lab.worker.description import RewardInfo
 from prime_lab_mcp.lab.worker.scoring import Component
 
 TOLERANCE = 1e-6
-"""Largest difference between equal scores: weights are sums of floats."""
+"""Largest difference between equal scores, which may have rounding errors."""
 ComponentVerdict = Literal["equal", "differs", "weight-differs", "not-reached", "only-here", "only-there"]
 Scores = Mapping[str, Component]
+"""Maps the names of components to the scores of one completion."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedComponent:
-    """One component of both rewards. `there` is its name in the other environment; `weight` or `other_weight` is None
-    where one side has no such component.
-
-    `completions` have a score on both sides; `earned` of them earned something; `highest` is the highest score.
-    """
+    """The comparison of one component. `weight` or `other_weight` is None if that reward has no such component."""
 
     name: str
     there: str
+    """Name of the component in the other environment."""
     weight: float | None
     other_weight: float | None
     verdict: ComponentVerdict
     completions: int = 0
+    """Number of completions with a score in both rewards."""
     differ: int = 0
+    """Number of completions with different scores."""
     earned: int = 0
+    """Number of completions with a score other than 0."""
     highest: float = 0.0
+    """The highest score."""
 
     def as_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {"name": quote(self.name, 80)[1:-1], "verdict": self.verdict}
@@ -57,7 +59,11 @@ class ComparedComponent:
 def compare_components(
     pairs: Sequence[tuple[Scores, Scores]], here: Sequence[RewardInfo], there: Sequence[RewardInfo]
 ) -> tuple[ComparedComponent, ...]:
-    """Compare the weighted components of two rewards over completions that both scored."""
+    """Compare the weighted components of two rewards.
+
+    `pairs` has the scores of each completion by this and by the other reward. `here` and `there` describe the
+    components of the two rewards.
+    """
     ours, theirs = _weights(here), _weights(there)
     matched = _matched(pairs, ours, theirs)
     usual = usual_ratio([(ours[h], theirs[t]) for h, t in matched])
@@ -68,7 +74,10 @@ def compare_components(
 
 
 def usual_ratio(weights: Sequence[tuple[float, float]]) -> float | None:
-    """The ratio that most pairs of weights have, the first of equally usual ones; None where there is none."""
+    """Return the most frequent ratio in pairs (weight here, weight there); None without a pair with a weight there.
+
+    Of equally frequent ratios the first one is returned.
+    """
     ratios = Counter(round(here / there, 9) for here, there in weights if there)
     return ratios.most_common(1)[0][0] if ratios else None
 
@@ -85,7 +94,7 @@ def _weights(infos: Sequence[RewardInfo]) -> dict[str, float]:
 def _matched(
     pairs: Sequence[tuple[Scores, Scores]], ours: Mapping[str, float], theirs: Mapping[str, float]
 ) -> list[tuple[str, str]]:
-    """Names of the same component on both sides: by name, then by equal scores of which some are not zero."""
+    """Return pairs (name here, name there) of the same component: equal names, then equal scores that are not all 0."""
     matches = [(name, name) for name in ours if name in theirs]
     taken = {name for name, _ in matches}
     for name in (n for n in ours if n not in theirs):
@@ -107,13 +116,14 @@ def _earned(scores: Sequence[float | None]) -> int:
 
 
 def _agree(left: Sequence[float | None], right: Sequence[float | None]) -> bool:
-    """Whether both have equal scores of which some are not zero."""
+    """Whether the scores are equal and not all 0."""
     known = [a for a, b in zip(left, right, strict=True) if b is not None]
     return bool(_earned(known)) and not _different(left, right)
 
 
 def _different(left: Sequence[float | None], right: Sequence[float | None]) -> int:
-    """How many scores differ. Where a side has none, nothing is known: its error is judged with the whole reward."""
+    """Count the scores that differ. A completion without a score on one side does not count: its error is reported with
+    the whole reward."""
     both = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
     return sum(abs(a - b) > TOLERANCE for a, b in both)
 
@@ -121,6 +131,7 @@ def _different(left: Sequence[float | None], right: Sequence[float | None]) -> i
 def _compared(
     pairs: Sequence[tuple[Scores, Scores]], name: str, other: str, weight: float, there: float, usual: float | None
 ) -> ComparedComponent:
+    """Compare one component that both rewards have."""
     ours, theirs = _scores(pairs, name, 0), _scores(pairs, other, 1)
     both = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
     differ = _different(ours, theirs)
@@ -137,6 +148,7 @@ def _compared(
 def _alone(
     pairs: Sequence[tuple[Scores, Scores]], name: str, weight: float, verdict: Literal["only-here", "only-there"]
 ) -> ComparedComponent:
+    """Describe a component that only one of the two rewards has."""
     scores = _scores(pairs, name, 0 if verdict == "only-here" else 1)
     known = [s for s in scores if s is not None]
     ours, theirs = (weight, None) if verdict == "only-here" else (None, weight)

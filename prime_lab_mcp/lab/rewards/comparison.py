@@ -1,9 +1,9 @@
 """Compares the rewards of two environments for the same completions, to show that a port preserves its reward.
 
-Tasks are matched by the user's prompt and never by position, because ports hold out, drop or sort rows. Rewards are
-compared as shares of the reward for a right answer on each side, so a port may scale all its weights alike, and then
-component by component (compared_components.py). In environments with tools or turns, whole rollouts are compared: the
-model says the same in both, and the environment answers.
+Tasks are matched by the user's prompt and never by position, because a port may hold out, drop or sort rows. Rewards
+are compared as shares of the reward for a right answer in the same environment, so that a port may scale all weights by
+one factor. Then the components are compared one by one (compared_components.py). In environments with tools or several
+turns, whole rollouts are compared: a scripted model says the same in both, and each environment responds.
 """
 
 from __future__ import annotations
@@ -34,18 +34,21 @@ from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
 
 SAMPLE = 5_000
-"""Most tasks of the other environment that are searched for the tasks of the trial."""
+"""Number of tasks of the other environment that are compared with the trial's tasks, at most."""
 TOLERANCE = 1e-6
-"""Largest difference between equal shares of the maximum: weights are sums of floats."""
+"""Largest difference between equal shares of the maximum, which may have rounding errors."""
 ROLLOUT_SECONDS = 60.0
-"""Time for the rollouts of the other environment."""
+"""Time limit in seconds for all rollouts in the other environment."""
 _MOST_LISTED = 8
 _RIGHT: frozenset[Kind] = frozenset({"gold", "verbose"})
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedTasks:
-    """`pairs` maps a task index to that of the other environment. `unmatched` rows have no or no unique counterpart."""
+    """The tasks that two environments share.
+
+    `pairs` maps a task's index to its index in the other environment. `unmatched` are the rows without a counterpart.
+    """
 
     pairs: dict[int, int]
     unmatched: tuple[Row, ...]
@@ -61,7 +64,10 @@ class ComparedCompletion:
 
 @dataclass(frozen=True, slots=True)
 class RewardComparison:
-    """The comparison with the environment `name`. Each maximum is the highest reward of a right completion there."""
+    """The comparison of this environment with the environment `name`.
+
+    `maximum` and `other_maximum` are the highest rewards of a right completion in this and in the other environment.
+    """
 
     name: str
     matched: MatchedTasks
@@ -69,26 +75,30 @@ class RewardComparison:
     maximum: float
     other_maximum: float
     weights: tuple[tuple[str, float, float], ...] = ()
-    """Components of one name with different weights: the weight here and there."""
+    """Components whose share of the weights differs: name, weight here, weight in the other environment."""
     unexercised: tuple[str, ...] = ()
-    """Components of either side that no compared completion earned: nothing is known about them."""
+    """Components that no compared completion earned, so that nothing is known about them."""
     components: tuple[ComparedComponent, ...] = ()
     rollouts: int = 0
-    """Compared completions that are whole rollouts."""
+    """Number of compared completions that are whole rollouts."""
     other_starts: int = 0
-    """Matched tasks that begin with other messages there, such as another system prompt."""
+    """Number of matched tasks whose first messages differ, for example by the system prompt."""
     other_replies: tuple[ComparedCompletion, ...] = ()
-    """Rollouts in which the other environment said something else to the same model."""
+    """Rollouts in which the two environments respond differently to the same messages of the model."""
     other_tools: tuple[str, ...] = ()
-    """Tools that only one of the two offers to the model."""
+    """Names of the tools that only one of the two environments offers to the model."""
 
     @property
     def different(self) -> list[ComparedCompletion]:
+        """The completions that earned different shares of the maximum."""
         return [c for c in self.compared if self._differs(c)]
 
     @property
     def missing(self) -> list[ComparedComponent]:
-        """Components of one side, where the other side has none left over that could be the same under another name."""
+        """Components that one reward lacks.
+
+        Empty if each reward has unmatched components: they could be the same ones under other names.
+        """
         ours = [c for c in self.components if c.verdict == "only-here"]
         theirs = [c for c in self.components if c.verdict == "only-there"]
         return [] if ours and theirs else [*ours, *theirs]
@@ -100,7 +110,7 @@ class RewardComparison:
 
     @property
     def scale(self) -> float | None:
-        """How many times as high the weights here are, where all are scaled alike; else None."""
+        """The factor between the weights here and there; None if the weights are equal or have no common factor."""
         if self.weights:
             return None
         ratio = usual_ratio(
@@ -110,7 +120,7 @@ class RewardComparison:
 
     @property
     def verdict(self) -> str:
-        """`equal`, `equal-where-reached`, `differs` or `not-compared`."""
+        """`equal`, `equal-where-reached` (some component was never earned), `differs` or `not-compared`."""
         if not self.compared or self.reached_nothing:
             return "not-compared"
         if (
@@ -124,17 +134,20 @@ class RewardComparison:
         return "equal-where-reached" if self.unexercised else "equal"
 
     def _differs(self, pair: ComparedCompletion) -> bool:
+        """Whether a completion earned different shares of the maximum, or only one of the rewards failed."""
         if any(s.has(ProblemCode.JUDGE_UNREACHABLE) for s in (pair.here.scored, pair.there)):
-            return False  # the component that asks the judge was not reached
+            return False  # without the judge's verdict the rewards cannot be compared
         here, there = self.share(pair.here.reward), self.other_share(pair.there.reward)
         if here is None or there is None:
             return here is not there
         return abs(here - there) > TOLERANCE
 
     def share(self, reward: float | None) -> float | None:
+        """A reward of this environment as a share of its maximum."""
         return None if reward is None else reward / self.maximum if self.maximum > 0 else reward
 
     def other_share(self, reward: float | None) -> float | None:
+        """A reward of the other environment as a share of its maximum."""
         return None if reward is None else reward / self.other_maximum if self.other_maximum > 0 else reward
 
     def as_json(self) -> dict[str, Any]:
@@ -157,7 +170,7 @@ class RewardComparison:
 
 
 def match_tasks(rows: Sequence[Row], others: Sequence[Row]) -> MatchedTasks:
-    """Match rows with the same normalised user prompt, and rows with equal prompts by their answers."""
+    """Match rows with the same normalised user prompt. If several rows have this prompt, the answer must match too."""
     there: dict[str, list[Row]] = {}
     for row in others:
         there.setdefault(_prompt_key(row), []).append(row)
@@ -185,9 +198,10 @@ def _answer_key(row: Row) -> str:
 async def compare_rewards(
     trial: Trial, rows: Sequence[Row], worker: Worker, *, name: str, rewards: Sequence[RewardInfo] = ()
 ) -> RewardComparison:
-    """Score every completion of a trial with `worker`, the other environment, on the task with the same prompt.
+    """Score every completion of a trial with the other environment, on the task with the same prompt.
 
-    `rewards` are the components that the other environment declares.
+    `worker` has loaded the other environment, `name` is its name, and `rewards` are the components that it declares.
+    `rows` are the tasks of this environment.
     """
     others = await worker.rows(limit=SAMPLE)
     matched = match_tasks(rows, others.rows)
@@ -198,14 +212,14 @@ async def compare_rewards(
     scored_probes = [s for s in scored_probes if s.probe.row in matched.pairs and not s.scored.has(ProblemCode.NOT_RUN)]
     scored_probes = [s for s in scored_probes if s.probe.family is not Family.NEVER_ENDS]
     if trial.interactive:
-        # What a reward reads beside the messages exists in rollouts only.
+        # If the reward reads state besides the messages, a completion that is scored alone lacks this state.
         scored_probes = [] if played.stateful or trial.by_rollouts else scored_probes
     cases = [Case(s.probe.id, matched.pairs[s.probe.row], s.probe.messages) for s in scored_probes]
     scored = await Scorer(worker).score(cases)
-    spoken = (
+    without_rollout = (
         ComparedCompletion(s, t) for s, t in zip(scored_probes, scored, strict=True) if not t.has(ProblemCode.NOT_RUN)
     )
-    compared = (*played.compared, *spoken)
+    compared = (*played.compared, *without_rollout)
     starts = {row.index: row for row in others.rows}
     right = [c for c in compared if c.here.probe.kind in _RIGHT and _pays(c.here.reward)]
     return RewardComparison(
@@ -226,6 +240,8 @@ async def compare_rewards(
 
 @dataclass(frozen=True, slots=True)
 class _ComparedRollouts:
+    """The compared rollouts. `stateful` is True if a rollout of either environment left state besides its messages."""
+
     compared: tuple[ComparedCompletion, ...] = ()
     other_replies: tuple[ComparedCompletion, ...] = ()
     other_tools: tuple[str, ...] = ()
@@ -233,7 +249,7 @@ class _ComparedRollouts:
 
 
 async def _compare_rollouts(trial: Trial, worker: Worker, pairs: Mapping[int, int]) -> _ComparedRollouts:
-    """Let a model say in the other environment what it said in the rollouts of the trial."""
+    """Replay the model's messages of the trial's rollouts in the other environment, and compare the rewards."""
     ours = [p for p in (*trial.rollouts, *trial.solved.scored) if p.scored and p.row in pairs]
     if not ours:
         return _ComparedRollouts(stateful=any(p.result.state for p in trial.rollouts))
@@ -246,7 +262,7 @@ async def _compare_rollouts(trial: Trial, worker: Worker, pairs: Mapping[int, in
         scored = Scored(played.script.name, there.reward, there.components, {}, there.errors, (), there.ms)
         pair = ComparedCompletion(rollout_probe(played), scored)
         compared.append(pair)
-        if _spoken_turns(played.result.messages) != _spoken_turns(there.messages):
+        if _environment_turns(played.result.messages) != _environment_turns(there.messages):
             other.append(pair)
     stateful = any(r.state for r in (*(p.result for p in ours), *rollouts.results))
     here = {t.name for p in ours for t in p.result.tools}
@@ -254,8 +270,8 @@ async def _compare_rollouts(trial: Trial, worker: Worker, pairs: Mapping[int, in
     return _ComparedRollouts(tuple(compared), tuple(other), tuple(sorted(tools)), stateful)
 
 
-def _spoken_turns(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """The roles and texts of what a rollout's messages say beside the replies of the model."""
+def _environment_turns(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """Return the role and normalised text of every message that the model did not write."""
     return [
         (str(m.get("role")), gold_answers.normalised_text(message_text(m)))
         for m in messages
@@ -270,7 +286,10 @@ def _start(row: Row) -> list[tuple[str, str]]:
 def different_weights(
     rewards: Sequence[RewardInfo], others: Sequence[RewardInfo]
 ) -> tuple[tuple[str, float, float], ...]:
-    """Components of one name whose weights do not have the ratio that the others have."""
+    """Return (name, weight here, weight there) of components in both rewards whose weights have an unusual ratio.
+
+    The usual ratio is the most frequent one (`usual_ratio`).
+    """
     there = {i.name: i.weight for i in others if i.kind != "metric"}
     both = [(i.name, i.weight, there[i.name]) for i in rewards if i.kind != "metric" and i.name in there]
     usual = usual_ratio([(weight, other) for _, weight, other in both])
@@ -282,7 +301,7 @@ def different_weights(
 
 
 def unexercised_components(compared: Sequence[ComparedCompletion], rewards: Sequence[RewardInfo]) -> tuple[str, ...]:
-    """The names of weighted components that no compared completion earned on either side."""
+    """Return the names of the weighted components that no compared completion earned in either environment."""
     earned = {
         name
         for pair in compared
@@ -298,7 +317,7 @@ def _pays(reward: float | None) -> bool:
 
 
 def comparison_findings(comparison: RewardComparison) -> list[Finding]:
-    """Findings about unequal rewards and unmatched tasks; empty where both environments pay the same for everything."""
+    """Return the findings of a comparison; none if both environments pay the same and all was compared."""
     return [
         *_not_compared(comparison),
         *_missing(comparison),
@@ -310,6 +329,7 @@ def comparison_findings(comparison: RewardComparison) -> list[Finding]:
 
 
 def _not_compared(comparison: RewardComparison) -> list[Finding]:
+    """Return the blocker if no completion could be compared, or none earned anything."""
     if comparison.reached_nothing:
         return [
             Finding(
@@ -336,6 +356,7 @@ def _not_compared(comparison: RewardComparison) -> list[Finding]:
 
 
 def _differences(comparison: RewardComparison) -> list[Finding]:
+    """Return the blocker for different weights, different scores of a component, or different rewards."""
     different = comparison.different
     if not different and comparison.compared and comparison.weights:
         name, here, there = comparison.weights[0]
@@ -394,7 +415,7 @@ def _reward_text(reward: float | None, maximum: float) -> str:
 
 
 def _row(pair: ComparedCompletion, comparison: RewardComparison) -> CaseRow:
-    """A line of `failing_cases` with the rewards and components of both environments."""
+    """Return a row of a finding with the rewards and components of one completion in both environments."""
     scored_probe, there = pair.here, pair.there
     row: dict[str, Any] = {
         "case": scored_probe.probe.label,
@@ -414,6 +435,7 @@ def _row(pair: ComparedCompletion, comparison: RewardComparison) -> CaseRow:
 
 
 def _missing(comparison: RewardComparison) -> list[Finding]:
+    """Return the blocker for components that one reward lacks."""
     if not comparison.missing or not comparison.compared:
         return []
     first = comparison.missing[0]
@@ -434,6 +456,7 @@ def _missing(comparison: RewardComparison) -> list[Finding]:
 
 
 def _unreached(comparison: RewardComparison) -> list[Finding]:
+    """Return the warning about components that no compared completion earned."""
     if not comparison.unexercised or comparison.reached_nothing or not comparison.compared:
         return []
     names = quote(", ".join(comparison.unexercised), 160)
@@ -448,6 +471,7 @@ def _unreached(comparison: RewardComparison) -> list[Finding]:
 
 
 def _other_conversations(comparison: RewardComparison) -> list[Finding]:
+    """Return findings about different tools, first messages and responses of the environments."""
     findings = []
     if comparison.other_tools:
         names = quote(", ".join(comparison.other_tools), 160)
@@ -485,6 +509,7 @@ def _other_conversations(comparison: RewardComparison) -> list[Finding]:
 
 
 def _left_out(comparison: RewardComparison) -> list[Finding]:
+    """Return the warning about tasks without a counterpart in the other environment."""
     missing = comparison.matched.unmatched
     if not missing or not comparison.compared:
         return []

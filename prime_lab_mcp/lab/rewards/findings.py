@@ -1,8 +1,9 @@
-"""Applies every rule to one trial, and derives the four sanity checks and the mean rewards of each component.
+"""Applies every rule to one trial, and derives the four sanity checks and the mean scores of each component.
 
-Rules state relations between rewards instead of values: right beats wrong, wrong beats nothing, equal input gives equal
-output. Paying for something wrong is a blocker, because training exploits it. Refusing something right is a warning,
-unless the golds themselves fail. Rules, thresholds and severities: docs/validation.md, Reward tests.
+A rule states a relation between rewards: a right answer earns more than a wrong one, a wrong answer at least as much as
+an empty one, and equal completions earn equal rewards. A reward that pays for something wrong is a blocker, because
+training exploits it. A reward that refuses something right is a warning, unless the golds themselves fail. The rules,
+thresholds and severities are listed in docs/validation.md, Reward tests.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow, RewardRule, gold_is_understood, mean_reward
 from prime_lab_mcp.lab.rewards.rules.answers import (
-    PARTLY_RIGHT_RULES,
     constant,
     contradicts_prompt,
     empty_golds,
@@ -34,10 +34,11 @@ from prime_lab_mcp.lab.rewards.rules.answers import (
 from prime_lab_mcp.lab.rewards.rules.goldless import GOLDLESS_RULES
 from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, SIDE_ACTION_RULES, search_holes
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
+from prime_lab_mcp.lab.rewards.rules.leaked_answers import LEAK_RULES
+from prime_lab_mcp.lab.rewards.rules.partly_right import PARTLY_RIGHT_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
 from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
 from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
-from prime_lab_mcp.lab.rewards.rules.told_answers import TOLD_RULES
 from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 
@@ -48,7 +49,7 @@ class SanityCheck:
 
     name: str
     passed: bool | None
-    """None where no scored completion could decide the check."""
+    """None if no scored completion could decide the check."""
     code: Code
 
     def as_json(self) -> dict[str, Any]:
@@ -56,12 +57,12 @@ class SanityCheck:
 
 
 def reward_findings(trial: Trial) -> list[Finding]:
-    """Every finding about one trial, blockers first.
+    """Return every finding about one trial, blockers first.
 
-    Where the confinement refused something, the report is inconclusive.
-
-    Where the reward is constant, or varies for equal text, comparing single completions is meaningless: then only that
-    finding and the findings of `_INDEPENDENT` are reported.
+    Three sets of codes limit the findings in special cases. If the gold is not understood, only `_WITHOUT_GOLD` and
+    findings about supplied cases remain. If the sandbox refused an access, the only blockers that remain are those of
+    `_NOT_BY_CONFINEMENT`. If the reward is constant or varies for equal text, single completions cannot be compared:
+    only this finding and `_INDEPENDENT` remain.
     """
     findings = run_checks(REWARD_RULES, trial)
     if not gold_is_understood(trial):
@@ -69,7 +70,7 @@ def reward_findings(trial: Trial) -> list[Finding]:
     if not trial.run and not trial.rollouts and all(f.severity != "blocker" for f in findings):
         findings.append(_untested())
     if trial.with_problem(ProblemCode.CONFINED):
-        # Other blockers may follow from what was refused.
+        # Any other blocker may be a consequence of the refused access.
         findings = [f for f in findings if f.code in _NOT_BY_CONFINEMENT or f.severity != "blocker"]
     decisive = [f for f in findings if f.code in _DECISIVE]
     if decisive:
@@ -78,7 +79,7 @@ def reward_findings(trial: Trial) -> list[Finding]:
 
 
 def _untested() -> Finding:
-    """What scored nothing must not pass for a reward without faults."""
+    """Return the blocker for a trial in which no completion was scored, which must not count as a pass."""
     return Finding(
         "reward-untested",
         "blocker",
@@ -88,11 +89,11 @@ def _untested() -> Finding:
 
 
 _DECISIVE = frozenset({"reward-constant", "reward-nondeterministic", "reward-order-dependent"})
-"""Codes that make comparisons of single completions meaningless."""
+"""Codes of findings after which rewards of single completions cannot be compared."""
 _NOT_BY_CONFINEMENT = frozenset(
     {"confined", "reward-sync", "reward-type", "reward-nonfinite", "reward-evaluates-output"}
 )
-"""Codes of blockers that hold whatever the confinement refused."""
+"""Codes of blockers that hold even if the sandbox refused an access."""
 _INDEPENDENT = frozenset(
     {
         "confined",
@@ -116,6 +117,7 @@ _INDEPENDENT = frozenset(
         "reward-solution-broken",
     }
 )
+"""Codes of findings that hold even if the reward is constant or varies for equal text."""
 _WITHOUT_GOLD = (
     _INDEPENDENT
     | _DECISIVE
@@ -131,17 +133,20 @@ _WITHOUT_GOLD = (
         "reward-judge-unsteady",
     }
 )
-"""Codes of findings that hold whatever the answer of a task is."""
+"""Codes of findings that hold even if the tasks' answers are unknown."""
 
 
 def _of_cases(finding: Finding) -> bool:
-    """Whether a finding rests on supplied cases alone."""
+    """Whether all rows of a finding show supplied cases."""
     rows = [row.scored_probe.probe.family for row in finding.rows if isinstance(row, CaseRow)]
     return bool(rows) and all(family is Family.SUPPLIED for family in rows)
 
 
 def sanity_checks(trial: Trial) -> list[SanityCheck]:
-    """The four sanity checks, on rewards as shares of the declared weights. Supplied cases count as gold or wrong."""
+    """Return the four sanity checks. Half of the declared weights is the threshold of the second and third check.
+
+    Supplied cases count as golds if they are expected to earn much, else as wrong answers.
+    """
     understood = gold_is_understood(trial)
     golds = [s.reward for s in (*trial.golds, *trial.of(Family.GOLD)) if s.reward is not None and understood]
     wrong = trial.of(Family.WRONG, Family.MALFORMED_WRONG, Family.EMPTY) if understood else []
@@ -184,13 +189,13 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     too_strict,
     *ROLLOUT_RULES,
     *SOLUTION_RULES,
-    *TOLD_RULES,
+    *LEAK_RULES,
     search_holes,
 )
 
 
 def component_means(trial: Trial) -> list[dict[str, Any]]:
-    """The weight of each component with its mean scores for right and for wrong answers."""
+    """Return the weight of each component with its mean scores for right and for wrong answers, for the report."""
     golds = [*trial.golds, *(s.scored_probe for s in trial.supplied if s.high)]
     wrongs = [*trial.of(Family.WRONG), *(s.scored_probe for s in trial.supplied if not s.high)]
     names = dict.fromkeys([r.name for r in trial.rewards if r.kind != "metric"])
@@ -211,6 +216,7 @@ def component_means(trial: Trial) -> list[dict[str, Any]]:
 
 
 def _part(scored_probes: Sequence[ScoredProbe], name: str) -> list[float]:
+    """Return the scores of one component."""
     scores = [s.scored.components[name].score for s in scored_probes if name in s.scored.components]
     return [f for f in scores if f is not None]
 

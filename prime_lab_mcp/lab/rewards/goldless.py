@@ -1,7 +1,7 @@
-"""Completions for tasks that hold no gold: nothing, chatter, repeated prompts, and programs that solve nothing.
+"""Builds probes for tasks without a gold: an empty reply, chatter, a repeated prompt, and programs that solve nothing.
 
-Nobody knows what such a task's right answer is, but these texts are written without looking for it. What a reward pays
-for all of them alike, it pays for nothing (rules/goldless.py).
+The right answer of such a task is unknown, but these completions do not even try to answer. A reward that pays all of
+them the same pays for nothing (rules/goldless.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.rewards.scripts import CHATTER
 from prime_lab_mcp.lab.worker.description import Row
 
 OTHER_TASK = "of another task"
-"""Variant of an echo of the prompt of another task."""
+"""Variant of a probe that repeats the prompt of another task."""
 _TASKS = 4
 _NAMES = 3
 _RUNS_PROGRAMS = re.compile(r"\bsubprocess\b|\bexec\(|\bcreate_subprocess|\bPopen\b|\brun_code\b|\.run\(\[")
@@ -25,18 +25,18 @@ _FUNCTION = re.compile(r"\bdef ([A-Za-z_]\w*)|`([A-Za-z_]\w*)\(")
 
 
 def echoes(rows: Sequence[Row], tasks: int) -> list[tuple[Row, str, str]]:
-    """The first tasks with their prompt and the different prompt of another task; empty texts where there is none."""
+    """Return (row, prompt, prompt of another task) for the first `tasks` tasks; a missing prompt is an empty text."""
     prompts = [prompt_of(row).strip() for row in rows]
     others = list(dict.fromkeys(filter(None, prompts)))[: tasks + 1]
-    found = []
+    triples = []
     for row, prompt in list(zip(rows, prompts, strict=True))[:tasks]:
-        found.append((row, prompt, next((o for o in others if prompt and o != prompt), "")))
+        triples.append((row, prompt, next((o for o in others if prompt and o != prompt), "")))
         others = [*others[1:], *others[:1]]
-    return found
+    return triples
 
 
 def goldless_probes(rows: Sequence[Row], source: str = "") -> list[Probe]:
-    """The probes of a few tasks that hold no gold. Programs are among them where the `source` runs programs."""
+    """Return the probes for a few tasks without a gold. They include programs if `source` runs programs."""
     probes = [probe for row, prompt, other in echoes(rows, _TASKS) for probe in _probes(row, prompt, other)]
     if _RUNS_PROGRAMS.search(source):
         markers = output_markers(source)
@@ -45,7 +45,7 @@ def goldless_probes(rows: Sequence[Row], source: str = "") -> list[Probe]:
 
 
 def _programs(row: Row, markers: Sequence[str]) -> Iterator[Probe]:
-    """Programs that define what the prompt names, solve nothing and try to pass the tests."""
+    """Yield programs that define the functions that the prompt names, solve nothing and try to pass the tests."""
     prompt = "\n".join(map(message_text, row.prompt))
     if "python" not in prompt.casefold():
         return
@@ -60,6 +60,7 @@ def _programs(row: Row, markers: Sequence[str]) -> Iterator[Probe]:
 
 
 def _probes(row: Row, prompt: str, other: str) -> Iterator[Probe]:
+    """Yield the probes of one task that are not programs: empty, chatter, and copies of both prompts."""
     texts = [(Family.EMPTY, "", "nothing"), (Family.EMPTY, CHATTER, "chatter")]
     texts += [(Family.ECHO, prompt, "of the prompt"), (Family.ECHO, other, OTHER_TASK)]
     for family, text, variant in texts:

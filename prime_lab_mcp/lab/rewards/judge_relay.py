@@ -1,7 +1,7 @@
-"""The relay between an environment's process and its judge model, open for one call.
+"""Opens a relay between an environment's process and its judge model for one tool call.
 
-The relay holds the real key. The environment gets a key that only this relay accepts, in the same variables as in an
-evaluation.
+The relay holds the real API key. The environment gets a key that only this relay accepts, in the same environment
+variables as in an evaluation.
 """
 
 from __future__ import annotations
@@ -24,17 +24,23 @@ if TYPE_CHECKING:
 
 MOST_REQUESTS = 2_000
 MOST_TOKENS = 4_000_000
-"""Limits of one call, whatever its price."""
+"""Largest numbers of requests and tokens in one call, at any price."""
 ESTIMATED_QUESTIONS = 600
+"""Largest number of questions in a trial, for the estimate of its cost."""
 _PROMPT_TOKENS, _VERDICT_TOKENS = 1_000, 200
-"""For the estimate of a price: the most questions of a trial, and the tokens of one question (a rubric with an answer,
-a short verdict)."""
+"""Assumed tokens of one question (a rubric with an answer) and of its short verdict."""
 _HEADROOM = 4.0
+"""The relay stops at this multiple of the estimated cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeRelay:
-    """An open relay to a judge's endpoint. `host` is the host of the endpoint, `local` the address of the relay."""
+    """An open relay to a judge's endpoint.
+
+    `host` is the host of the endpoint, and `local` is the host and port of the relay. `capped` is the number of
+    requests that the relay refused because of its limits. `variables` are the environment variables with the relay's
+    address and key.
+    """
 
     relay: Relay
     access: EndpointAccess
@@ -57,7 +63,10 @@ class JudgeRelay:
         return endpoints.judge_variables(self.relay.url, self.relay.secret, self.allow)
 
     async def bound(self, judges: Iterable[JudgeInfo]) -> float | None:
-        """Limit the cost to the bound of a trial, and return that bound in US dollars; None without a listed price."""
+        """Limit the cost of the call to `bound_trial`, and return this limit in US dollars.
+
+        None if the endpoint lists no price for the judges' models.
+        """
         price = await highest_price(self.access, judges)
         if price is None:
             return None
@@ -67,11 +76,11 @@ class JudgeRelay:
 
     @property
     def spent(self) -> float:
-        """Cost so far in US dollars; 0 where the endpoint lists no price."""
+        """The cost so far in US dollars; 0 if the endpoint lists no price."""
         return self.relay.usage.cost
 
     def as_json(self) -> dict[str, Any]:
-        """Endpoint, requests, tokens and, where a price is listed, cost, for a report."""
+        """Return the endpoint, the requests and tokens so far and, if a price is listed, the cost, for a report."""
         usage = self.relay.usage
         data: dict[str, Any] = {
             "endpoint": self.host,
@@ -84,7 +93,7 @@ class JudgeRelay:
 
 
 async def judge_endpoint(lab: Lab, wanted: str) -> EndpointAccess:
-    """Resolve the endpoint `wanted` and verify that the endpoint answers. Raises BadInput, EvalError."""
+    """Resolve the endpoint `wanted` and check that it answers. Raises BadInput or EvalError."""
     variables = dict(await lab.platform_variables()) if lab.settings.rehearsal else {}
     access = endpoints.resolve_endpoint(wanted, variables, lab.settings.endpoints)
     return await endpoints.query_endpoint(access, "", exact=False)
@@ -94,9 +103,9 @@ async def judge_endpoint(lab: Lab, wanted: str) -> EndpointAccess:
 async def open_judge_relay(
     lab: Lab, wanted: str | None, known: EndpointAccess | None = None
 ) -> AsyncIterator[JudgeRelay | None]:
-    """Open a relay to the endpoint `wanted` for the block; None where `wanted` is None.
+    """Provide a relay to the endpoint `wanted`, or None if `wanted` is None.
 
-    `known` is that endpoint where a call of `judge_endpoint` already resolved it.
+    `known` is the result of an earlier call of `judge_endpoint` for the same endpoint.
     """
     if wanted is None:
         yield None
@@ -110,7 +119,7 @@ async def open_judge_relay(
 
 
 async def highest_price(access: EndpointAccess, judges: Iterable[JudgeInfo]) -> Price | None:
-    """The highest price that the endpoint lists for the judges' models; None where the endpoint lists none."""
+    """Return the highest price that the endpoint lists for the judges' models; None if it lists no price."""
     prices = []
     for model in dict.fromkeys(j.model for j in judges if j.model):
         price = (await endpoints.query_endpoint(access, model, exact=False)).price
@@ -119,12 +128,12 @@ async def highest_price(access: EndpointAccess, judges: Iterable[JudgeInfo]) -> 
 
 
 def estimate_trial(price: Price) -> float:
-    """Estimated cost of a trial in US dollars with a judge at this price."""
+    """Return the estimated cost of a trial in US dollars with a judge at this price."""
     return ESTIMATED_QUESTIONS * _question(price)
 
 
 def bound_trial(price: Price) -> float:
-    """The most that a trial may cost in US dollars: the relay stops there."""
+    """Return the largest cost of a trial in US dollars, at which the relay stops."""
     return round(_HEADROOM * estimate_trial(price), 4)
 
 
@@ -133,8 +142,10 @@ def _question(price: Price) -> float:
 
 
 async def judge_price(lab: Lab, snapshot: Snapshot, access: EndpointAccess) -> Price | None:
-    """The price of the environment's judge at an endpoint. The environment is loaded to learn the judge's model; no
-    question is sent."""
+    """Return the price of the environment's judge at an endpoint; None if it is not listed.
+
+    The environment is loaded to find the judge's model. No question is sent.
+    """
     async with loading.open_environment(
         lab, snapshot, variables=endpoints.no_judge_variables(lab.settings.allow_env)
     ) as env:

@@ -1,6 +1,8 @@
-"""Finds state that outlives a call of a reward: counters, globals, changed defaults and module variables.
+"""Finds state in a reward's code that lasts longer than one call: counters, globals, changed defaults and module
+variables.
 
-A reward with such state can count its calls, and be honest only for the first of them. No code is run.
+A reward with such state can count its calls, and score honestly only in the first of them, when it is tested. The
+module reads the syntax tree and runs no code.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ _CHANGES = frozenset(
      "randint", "randrange", "getrandbits", "shuffle", "__setitem__", "acquire", "uniform", "gauss", "choice",
      "choices", "sample", "read", "readline", "readinto", "read1", "seek"}
 )  # fmt: skip
+"""Methods that change their object, or whose result depends on earlier calls."""
 _COUNTERS = frozenset({"itertools.count", "itertools.cycle", "iter", "io.BytesIO", "io.StringIO", "threading.local"})
 _HANDED = frozenset({"heappush", "heappop", "heapify", "insort", "insort_left", "insort_right", "iadd", "islice"})
 """Functions that change their first argument."""
 _LOADING = ("load", "__init__", "__post_init__", "model_post_init")
+"""Beginnings of the names of functions that run while the environment is loaded. They may set state."""
 
 
 def module_names(tree: ast.Module) -> frozenset[str]:
-    """The names that a module binds at its top: variables, classes and functions."""
+    """Return the names of the module-level variables, classes and functions."""
     names: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -33,7 +37,10 @@ def module_names(tree: ast.Module) -> frozenset[str]:
 
 
 def changed_state(owner: ast.AST | None, nodes: Sequence[ast.AST], outer: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """The state that a function changes and a later call may read: its name and the line."""
+    """Yield (name, line) for state that a function changes and that a later call may read.
+
+    `owner` is the function, `nodes` are its syntax nodes, and `outer` are the module-level names.
+    """
     if not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef) or owner.name.startswith(_LOADING):
         return
     arguments = owner.args
@@ -75,11 +82,12 @@ def _is_of_class(node: ast.AST) -> bool:
 
 
 def counters(owner: ast.AST | None, names: set[str]) -> bool:
-    """Whether a name that runs at import makes a counter."""
+    """Whether code outside of functions, which runs at import, creates a counter. `owner` is None for such code."""
     return owner is None and bool(names & _COUNTERS)
 
 
 def _root(node: ast.AST) -> str:
+    """Return the first name of an expression such as `name.attribute[key]`; empty if there is none."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""

@@ -1,4 +1,7 @@
-"""The observations of one trial, as values: the scores of every probe, side effects and rollouts. Rules read these."""
+"""Defines the observations of one trial: the scores of every probe, side effects, rollouts and the search.
+
+Rules (rewards/rules/) are functions of these values.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.replays import Replay
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.search.outcome import SearchOutcome
 from prime_lab_mcp.lab.rewards.solutions import Solved
@@ -17,11 +22,12 @@ from prime_lab_mcp.lab.worker.faults import JUDGE_FAILED, ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Scored, SideEffects
 
 Expected = float | Literal["high", "low"]
+"""The reward that a supplied case is expected to earn: a number, at least half of the maximum, or less than half."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredProbe:
-    """A probe with its score."""
+    """A probe (a completion of known quality) with its score."""
 
     probe: Probe
     scored: Scored
@@ -33,7 +39,8 @@ class ScoredProbe:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedScore:
-    """Three scores of one probe: with all others, in the same order again, and in reverse order."""
+    """Three scores of one probe: in the first pass, in a second pass of the same order, and in a pass in reverse
+    order."""
 
     probe: Probe
     first: Scored
@@ -42,16 +49,16 @@ class RepeatedScore:
 
 
 def differs_on_repeat(repeat: RepeatedScore) -> bool:
-    """Whether one process gave different rewards for the same probe."""
+    """Whether the three scores of a probe, all from one process, have different rewards."""
     first, again, reverse = (s.reward for s in (repeat.first, repeat.again, repeat.reverse))
     return not (same_reward(first, again) and same_reward(first, reverse))
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedSideEffects:
-    """The side effects of scoring some completions: `effects` has one entry for each of `scored_probes`.
+    """The side effects of scoring some completions. `effects` has one entry for each of `scored_probes`.
 
-    `broken` is the error of scoring them together, although each can be scored alone; then `effects` is empty.
+    If scoring them concurrently failed, `broken` is the error and `effects` is empty.
     """
 
     scored_probes: tuple[ScoredProbe, ...]
@@ -65,7 +72,7 @@ class ObservedSideEffects:
 
 @dataclass(frozen=True, slots=True)
 class OtherProcessScore:
-    """A scored completion with its score in another process, which may have another hash seed."""
+    """A scored completion and its score in another process (`there`), which may have another hash seed."""
 
     scored_probe: ScoredProbe
     there: Scored
@@ -73,24 +80,24 @@ class OtherProcessScore:
 
 @dataclass(frozen=True, slots=True)
 class WitnessDifference:
-    """A completion that a witness scored differently, with the names of the components that differ.
-
-    `there` is the reward in the witness. `by_clock`: the rewards are equal while the clock of the witness is not moved.
-    `other_task`: the task itself is another one in the witness.
-    """
+    """A completion to which the witness gave another score. `side_effects` explains what a witness is."""
 
     scored_probe: ScoredProbe
     there: float | None
+    """The reward in the witness."""
     components: tuple[str, ...] = ()
+    """Names of the components whose scores differ."""
     by_clock: bool = False
+    """The rewards differ only if the clock of the witness shows another time."""
     other_task: bool = False
+    """The witness has another task at the same index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Witnessed:
-    """What a witness says about a sample of scores: `cases` completions, of which `differences` differ.
+    """The result of scoring a sample again in a witness (side_effects.py): `cases` completions were compared.
 
-    `skipped` is the reason why no witness was asked, and `trouble` the failure of the witness; both are empty where a
+    `skipped` is the reason why no witness was used, and `trouble` is the failure of the witness. Both are empty if a
     witness scored the sample.
     """
 
@@ -102,20 +109,22 @@ class Witnessed:
 
 @dataclass(frozen=True, slots=True)
 class ScoredCase:
-    """A supplied case and its expected reward: a number, `high` (at least half of the maximum) or `low`."""
+    """A supplied case with its score and its expected reward."""
 
     scored_probe: ScoredProbe
     expected: Expected
 
     @property
     def high(self) -> bool:
+        """Whether the case is expected to earn much: `high`, or a number of at least 0.5."""
         return self.expected == "high" or (isinstance(self.expected, int | float) and self.expected >= 0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class PromptedGolds:
-    """Golds of some tasks in the form that the prompt tells the model to use. `mean` is their mean reward and `best`
-    that of the same golds in the form that the reward pays most.
+    """Golds of some tasks in the form that the prompt tells the model to use.
+
+    `mean` is their mean reward. `best` is the mean reward of the same golds in the form that the reward pays most.
     """
 
     form: str
@@ -126,27 +135,27 @@ class PromptedGolds:
 
 @dataclass(frozen=True, slots=True)
 class JudgeUse:
-    """The judge models that rewards ask. `through` is the endpoint behind the relay, `capped` the number of questions
-    that the relay's cap refused. `named` are the models that the package or its arguments name; any other model is the
-    default of a library.
-    """
+    """The judge models that a reward asks."""
 
     judges: tuple[JudgeInfo, ...]
     named: frozenset[str]
+    """Models that the package or its arguments name. Any other model is the default of a library."""
     through: str | None = None
+    """Host of the endpoint behind the relay; None without a relay."""
     capped: int = 0
+    """Number of questions that the relay refused because of its limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """All observations of one call. `style` is None where the tasks hold no gold that a completion can state.
-
-    `form_requested`: the prompt or the code names the wrapper of the style.
-    """
+    """All observations of one call of test_reward."""
 
     rewards: tuple[RewardInfo, ...]
+    """The components that the environment declares."""
     style: AnswerStyle | None
+    """How completions state the gold; None if the tasks have no gold that a completion can state."""
     form_requested: bool
+    """The prompt or the code names the wrapper of the style."""
     golds: tuple[ScoredProbe, ...] = ()
     """The golds of the sampled tasks, in `style`."""
     scored_probes: tuple[ScoredProbe, ...] = ()
@@ -155,51 +164,57 @@ class Trial:
     unmatched: tuple[str, ...] = ()
     """Names of supplied cases whose answer no task has."""
     faults: tuple[ScoredProbe, ...] = ()
-    """Completions that hung, ended their process or were slow, including those of the calibration."""
+    """Completions that hung, ended the worker's process or were slow, including those of the calibration."""
     side_effects: ObservedSideEffects | None = None
     other_process: tuple[OtherProcessScore, ...] = ()
     witnessed: Witnessed | None = None
-    """None where no completion has a reward that a witness could confirm."""
+    """None if no completion has a reward that a witness could confirm."""
     rollouts: tuple[PlayedScript, ...] = ()
-    """Whole rollouts with a scripted model; only of environments with tools, several turns or a set-up."""
+    """Whole rollouts with a scripted model. Only environments with tools, several turns or a set-up have them."""
     no_rollouts: str = ""
-    """Why rollouts could not be run."""
+    """The reason why rollouts could not be run; empty if they could."""
     no_rollouts_by_design: bool = False
-    """The reason in `no_rollouts` belongs to the environment's design and is no flaw."""
+    """The reason in `no_rollouts` follows from the environment's design and is not a flaw."""
     rollouts_broke: str = ""
-    """The error that ended the process during the rollouts."""
+    """The error that ended the worker's process during the rollouts; empty without such an error."""
     by_rollouts: bool = False
-    """`golds` and `scored_probes` are rollouts, because a completion alone cannot earn the reward of a rollout."""
+    """`golds` and `scored_probes` are rollouts, because a completion without a rollout cannot earn the reward."""
     solved: Solved = field(default_factory=Solved)
-    """Rollouts of the tasks' solutions, and of changed copies."""
+    """Rollouts of the tasks' solutions, and of changed copies of the solutions."""
+    replays: tuple[Replay, ...] = ()
+    """Pairs of rollouts with the same replies that differ because the environment remembers earlier rollouts."""
+    copying: tuple[CopyingRule, ...] = ()
+    """Rules for copying from the environment's messages that were paid on some tasks, with their results on others."""
     after_calls: bool = False
-    """Golds and probes were scored after the calls of their task's solution."""
+    """Golds and probes were scored after the tool calls of their task's solution."""
     interactive: bool = False
-    """A rollout may have more than one reply: tools, answers of the environment, or a set-up."""
+    """The environment has tools, several turns or a set-up, so that a rollout is more than one reply."""
     api: str = "v1"
     task_class: str = ""
     """Class name of the tasks (v1)."""
     gave_up: bool = False
+    """Scoring stopped early, because too many completions hung, broke the process or were slow."""
     tasks: int | None = None
+    """Number of tasks of the environment; None if unknown."""
     renderings: int = 0
     """Number of answer styles that were tried."""
     judging: JudgeUse | None = None
-    """None where no reward was observed to ask a judge."""
+    """None if no reward asks a judge."""
     own_raises: frozenset[str] = frozenset()
-    """Where the environment's code raises on purpose, as `PATH:LINE`; only in v1, which records a failed rollout and
-    goes on."""
+    """`PATH:LINE` of the `raise` statements in the environment's code. Empty for v0, where a raise may end the run."""
     prompted: PromptedGolds | None = None
-    """Golds in the form that the prompt tells the model to use; None where the prompt tells none."""
+    """Golds in the form that the prompt tells the model to use; None if the prompt asks for no form."""
     levels: Mapping[int, float] = field(default_factory=dict)
-    """By task: the maximum, for tasks whose right answers earn less than the highest reward (task_maximum.py)."""
+    """Maps tasks whose right answers earn less than the highest reward to their maximum (task_maximum.py)."""
     searched: SearchOutcome = field(default_factory=SearchOutcome)
-    """The search for holes that no probe lists, which comes last."""
+    """The outcome of the search for exploits that no probe lists (rewards/search/)."""
 
     @property
     def declared(self) -> float:
-        """The sum of the positive weights: the attainable reward when every component is at most 1.
+        """The sum of the positive weights, which is the attainable reward if every component is at most 1.
 
-        The weights used for golds limit the sum, because a member of an EnvGroup scores only its own tasks.
+        The sum is at most that of the weights that scored golds. In an EnvGroup of v0, each task is scored by only one
+        member's components.
         """
         stated = sum(r.weight for r in self.rewards if r.kind != "metric" and r.weight > 0)
         used = [sum(max(0.0, c.weight) for c in s.scored.components.values()) for s in self.golds]
@@ -207,27 +222,30 @@ class Trial:
 
     @property
     def max_reward(self) -> float:
-        """The highest reward of a right completion; 0 where no right completion earned a positive reward."""
+        """The highest reward of a right completion; 0 if no right completion earned a positive reward.
+
+        Supplied cases that are expected to earn much count only if no gold earned anything.
+        """
         right = [
             s.reward
             for s in (*self.golds, *self.of(Family.GOLD), *self.of(Family.AFTER_REASONING))
             if s.reward is not None
         ]
         right += [p.result.reward for p in self.solved.scored if p.result.reward is not None]
-        if max(right, default=0.0) <= EPSILON:  # Else a case that earns more is news about the golds.
+        if max(right, default=0.0) <= EPSILON:  # Otherwise `gold_beaten` reports a case that earns more than the golds.
             right += [s.scored_probe.reward for s in self.supplied if s.high and s.scored_probe.reward is not None]
         return max(right, default=0.0) if max(right, default=0.0) > 0 else 0.0
 
     def maximum(self, row: int) -> float:
-        """The attainable reward of a task: `max_reward`, unless `levels` says that this task's right answers earn less.
+        """Return the attainable reward of a task: its entry in `levels`, else `max_reward`.
 
-        Tasks differ by bonuses for hard rows, weights of their own, or the member of a group that scores them.
+        The attainable reward of tasks may differ by a bonus for hard tasks or by weights of their own.
         """
         return self.levels.get(row, self.max_reward) if self.max_reward > 0 else 0.0
 
     @property
     def everything(self) -> Iterator[ScoredProbe]:
-        """Every distinct scored completion."""
+        """Every scored completion. Those of `faults` that are also among the others come only once."""
         searched = (scored_probe for hole in self.searched.holes for scored_probe in hole.scored_probes)
         others = (*self.golds, *self.scored_probes, *(s.scored_probe for s in self.supplied), *searched)
         yield from others
@@ -236,15 +254,16 @@ class Trial:
 
     @property
     def run(self) -> int:
-        """The number of completions that were scored."""
+        """The number of completions that were scored, without those that were left out (`NOT_RUN`)."""
         return sum(not s.scored.has(ProblemCode.NOT_RUN) for s in self.everything)
 
     @property
     def judged(self) -> list[ScoredProbe]:
-        """The completions whose scoring asked a judge or failed to."""
+        """The completions whose scoring asked a judge or tried to."""
         return [s for s in self.everything if s.scored.judges or s.scored.has(*JUDGE_FAILED)]
 
     def of(self, *families: Family) -> list[ScoredProbe]:
+        """The scored probes of these families."""
         return [s for s in self.scored_probes if s.probe.family in families]
 
     def with_problem(self, *codes: ProblemCode) -> list[ScoredProbe]:
@@ -252,14 +271,15 @@ class Trial:
         return [s for s in self.everything if s.scored.has(*codes)]
 
     def gold(self, row: int) -> float | None:
-        """The reward of a task's bare gold."""
+        """The reward of a task's gold in the asked form, without other text; None if it was not scored."""
         return next(
             (s.reward for s in self.scored_probes if s.probe.row == row and s.probe.family is Family.GOLD), None
         )
 
     def wrong(self, row: int) -> float | None:
-        """The highest reward of a well-formed completion of a task whose answer is clearly wrong and does not hold the
-        right one.
+        """The highest reward of a clearly wrong answer to a task in the asked form; None if none was scored.
+
+        Answers that a tolerance may accept and answers that contain the right one do not count.
         """
         paid = [
             s.reward

@@ -1,7 +1,8 @@
-"""Finds what names in source code stand for, aliases included, and which of them look outside of task and completion.
+"""Resolves names in source code, including aliases, and decides which of them read the reward's surroundings.
 
-Modules that show the outside (os, sys, time, ...) are named whole, with a list of what is harmless, because a list of
-what is not harmless is never complete. No code is run.
+Surroundings are everything besides the task and the completion: files, the network, processes, timers, the interpreter.
+A module that can read surroundings (os, sys, time, ...) counts with all its names except for a list of harmless ones: a
+list of its harmful names could never be complete. The module reads the syntax tree and runs no code.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _HARMLESS = {
     "httpx": "HTTPError HTTPStatusError Limits RequestError Timeout TimeoutException",
     "aiohttp": "ClientError ClientTimeout",
 }
-"""Names of a module that show nothing of the outside."""
+"""For each module of `_MODULES`, the names that read nothing of the surroundings."""
 _MODULES = {
     "time": TIMERS,
     "os": FILES,
@@ -133,6 +134,7 @@ _MODULES = {
     "pty": PROCESSES,
     "pwd": PROCESSES,
 }
+"""Modules that can read surroundings, each with the kind of these surroundings."""
 _NAMES = {
     "open": FILES,
     "io.open": FILES,
@@ -212,6 +214,7 @@ _NAMES = {
     "runpy.run_path": LOOKUP,
     "runpy.run_module": LOOKUP,
 }
+"""Names of other modules that read surroundings, and names whose kind differs from that of their module."""
 _OS_PROCESSES = ("fork", "exec", "spawn", "wait", "kill", "get", "system", "popen", "pidfd", "posix_spawn", "times")
 _ATTRIBUTES = {
     "iterdir": FILES, "rglob": FILES, "read_text": FILES, "read_bytes": FILES, "exists": FILES, "is_file": FILES,
@@ -223,15 +226,15 @@ _ATTRIBUTES = {
     "gi_frame": INTERPRETER, "cr_frame": INTERPRETER, "cache_info": STATE,
     "__globals__": LOOKUP, "__subclasses__": LOOKUP, "__loader__": LOOKUP, "__builtins__": LOOKUP,
 }  # fmt: skip
-"""Attributes that are named whatever they belong to."""
+"""Attributes that count as reads of the surroundings on an object of any type, each with the kind."""
 _PRIVATE = {"_sys": "sys", "_os": "os", "_time": "time", "_io": "io", "posix": "os"}
 _OPAQUE = frozenset({*_MODULES, "builtins", "importlib"})
-"""Modules whose attributes must not be read by a computed name, and which must not be handed on."""
+"""Modules that count as read completely if code computes an attribute's name or passes the module to a function."""
 _READERS = frozenset({"getattr", "vars", "__import__", "importlib.import_module", "builtins.getattr"})
 
 
 def outside_kind(name: str) -> str:
-    """The kind of what a resolved name looks at; empty where it looks at nothing outside."""
+    """Return the kind of surroundings that a resolved name reads; empty if it reads none."""
     if name in _NAMES:
         return _NAMES[name]
     module, _, last = name.rpartition(".")
@@ -249,7 +252,7 @@ def outside_kind(name: str) -> str:
 
 
 class ResolvedNames:
-    """The full names that the expressions of one file may stand for."""
+    """Resolves the expressions of one file to the full names that they may stand for, such as `os.environ`."""
 
     def __init__(self, program: RewardProgram, file: SourceFile) -> None:
         self._program, self._file = program, file
@@ -257,8 +260,9 @@ class ResolvedNames:
         self._stars: list[str] = []
         self._unaliased: set[str] = set()
         self.others: dict[str, set[str]] = {}
-        """What names of the package's other files stand for, by their full name."""
+        """Maps full names of the package's other files to the names that they may stand for."""
         self.package_paths: set[str] = set()
+        """Variables that hold a path within the package or a new temporary folder."""
         tree = file.tree
         if tree is None:
             return
@@ -277,13 +281,13 @@ class ResolvedNames:
             self.package_paths |= {t for t, v in pairs if self.is_below_package(v)}
 
     def exported(self) -> dict[str, set[str]]:
-        """The modules that a file which imports this one gets by a name of this file."""
+        """Map the names of this file that stand for modules to the full names, for files that import this file."""
         imported = {n: {full} for n, full in self._program.imported[self._file.path].items() if full in _OPAQUE}
         unaliased = {n: {n} for n in self._unaliased if n in _OPAQUE}
         return unaliased | imported | {n: set(full) for n, full in self._known.items()}
 
     def of(self, node: ast.AST, depth: int = 0) -> set[str]:
-        """Every full name that an expression may stand for."""
+        """Return every full name that an expression may stand for. `depth` limits the recursion."""
         if depth > 12:
             return set()
         if isinstance(node, ast.Name):
@@ -308,6 +312,7 @@ class ResolvedNames:
         return set()
 
     def _attribute(self, owner: ast.AST, name: str, depth: int) -> set[str]:
+        """Return the full names that `owner.name` may stand for."""
         names = {_shortened(f"{n}.{name}") for n in self.of(owner, depth + 1)}
         for full in list(names):
             names |= self.others.get(full, set())
@@ -315,6 +320,7 @@ class ResolvedNames:
         return names | (self._known.get(name, set()) if own else set())
 
     def _call(self, node: ast.Call, depth: int) -> set[str]:
+        """Return the full names that a call may return, such as `getattr(os, "environ")` or `__import__("os")`."""
         texts = [a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args]
         called = self.of(node.func, depth + 1)
         if called & {"getattr", "builtins.getattr"} and len(texts) > 1 and texts[1] is not None:
@@ -337,7 +343,7 @@ class ResolvedNames:
         return set()
 
     def looks_up(self, node: ast.AST) -> bool:
-        """Whether an expression reads a name of a module, or a module, that only the run decides."""
+        """Whether an expression reads a module, or a name of a module, that is computed only when the code runs."""
         if not isinstance(node, ast.Call | ast.Subscript):
             return False
         if isinstance(node, ast.Subscript):
@@ -353,12 +359,16 @@ class ResolvedNames:
         return not called & direct and any(self.is_module(a) for a in _arguments(node)) and not self.of(node)
 
     def is_module(self, node: ast.AST) -> bool:
+        """Whether an expression may be one of the modules in `_OPAQUE`, or an imported module."""
         return bool(self.of(node) & _OPAQUE) or (
             isinstance(node, ast.Call) and bool(self.of(node.func) & {"__import__", "importlib.import_module"})
         )
 
     def is_below_package(self, node: ast.AST) -> bool:
-        """Whether a path is written from the package's own files, its resources or a new temporary folder."""
+        """Whether an expression is a path within the package, its resources or a new temporary folder.
+
+        A path that leaves the package (by `..`, `parents` or more than two `parent`) does not count.
+        """
         own = False
         ups = 0
         for part in ast.walk(node):
@@ -376,13 +386,13 @@ class ResolvedNames:
         return own and ups <= 2
 
     def attribute_kind(self, node: ast.Attribute) -> str:
-        """The kind of an attribute that is named whatever it belongs to."""
+        """Return the kind of surroundings that an attribute reads on an object of any type; empty if it reads none."""
         kind = _ATTRIBUTES.get(node.attr, "")
         return "" if kind == FILES and self.is_below_package(node.value) else kind
 
 
 def resolve_names(program: RewardProgram, files: Iterable[SourceFile]) -> dict[str, ResolvedNames]:
-    """The names of every file, by its path."""
+    """Map the path of every file to its resolved names."""
     resolved = {file.path: ResolvedNames(program, file) for file in files}
     others = {
         f"{module_of(path)}.{name}": full for path, names in resolved.items() for name, full in names.exported().items()
@@ -393,6 +403,7 @@ def resolve_names(program: RewardProgram, files: Iterable[SourceFile]) -> dict[s
 
 
 def _arguments(node: ast.Call) -> Iterator[ast.AST]:
+    """Yield the arguments of a call, without the object of a `getattr`."""
     expressions = [*node.args, *(k.value for k in node.keywords)]
     direct = {"getattr", "builtins.getattr"}
     skip = isinstance(node.func, ast.Name) and node.func.id in direct
@@ -401,7 +412,7 @@ def _arguments(node: ast.Call) -> Iterator[ast.AST]:
 
 
 def _shortened(name: str) -> str:
-    """`logging.sys.argv` as `sys.argv`: modules are attributes of the modules that import them."""
+    """Return `sys.argv` for `logging.sys.argv`, because an imported module is an attribute of the importing module."""
     parts = name.split(".")
     if parts[0] in ("self", "cls", "trace", "task", "state", "time", "datetime"):
         return name
@@ -413,7 +424,7 @@ def _shortened(name: str) -> str:
 
 
 def _namespace(node: ast.AST) -> ast.AST | None:
-    """The object whose namespace `vars(x)` or `x.__dict__` is."""
+    """Return x for the expressions `vars(x)` and `x.__dict__`; None for any other expression."""
     if isinstance(node, ast.Attribute) and node.attr == "__dict__":
         return node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars" and node.args:
@@ -422,12 +433,15 @@ def _namespace(node: ast.AST) -> ast.AST | None:
 
 
 def _is_worth(name: str) -> bool:
-    """Whether an alias of a name is followed. A value such as `sys.argv` is named where the alias is made."""
+    """Whether aliases of a name are followed: only of modules and of functions that read attributes.
+
+    A read of a value such as `sys.argv` is already reported at the assignment of the alias.
+    """
     return name in _OPAQUE or name in _READERS or name.startswith("operator.")
 
 
 def _members(node: ast.AST) -> Iterator[ast.AST]:
-    """The expressions that a value may be, or may hold."""
+    """Yield the expressions that an expression may evaluate to, or that its collection contains."""
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
         for part in node.elts:
             yield from _members(part)
@@ -444,7 +458,8 @@ def _members(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """The names, and last names of attributes, that a node binds, each with the value."""
+    """Yield (name, value) for every variable or attribute that a node assigns. Of attributes only the last name
+    counts."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield from _targets(target, node.value)
@@ -461,6 +476,7 @@ def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """Yield (name, value) for one assignment. A tuple that is not written out gives its value to every name."""
     if isinstance(target, ast.Name):
         yield target.id, value
     elif isinstance(target, ast.Attribute):

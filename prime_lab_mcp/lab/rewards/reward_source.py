@@ -1,8 +1,8 @@
-"""Reads the source of an environment before its reward is tried: the words that a reward looks for, and expressions
-whose value differs between processes.
+"""Reads the source of an environment before its reward is tried.
 
-A second process costs seconds of imports. A trial starts one early only where the source gives a reason: a set whose
-order may matter, `hash`, `id`, or chance or time at import.
+The module finds the words that a reward looks for, `raise` statements, and expressions whose value may differ between
+processes. Starting a second process takes seconds, so a trial starts one early only if the source has such an
+expression: a set whose order may matter, `hash`, `id`, or randomness or time at import.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.state.source_code import SourceCode
 
 
 def parse_source(text: str) -> ast.Module | None:
-    """The syntax tree of a text; None where the text is not Python."""
+    """Return the syntax tree of a text; None if the text is not Python."""
     try:
         return parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -24,12 +24,12 @@ def parse_source(text: str) -> ast.Module | None:
 
 
 def function_names(tree: ast.Module) -> list[str]:
-    """The names of the module-level functions."""
+    """Return the names of the module-level functions."""
     return [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def class_methods(tree: ast.Module) -> dict[str, list[str]]:
-    """The method names of every module-level class; `__init__` for a class without methods."""
+    """Map every module-level class to its method names; a class without methods gets `__init__`."""
     return {
         node.name: [m.name for m in node.body if isinstance(m, ast.FunctionDef)] or ["__init__"]
         for node in tree.body
@@ -38,7 +38,7 @@ def class_methods(tree: ast.Module) -> dict[str, list[str]]:
 
 
 def raise_statements(code: SourceCode) -> frozenset[str]:
-    """Every `raise` of an environment's code with an exception of its own choice, as `PATH:LINE`."""
+    """Return the places of every `raise` statement that names an exception, as `PATH:LINE`."""
     return frozenset(
         file.at(node.lineno)
         for file in code.files
@@ -54,8 +54,8 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z' -]{1,24}")
 def rewarded_words(source: str) -> tuple[str, ...]:
     """Return the words that the reward's code may look for in a completion, at most 80.
 
-    These are the short string literals in lists, tuples, sets and keys of dicts, and on the left of `in`. Empty where
-    the source does not parse.
+    These are short string literals in lists, tuples and sets, in keys of dicts, and on the left of `in`. Empty if the
+    source is not valid Python.
     """
     tree = parse_source(source)
     words: dict[str, None] = {}
@@ -67,6 +67,7 @@ def rewarded_words(source: str) -> tuple[str, ...]:
 
 
 def _listed(node: ast.AST) -> Iterator[ast.expr | None]:
+    """Yield the members of a collection, the keys of a dict, or the left side of `in` and `not in`."""
     if isinstance(node, ast.Set | ast.List | ast.Tuple):
         yield from node.elts
     elif isinstance(node, ast.Dict):
@@ -85,7 +86,7 @@ _PROCESS_BOUND = re.compile(r"\b(?:set|frozenset|hash|id)\(")
 
 
 def process_dependence(source: str) -> str | None:
-    """The first expression whose value may differ between processes, such as `hash()`; None where there is none."""
+    """Return the first expression whose value may differ between processes, such as `hash()`; None if there is none."""
     tree = parse_source(source)
     if tree is None:
         call = _PROCESS_BOUND.search(source)
@@ -102,7 +103,7 @@ def process_dependence(source: str) -> str | None:
 
 
 def _order_free(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of this node whose iteration order has no effect."""
+    """Yield the operands and arguments of a node whose iteration order has no effect on the node's value."""
     if isinstance(node, ast.Compare):
         yield from (node.left, *node.comparators)
     elif isinstance(node, ast.Call) and _name(node.func) in _ORDER_FREE:
@@ -117,13 +118,14 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _name(func: ast.AST) -> str | None:
+    """Return the name of a called function; of methods only those of `_PROCESS`."""
     if isinstance(func, ast.Name):
         return func.id
     return func.attr if isinstance(func, ast.Attribute) and func.attr in _PROCESS else None
 
 
 def _at_import(tree: ast.Module) -> Iterator[str]:
-    """Calls of chance and clock functions outside of functions: their values differ in every process."""
+    """Yield calls of random and clock functions that run at import, whose values differ in every process."""
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()

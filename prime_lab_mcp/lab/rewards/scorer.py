@@ -1,9 +1,8 @@
-"""Scores probes in growing portions, so that a reward that hangs or ends its process costs seconds instead of an hour.
+"""Scores probes in growing portions, so that a reward that hangs or ends its process is noticed after seconds.
 
-Stress probes come last, because each may cost many seconds: completions that make a regular expression backtrack, a
-program that never ends, and a program that leaves a process behind.
-
-The worker applies limits of its own to the slow cases of one request (worker/child/request_loop.py).
+Stress probes come last, because each may take many seconds: completions that make a regular expression backtrack, a
+program that leaves a process behind, and a program that never ends. The worker limits the slow cases of one request in
+addition (worker/child/request_loop.py).
 """
 
 from __future__ import annotations
@@ -30,39 +29,42 @@ FATAL_ERRORS = frozenset(
         ProblemCode.NONSENSE,
     }
 )
-"""Problems that cost seconds each."""
+"""Problems that each cost seconds, because the process hangs or has to be started again."""
 PATIENCE = 3
-"""Number of cases with a fatal error after which scoring stops: more would not add information."""
+"""Number of cases with a fatal error after which scoring stops, because more would add no information."""
 SLOW_MS = 1000.0
-"""Duration of a scoring above which a reward holds up training (docs/validation.md, Reward tests)."""
+"""Time for scoring one completion above which a reward slows down training (docs/validation.md, Reward tests)."""
 VERY_SLOW_MS = 2000.0
-"""Duration of a scoring whose time counts towards `SPENT_MS`."""
+"""Time for scoring one completion above which this time counts towards `SPENT_MS`."""
 SLOW_ONCE = 10
-"""Number of slow cases that are scored a second time. No source: a busy machine slows a few of some hundred."""
+"""Number of slow cases that are scored a second time (our choice: a busy machine slows a few of some hundred)."""
 SPENT_MS = 60_000.0
-"""Total time for completions slower than `VERY_SLOW_MS`; after that, scoring stops."""
+"""Total time for cases slower than `VERY_SLOW_MS` after which scoring stops."""
 _WAITED_MS = 1000.0
+"""Time after which an unreachable judge counts as a costly wait."""
 _PORTIONS = (1, 2, 16, 64)
+"""Numbers of cases in the first requests to the worker."""
 
 
 def _costs(scored: Scored) -> bool:
-    """Whether a case hung, broke its process, or waited in vain for a judge."""
+    """Whether a case hung, broke the worker's process, or waited for a judge that could not be reached."""
     waited = scored.has(ProblemCode.JUDGE_UNREACHABLE) and scored.ms > _WAITED_MS
     return waited or scored.has(*FATAL_ERRORS)
 
 
 class Scorer:
-    """Scores the cases of one trial. `gave_up` is true after too many cases hung, broke their process or were slow."""
+    """Scores the cases of one trial, and stops after too many of them hung, broke the process or were slow."""
 
     def __init__(self, worker: Worker, *, case_timeout: float = 5) -> None:
         self.worker = worker
         self.case_timeout = case_timeout
         self.rest_of_group: Mapping[int, Sequence[Sequence[Message]]] = {}
-        """By task: the other completions of the group that a group reward gets."""
+        """Maps a task to the other completions of the group that a group reward receives."""
         self.before: Mapping[int, tuple[Message, ...]] = {}
-        """By task: messages that come before every completion, the calls and results of the task's solution."""
+        """Maps a task to the messages that precede every completion: the tool calls of its solution with the
+        results."""
         self.faulty: list[tuple[Case, Scored]] = []
-        """Every case that hung or broke its process, including those of the calibration."""
+        """Every case that hung or broke the process, including those of the calibration."""
         self.slow: list[tuple[Case, Scored]] = []
         """Every case that took more than `VERY_SLOW_MS` without a judge, including those of the calibration."""
         self._left_out = False
@@ -72,23 +74,26 @@ class Scorer:
 
     @property
     def gave_up(self) -> bool:
+        """Whether scoring has stopped, because too many cases hung, broke the process or were slow."""
         return self._left_out or len(self.faulty) >= PATIENCE or sum(s.ms for _, s in self.slow) >= SPENT_MS
 
     def prepared(self, probe: Probe) -> Probe:
-        """The probe with the messages that come before every completion of its task."""
+        """Return the probe with the messages of `before` in front of its completion."""
         before = self.before.get(probe.row, ())
         return replace(probe, messages=(*before, *probe.messages), given=len(before)) if not probe.given else probe
 
     def _prepared_case(self, case: Case) -> Case:
+        """Return the case with the messages of `before` and the group of `rest_of_group`."""
         before = self.before.get(case.row, ())
         if before and tuple(case.messages[: len(before)]) != before:
             case = replace(case, messages=(*before, *case.messages))
         return replace(case, rest_of_group=self.rest_of_group[case.row]) if case.row in self.rest_of_group else case
 
     async def score(self, cases: Sequence[Case], *, patience: int | None = None) -> list[Scored]:
-        """Score cases, one result per case in order. A case that was left out has the problem `NOT_RUN`.
+        """Score cases, and return one result for each case, in order.
 
-        With `patience`, cases run one at a time until that many of them hung or broke their process.
+        A case that was left out has the problem `NOT_RUN`. With `patience`, cases are scored one at a time until that
+        many of them hung or broke the process.
         """
         cases = [self._prepared_case(case) for case in cases]
         done: list[Scored] = []
@@ -109,10 +114,11 @@ class Scorer:
         return done + [Scored(case.id, None, errors=(error,), problems=NOT_RUN) for case in cases[len(done) :]]
 
     async def _timed_again(self, case: Case, scored: Scored) -> Scored:
-        """Score a case that took too long once more with more time, and then again in the process that is set up.
+        """Score a case again if it was slow or exceeded the time limit; after a timeout with a longer limit.
 
-        The first scoring of a process may import, load or start what later ones use. Once a case hangs with more time
-        too, later ones are not tried again.
+        The first scoring in a process may import modules or load a model, which takes long only once. If the second
+        scoring is slow as well, the longer time limit stays, and the case is scored a third time. Once a case hangs
+        with the longer limit too, later cases are not scored again.
         """
         if scored.ms > SLOW_MS and not scored.judges and not scored.has(*FATAL_ERRORS, ProblemCode.NOT_RUN):
             return await self._shorter_of_two(case, scored)
@@ -129,10 +135,11 @@ class Scorer:
         return again
 
     async def _shorter_of_two(self, case: Case, scored: Scored) -> Scored:
-        """The result with the shorter of two durations: a busy machine makes a fast reward slow once.
+        """Score a slow case again, and return its result with the shorter of the two times.
 
-        Once a case is slow twice, the reward is slow, and later cases are not scored again. Nor are they after
-        `SLOW_ONCE` cases, because a reward that remembers completions is fast only with those it has scored before.
+        A fast reward is sometimes slow on a busy machine. If a case is slow twice, the reward is slow, and later cases
+        are not scored again. They are not scored again either after `SLOW_ONCE` cases: a reward with a cache is fast
+        only for completions that it has scored before.
         """
         if self._slow_twice or self._slow_once >= SLOW_ONCE:
             return scored
@@ -144,9 +151,9 @@ class Scorer:
 
 
 SETUP_SECONDS = 15.0
-"""Time limit for a completion that took too long the first time."""
+"""Time limit for a completion that exceeded the usual time limit, in seconds."""
 STRESS_SECONDS = 30.0
-"""Seconds in which a reward must stop a program that never ends (docs/validation.md, Reward tests)."""
+"""Seconds within which a reward must stop a program that never ends (docs/validation.md, Reward tests)."""
 _VARIANTS = {Family.LEAVES_PROCESS: "leaves a process", Family.NEVER_ENDS: "never ends"}
 _ENDLESS = "while True:\n    pass"
 
@@ -159,8 +166,10 @@ def is_stress(probe: Probe) -> bool:
 async def score_stress(
     scorer: Scorer, heavy: Sequence[Probe], style: AnswerStyle, gold: TaskGold
 ) -> tuple[ScoredProbe, ...]:
-    """Score `heavy` probes until one hangs. Where golds are programs, then score a program that leaves a process behind
-    and one that never ends, for the task of `gold`.
+    """Score the stress probes `heavy` until one of them hangs.
+
+    If golds are programs and none hung, also score a program that leaves a process behind and one that never ends, for
+    the task of `gold`.
     """
     scored_probes: list[ScoredProbe] = []
     if not scorer.gave_up:
@@ -184,5 +193,5 @@ async def score_stress(
 
 
 def _inside(scored: Scored) -> bool:
-    """Whether a program ran in the reward's own process or broke it: an endless program would then hang the reward."""
+    """Whether a program ran in the reward's own process or broke it. An endless program would then hang the reward."""
     return scored.has(ProblemCode.EVALUATED_OUTPUT, *FATAL_ERRORS)

@@ -1,7 +1,8 @@
-"""Plays scripts through whole rollouts, and judges the reward by rollouts where only a rollout can earn it.
+"""Plays scripts in whole rollouts, and decides whether the reward must be tested by rollouts.
 
-An environment with tools, several turns or a set-up may pay for something that a completion alone does not contain,
-such as a value that a tool stored. There, right and wrong answers are played in rollouts instead of scored directly.
+An environment with tools, several turns or a set-up may pay for something that a completion does not contain, such as a
+value that a tool has stored. For such a reward, right and wrong answers are played in rollouts instead of being scored
+as single completions.
 """
 
 from __future__ import annotations
@@ -27,39 +28,42 @@ from prime_lab_mcp.lab.worker.scoring import SCORING, Scored
 SCRIPTED_TASKS = 2
 """Number of tasks on which every script is played."""
 DECIDING_TASKS = 8
-"""Number of tasks for right, wrong and silent rollouts where rollouts decide (docs/validation.md, Reward tests)."""
+"""Number of tasks for right, wrong and silent rollouts if rollouts decide (docs/validation.md, Reward tests)."""
 SCRIPTED_SECONDS = 20.0
+"""Time limit in seconds for one request of rollouts."""
 _FAMILIES: dict[ScriptPart, Family] = {"gold": Family.GOLD, "wrong": Family.WRONG, "silent": Family.EMPTY}
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedRollouts:
-    """The rollouts that were played. `unavailable` says why they cannot be run; `broken` is the error that ended the
-    process during the rollouts.
+    """The rollouts that were played.
 
-    `deciding_script` is the script that earns the gold's reward where rollouts decide, else None.
+    `unavailable` is the reason why rollouts cannot be run. `broken` is the error that ended the worker's process during
+    the rollouts. `deciding_script` is the script with the right answer that earns most, if only rollouts can earn the
+    reward; otherwise None.
     """
 
     rollouts: tuple[PlayedScript, ...] = ()
     unavailable: str = ""
     by_design: bool = False
-    """The reason in `unavailable` belongs to the environment's design and is no flaw."""
+    """The reason in `unavailable` follows from the environment's design and is not a flaw."""
     broken: str = ""
     deciding_script: RolloutScript | None = None
 
     @property
     def stateful(self) -> bool:
-        """Whether a rollout left state beside its messages, which the reward may read."""
+        """Whether a rollout left state besides its messages, which the reward may read."""
         return any(p.result.state for p in self.rollouts)
 
 
 async def play_scripts(
     worker: Worker, loaded: Loaded, style: AnswerStyle | None, rows: Sequence[Row]
 ) -> PlayedRollouts:
-    """Play every script on a few tasks.
+    """Play every script on `SCRIPTED_TASKS` tasks.
 
-    Where a completion alone earns too little, play right, wrong and silent rollouts on more tasks. Where one reply is
-    all that a v0 rollout has, scoring that reply says the rest, and one rollout shows whether any can begin.
+    If the right answer earns too little without a rollout, right, wrong and silent rollouts are played on
+    `DECIDING_TASKS` tasks. In a v0 environment with a single reply, only one rollout is played, to show whether
+    rollouts can start: scoring completions tests everything else.
     """
     if not rows:
         return PlayedRollouts()
@@ -73,7 +77,7 @@ async def play_scripts(
         wanted = [(g.row, s) for g in golds for s in scripts.usual_scripts(style, g)]
     if not wanted:
         tasks = echoes(rows, SCRIPTED_TASKS)
-        wanted = [(row.index, s) for row, said, other in tasks for s in scripts.goldless_scripts(said, other)]
+        wanted = [(row.index, s) for row, prompt, other in tasks for s in scripts.goldless_scripts(prompt, other)]
     played = await _play(worker, wanted)
     script = _deciding_script(played.rollouts)
     if style is None or script is None:
@@ -85,25 +89,28 @@ async def play_scripts(
 
 
 async def _play_one(worker: Worker, style: AnswerStyle | None, row: int) -> PlayedRollouts:
-    """One rollout of a single reply, only if it ends in an error that scoring does not show: v0 refuses some rows where
-    a rollout begins, such as those with a text in a column `task` (verifiers 0.1.14 and newer).
+    """Play one rollout of a single reply, and return it only if it failed outside of scoring.
+
+    v0 rejects some rows at the start of a rollout, such as rows with a text in a column `task` (verifiers 0.1.14 and
+    newer). Scoring a completion does not show this error.
     """
     gold = None if style is None else next((g for g in style.golds.golds if g.row == row), None)
-    said = scripts.silent_script() if style is None or gold is None else scripts.gold_script(style.render(gold))
-    played = await _play(worker, [(row, said)])
+    script = scripts.silent_script() if style is None or gold is None else scripts.gold_script(style.render(gold))
+    played = await _play(worker, [(row, script)])
     return PlayedRollouts(
         tuple(p for p in played.rollouts if p.failed and not all(e.where.startswith(SCORING) for e in p.result.errors))
     )
 
 
 async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> PlayedRollouts:
+    """Play pairs (task, script). Scripts with tool calls are left out of the result if no tools were offered."""
     if not wanted:
         return PlayedRollouts()
     try:
         plays = [scripts.as_play(script, row) for row, script in wanted]
         rollouts = await worker.rollout(plays, seconds=SCRIPTED_SECONDS)
     except LabError as error:
-        if error.code == "worker-timeout":  # this machine may be what is slow
+        if error.code == "worker-timeout":  # the machine may be slow instead of the environment
             return PlayedRollouts(unavailable=error.message)
         return PlayedRollouts(broken=error.message)
     pairs = zip(wanted, rollouts.results, strict=False)
@@ -114,17 +121,19 @@ async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> 
 
 
 def _deciding_script(performed: Sequence[PlayedScript]) -> RolloutScript | None:
-    """The best paid script with the right answer, if its final reply alone earns less than half as much; else None."""
+    """Return the script with the right answer that earned most, if the same reply without a rollout earns less than
+    half of that; otherwise None."""
     right = [p for p in performed if p.script.part == "gold" and p.scored]
     best = max(right, key=lambda p: p.result.reward or 0.0, default=None)
     if best is None or (best.result.reward or 0.0) <= EPSILON:
         return None
     rewards = [p.result.alone for p in right if not p.script.tools and p.result.alone is not None]
-    spoken = max(rewards, default=0.0)
-    return best.script if spoken < HALF_SHARE * (best.result.reward or 0.0) else None
+    without_rollout = max(rewards, default=0.0)
+    return best.script if without_rollout < HALF_SHARE * (best.result.reward or 0.0) else None
 
 
 def _deciding(style: AnswerStyle, gold: TaskGold, script: RolloutScript) -> list[RolloutScript]:
+    """Return right, wrong and silent scripts for a task that deliver the answer in the same way as `script`."""
     answer, text, wrong = style.answer_text(gold), style.render(gold), scripts.wrong_answer_to(style, gold)
     if not script.tools:
         return [scripts.gold_script(text), scripts.wrong_script(style.wrapper.wrap(wrong)), scripts.silent_script()]
@@ -134,7 +143,10 @@ def _deciding(style: AnswerStyle, gold: TaskGold, script: RolloutScript) -> list
 
 
 def rollout_probes(played: PlayedRollouts) -> tuple[tuple[ScoredProbe, ...], tuple[ScoredProbe, ...]]:
-    """The rollouts that decide, as scored probes: first those with the gold, then all of them."""
+    """Return the rollouts as scored probes: a tuple of those with the gold, and a tuple of all.
+
+    Rollouts that deliver the gold in another way than the deciding script are left out.
+    """
     assert played.deciding_script is not None
     probes = []
     for p in played.rollouts:
@@ -153,13 +165,13 @@ def _scored_probe(performed: PlayedScript, family: Family, label: str) -> Scored
 
 
 def rollout_probe(performed: PlayedScript) -> ScoredProbe:
-    """A rollout as a scored probe, of the family of its script's part."""
+    """Return a rollout as a scored probe. The part of its script decides the family."""
     family = _FAMILIES.get(performed.script.part, Family.SUPPLIED)
     return _scored_probe(performed, family, f"rollout: {performed.script.name}")
 
 
 def supplied_solutions(probes: Sequence[tuple[Probe, Expected]]) -> list[SuppliedSolution]:
-    """The caller's cases with tool calls that are expected to earn much, one for each task."""
+    """Return the supplied cases with tool calls that are expected to earn much as solutions, one for each task."""
     solutions: dict[int, SuppliedSolution] = {}
     for probe, expected in probes:
         high = expected == "high" or (isinstance(expected, int | float) and expected >= HALF_SHARE)
@@ -173,7 +185,8 @@ def _calls_tools(probe: Probe) -> bool:
 
 
 def solution_probes(solved: Solved, played: PlayedRollouts) -> tuple[tuple[ScoredProbe, ...], tuple[ScoredProbe, ...]]:
-    """The rollouts of solutions as scored golds, and with them the wrong and silent rollouts as scored probes."""
+    """Return the rollouts of solutions as scored probes: a tuple of golds, and a tuple with wrong and silent rollouts
+    as well."""
     golds = tuple(_scored_probe(p, Family.GOLD, f"rollout: {p.script.name}") for p in solved.scored)
     others = [
         _scored_probe(p, family, f"rollout: {p.script.name}")
@@ -189,16 +202,16 @@ def solution_probes(solved: Solved, played: PlayedRollouts) -> tuple[tuple[Score
 
 
 async def replay_calls(worker: Worker, supplied: Sequence[ScoredCase]) -> tuple[ScoredCase, ...]:
-    """Play the supplied cases that call tools through rollouts, with the environment's own tools."""
+    """Play the supplied cases that call tools in rollouts, where the environment's own tools respond."""
     chosen = [s for s in supplied if _calls_tools(s.scored_probe.probe)]
     replayed = dict(zip(map(id, chosen), await replay_cases(worker, chosen), strict=True)) if chosen else {}
     return tuple(replayed.get(id(s), s) for s in supplied)
 
 
 async def replay_cases(worker: Worker, supplied: Sequence[ScoredCase]) -> tuple[ScoredCase, ...]:
-    """Play the assistant turns of supplied cases through rollouts of the environment.
+    """Play the assistant messages of supplied cases in rollouts of the environment.
 
-    A case whose rollout does not end keeps its earlier score.
+    A case whose rollout has no reward keeps its earlier score.
     """
     wanted = [
         (s.scored_probe.probe.row, scripts.replay_script(s.scored_probe.probe.label, s.scored_probe.probe.messages))

@@ -1,4 +1,4 @@
-"""Scripts for a model in whole rollouts: the right answer, a wrong answer, tool calls, faults, or silence.
+"""Builds scripts that replace the model in whole rollouts: a right or wrong answer, tool calls, faulty calls, silence.
 
 A worker plays the scripts (worker/child/scripted_rollouts.py). The rules about their rewards are in rules/rollouts.py.
 """
@@ -15,7 +15,9 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer
 from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult
 
-ScriptPart = Literal["gold", "wrong", "taken-back", "late", "faulty", "silent", "echo", "other-echo", "supplied"]
+ScriptPart = Literal[
+    "gold", "wrong", "taken-back", "late", "faulty", "silent", "echo", "other-echo", "supplied", "copied"
+]
 
 
 class Delivery(StrEnum):
@@ -30,14 +32,16 @@ class Delivery(StrEnum):
 
 
 CHATTER = "I am not sure yet. Let me think about this some more."
+"""A reply that neither answers nor calls a tool."""
 _NO_TOOL = "no_such_tool"
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutScript:
-    """The turns of a scripted model. `part` is the role that the model plays; `name` is for people only.
+    """The turns of a scripted model.
 
-    `data` is the script in the form that worker/child/scripted_rollouts.py plays.
+    `name` describes the behaviour for people, as the end of "a model that ...". `part` is the kind of behaviour, by
+    which rules select. `data` is the script in the form that worker/child/scripted_rollouts.py plays.
     """
 
     name: str
@@ -53,7 +57,7 @@ class RolloutScript:
 
 @dataclass(frozen=True, slots=True)
 class PlayedScript:
-    """A script that was played on a task, with the resulting rollout."""
+    """A script that was played on the task `row`, with the resulting rollout."""
 
     row: int
     script: RolloutScript
@@ -66,15 +70,17 @@ class PlayedScript:
 
     @property
     def failed(self) -> bool:
+        """Whether the rollout was run and ended in an error."""
         return self.result.end != "not-run" and bool(self.result.errors) and not self.result.ok
 
 
 def as_play(script: RolloutScript, row: int) -> RequestedRollout:
+    """Return the request to a worker to play a script on a task."""
     return RequestedRollout(row, script.data)
 
 
 def usual_scripts(style: AnswerStyle, gold: TaskGold) -> Iterator[RolloutScript]:
-    """The scripts for one task with a gold, the most informative first."""
+    """Yield the scripts for one task with a gold, the most informative first."""
     answer, text = style.answer_text(gold), style.render(gold)
     wrong = wrong_answer_to(style, gold)
     yield gold_script(text)
@@ -92,7 +98,10 @@ def usual_scripts(style: AnswerStyle, gold: TaskGold) -> Iterator[RolloutScript]
 
 
 def goldless_scripts(prompt: str, other: str) -> Iterator[RolloutScript]:
-    """The scripts for one task that holds no gold. `other` is the prompt of another task; empty texts are left out."""
+    """Yield the scripts for one task without a gold.
+
+    `prompt` is its prompt, and `other` is the prompt of another task. An empty prompt gives no script.
+    """
     chatter = _then({"tools": None}, CHATTER)
     yield RolloutScript("calls every tool, then chatters", "faulty", chatter, Delivery.TOOLS_FIRST)
     yield faulty_script()
@@ -104,6 +113,7 @@ def goldless_scripts(prompt: str, other: str) -> Iterator[RolloutScript]:
 
 
 def faulty_script() -> RolloutScript:
+    """Return a script that calls a tool that does not exist, with arguments that are not JSON."""
     faulty = {"calls": [[_NO_TOOL, "{not json"]]}
     return RolloutScript("makes a faulty tool call, then chatters", "faulty", _then(faulty, CHATTER))
 
@@ -121,28 +131,33 @@ def silent_script() -> RolloutScript:
 
 
 def tool_script(part: Literal["gold", "wrong"], answer: str, text: str) -> RolloutScript:
-    """A script that passes `answer` to every tool that takes a text, and then says `text`."""
+    """Return a script that passes `answer` to every tool that takes a text, and then says `text`."""
     label = "right" if part == "gold" else "wrong"
     given = _then({"tools": answer}, text)
     return RolloutScript(f"gives every tool the {label} answer, then says it", part, given, Delivery.THROUGH_TOOLS)
 
 
 def replay_script(name: str, messages: Sequence[Mapping[str, Any]]) -> RolloutScript:
-    """A script with the assistant turns of a conversation; all other messages come from the environment."""
+    """Return a script with the assistant messages of a conversation.
+
+    All other messages of the conversation are left out, because the environment writes its own.
+    """
     turns = [_turn(m) for m in messages if m.get("role") == "assistant"]
     return RolloutScript(name, "supplied", {"turns": turns, "then": "repeat" if turns else "silence"})
 
 
 def wrong_answer_to(style: AnswerStyle, gold: TaskGold) -> str:
-    """A clearly wrong answer in the answer format of the golds."""
+    """Return a clearly wrong answer in the answer format of the golds."""
     return clearly_wrong_answer(style.golds, gold, style.form)
 
 
 def _then(*turns: Any) -> dict[str, Any]:
+    """Return a script of these turns, of which the last one is repeated until the rollout ends."""
     return {"turns": list(turns), "then": "repeat"}
 
 
 def _turn(message: Mapping[str, Any]) -> Any:
+    """Return an assistant message as a turn of a script."""
     calls = message.get("tool_calls") or ()
     if not calls:
         return str(message.get("content") or "")

@@ -1,10 +1,13 @@
-"""Observes side effects of scoring, and whether scores depend on the process that scores.
+"""Observes side effects of scoring, and scores samples again in other processes.
 
-Side effects are interference under concurrency, mutated inputs, a blocked event loop, and different results in another
-process. The process that runs the environment's code reports its own scores, so code that recognises this server can
-pay honestly only here. A witness therefore scores a sample again: a process that holds no module of ours, in other
-surroundings. Components that are stable on repetition must be the same in the witness. Before a difference counts, a
-fresh worker scores the sample too: what differs there depends on the process, and not on this server.
+Side effects are interference under concurrency, mutated inputs and a blocked event loop. A second worker shows whether
+scores depend on the process, for example on its hash seed.
+
+A worker reports its own scores, so a reward that recognises this server could score honestly only here. A witness
+therefore scores a sample again. A witness is a process without any module of this server, with another path, clock,
+host name and other variables. Components that are stable on repetition must have the same scores in the witness. Before
+a difference counts, a fresh worker scores the sample as well: a difference that appears there too depends on the
+process and not on this server.
 """
 
 from __future__ import annotations
@@ -34,25 +37,28 @@ from prime_lab_mcp.lab.worker.scoring import Scored
 from prime_lab_mcp.lab.worker.witness import SHIFTS, Witness, WitnessedScore, WitnessScores
 
 CONCURRENT_PROBES = 32
-"""Most completions that are scored concurrently (docs/validation.md, Reward tests)."""
+"""Largest number of completions that are scored concurrently (docs/validation.md, Reward tests)."""
 OTHER_PROCESS_PROBES = 24
-"""Most completions that are scored again in another process."""
+"""Largest number of completions that are scored again in another process."""
 _BUSY_MS = 1500.0
-"""Most work that is scored concurrently; more could exceed a reward's own time limits on a small machine."""
+"""Largest total scoring time of the completions that are scored concurrently. With more, a reward could exceed its own
+time limits on a small machine."""
 _LONG_MS = 80.0
 _TOO_LONG_MS = 3000.0
+"""Scoring times between which a completion is observed alone, because it may block the event loop."""
 _LONG = 4
+"""Largest number of completions that are observed alone."""
 _TEXT = 20_000
-"""Longest completion whose side effects are observed, in characters; reward-slow covers longer ones."""
+"""Longest completion whose side effects are observed, in characters. reward-slow covers longer ones."""
 _MIXED_KINDS: frozenset[Kind] = frozenset({"gold", "verbose", "wrong", "malformed", "empty"})
 _HEAVY = frozenset({Family.BACKTRACKING, Family.MARKUP})
-"""Probes made to be slow: reward-slow judges them."""
+"""Families of slow probes, which reward-slow judges."""
 _TIED = frozenset({Family.GOLD_LAST, Family.GOLD_FIRST})
-"""Probes with two answers: their rewards reveal the order of an unordered collection."""
+"""Families of probes with two answers. Their rewards show whether a reward depends on the order of a set."""
 
 
 def concurrent_probes(scored_probes: Iterable[ScoredProbe]) -> tuple[list[ScoredProbe], list[ScoredProbe]]:
-    """The completions to score concurrently, with tasks and kinds mixed, and the slow ones to observe one by one."""
+    """Choose the completions to score concurrently, with mixed tasks and kinds, and slow ones to observe alone."""
     known = [s for s in scored_probes if _computed(s)]
     chosen: list[ScoredProbe] = []
     busy = 0.0
@@ -72,7 +78,7 @@ def _computed(scored_probe: ScoredProbe) -> bool:
 
 
 def mixed_probes(scored_probes: Sequence[ScoredProbe]) -> list[ScoredProbe]:
-    """The completions of ordinary kinds, alternating between tasks and, within a task, between kinds."""
+    """Return the completions of ordinary kinds, alternating between tasks and, within a task, between kinds."""
     by_row: dict[int, dict[Kind, list[ScoredProbe]]] = {}
     for scored_probe in scored_probes:
         if scored_probe.probe.kind in _MIXED_KINDS:
@@ -82,11 +88,12 @@ def mixed_probes(scored_probes: Sequence[ScoredProbe]) -> list[ScoredProbe]:
 
 
 def _in_turn(lists: Iterable[Sequence[ScoredProbe]]) -> list[ScoredProbe]:
+    """Return the first entry of every list, then the second of every list, and so on."""
     return [scored_probe for group in zip_longest(*lists) for scored_probe in group if scored_probe is not None]
 
 
 async def observe_side_effects(worker: Worker, scored_probes: Iterable[ScoredProbe]) -> ObservedSideEffects | None:
-    """Observe the side effects of scoring these completions; None where none of them has a reward."""
+    """Observe the side effects of scoring some of these completions; None if none of them can be observed."""
     short, long = concurrent_probes(scored_probes)
     if not short and not long:
         return None
@@ -101,7 +108,10 @@ async def observe_side_effects(worker: Worker, scored_probes: Iterable[ScoredPro
 async def score_in_other_process(
     worker: Worker, scored_probes: Sequence[ScoredProbe], repeats: Sequence[RepeatedScore], hash_seed: int | None
 ) -> tuple[OtherProcessScore, ...]:
-    """Score some completions again in another process; empty where rewards already vary within one process."""
+    """Score some completions again in another process with this hash seed.
+
+    Empty if rewards already vary within one process, or if the other process fails.
+    """
     if any(differs_on_repeat(r) for r in repeats):
         return ()
     known = [s for s in scored_probes if _computed(s)]
@@ -114,7 +124,7 @@ async def score_in_other_process(
         async with worker.in_another_process(hash_seed) as other:
             scores = await other.score([s.probe.case for s in chosen], timeout=60)
     except LabError:
-        return ()  # The other process failed, not the reward: loading and scoring work in this process.
+        return ()  # Loading and scoring work in the first process, so the reward is not the cause of the failure.
     return tuple(OtherProcessScore(s, there) for s, there in zip(chosen, scores, strict=True))
 
 
@@ -128,20 +138,21 @@ async def warm_other_process(worker: Worker) -> None:
 
 
 ORDINARY, HACKS = 20, 8
-"""Most completions of ordinary kinds and of other kinds that a witness scores."""
+"""Largest numbers of completions of ordinary kinds and of other kinds that a witness scores."""
 _FEW = 3
+"""Smallest number of completions that a witness scores."""
 _WITNESS_BUSY_MS = 400.0
-"""Most work for each pass of a witness; at least `_FEW` completions are scored."""
+"""Largest total scoring time for each pass of a witness, if there are more than `_FEW` completions."""
 _HARMLESS = frozenset({ProblemCode.NEEDS_CONTAINER})
 _CHANGED = (ProblemCode.TASK_CHANGED, ProblemCode.NO_SUCH_ROW)
 
 
 def witness_sample(scored_probes: Iterable[ScoredProbe]) -> list[ScoredProbe]:
-    """The completions to score again: right, wrong and malformed answers of several tasks, and a few hacks."""
+    """Choose the completions for the witness: right, wrong and malformed answers to several tasks, and a few others."""
     known = [s for s in scored_probes if _comparable(s)]
     ordinary = mixed_probes(known)[:ORDINARY]
     taken = {id(s) for s in ordinary}
-    # Evenly spaced, because the probes of one family stand together.
+    # The probes of one family follow each other, so the choice is evenly spaced.
     others = [s for s in known if id(s) not in taken]
     chosen = [*ordinary, *others[:: max(1, len(others) // HACKS)][:HACKS]]
     few: list[ScoredProbe] = []
@@ -155,6 +166,7 @@ def witness_sample(scored_probes: Iterable[ScoredProbe]) -> list[ScoredProbe]:
 
 
 def _comparable(scored_probe: ScoredProbe) -> bool:
+    """Whether a completion has a reward, without errors, problems or questions to a judge, and is not too long."""
     scored = scored_probe.scored
     faultless = not scored.errors and not scored.judges and all(p.code in _HARMLESS for p in scored.problems)
     return faultless and scored.reward is not None and len(scored_probe.probe.completion) <= _TEXT
@@ -162,7 +174,7 @@ def _comparable(scored_probe: ScoredProbe) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ComparedScores:
-    """What the witness says, and the scores of a fresh worker that differ from the first scores."""
+    """The result of the witness, and the scores of a fresh worker that differ from the first scores."""
 
     witnessed: Witnessed | None
     other_process: tuple[OtherProcessScore, ...] = ()
@@ -209,7 +221,7 @@ async def compare_with_witness(
 
 
 def _unstable(repeats: Sequence[RepeatedScore]) -> frozenset[str]:
-    """The components that one process scored differently; the empty name stands for the reward."""
+    """Return the components that one process scored differently. The empty name stands for the whole reward."""
     names = {""} if any(map(differs_on_repeat, repeats)) else set()
     for repeat in repeats:
         for name, part in repeat.first.components.items():
@@ -222,6 +234,7 @@ def _unstable(repeats: Sequence[RepeatedScore]) -> frozenset[str]:
 def _differences(
     sample: Sequence[ScoredProbe], witnessed: WitnessScores, unstable: frozenset[str], rows: Mapping[int, Row]
 ) -> Iterator[WitnessDifference]:
+    """Yield the completions of the sample that the witness scored differently or on another task."""
     for number, scored_probe in enumerate(sample):
         if _other_task(rows.get(scored_probe.probe.row), witnessed.tasks[number]):
             yield WitnessDifference(scored_probe, None, other_task=True)
@@ -236,13 +249,14 @@ def _differences(
 
 
 def _different_parts(here: Scored, there: WitnessedScore, unstable: frozenset[str]) -> tuple[str, ...]:
+    """Return the stable components with different scores. The empty name stands for the whole reward."""
     pairs = [("", here.reward, there.reward)]
     pairs += [(n, c.score, there.components[n]) for n, c in here.components.items() if n in there.components]
     return tuple(name for name, one, other in pairs if name not in unstable and not same_reward(one, other))
 
 
 def _other_task(row: Row | None, there: str) -> bool:
-    """Whether the witness has another task; the identity of a task is its key (v1) or its answer (v0)."""
+    """Whether the witness has another task at this index. Tasks are compared by key (v1) or by answer (v0)."""
     if row is None:
         return False
     kind, _, value = there.partition(":")
@@ -252,7 +266,7 @@ def _other_task(row: Row | None, there: str) -> bool:
 
 
 def _moved(difference: WitnessDifference, fresh: Scored) -> bool:
-    """Whether a fresh worker differs from the first scores as well."""
+    """Whether the scores of a fresh worker differ from the first scores, too."""
     if difference.other_task or fresh.has(*_CHANGED):
         return fresh.has(*_CHANGED)
     first = difference.scored_probe.scored

@@ -1,10 +1,11 @@
 """Plays the reference solutions of tasks, and changed copies of them, in whole rollouts with the environment's tools.
 
-The environment states a solution (worker/child/solutions.py), or a case of the caller gives one as a conversation with
-tool calls. The rules about their rewards are in rules/solutions.py.
+A reference solution is the list of messages with which a model solves a task. The environment states it
+(worker/child/solutions.py), or the caller supplies a case with tool calls. The rules about the rewards of solutions are
+in rules/solutions.py.
 
-Where a reward reads nothing but messages, every other completion of the task is scored after the solution's tool calls
-and their results (`calls_before_answer`). A reward that demands a query before the answer is thus tested with the same
+If a reward reads only messages, all other completions of a task are scored after the solution's tool calls and their
+results (`calls_before_answer`). A reward that requires a tool call before the answer is thus tested with the same
 right, wrong and hacking answers as a reward without tools.
 """
 
@@ -24,29 +25,36 @@ from prime_lab_mcp.lab.worker.description import Loaded, Message, Row
 from prime_lab_mcp.lab.worker.host import Worker
 
 SOLVED_TASKS = 12
-"""Most tasks whose solution is played (docs/validation.md, Reward tests, asks for 8)."""
+"""Largest number of tasks whose solution is played (docs/validation.md, Reward tests, asks for 8)."""
 CHANGED_TASKS = 2
-"""Tasks on which changed copies of the solution are played."""
-KEPT_TASKS = 3
-"""Tasks on which the other tools are called before and after the solution, where there are other tools."""
+"""Number of tasks on which changed copies of the solution are played."""
+STATE_TASKS = 3
+"""Number of tasks on which tools that the solution does not use are called before and after the solution."""
 SOLVING_SECONDS = 25.0
-_TELLING = 60
-"""Characters of a last reply from which a longer one tells no more."""
+"""Time limit in seconds for one request of rollouts."""
+_LONG_REPLY = 60
+"""Length in characters above which all last replies count as equally long."""
 
 
 class Change(StrEnum):
-    """What is played instead of a solution, or beside one."""
+    """How a changed copy differs from the solution."""
 
     NOOP = "noop"
-    """Nothing is said: the untouched task."""
+    """The model says nothing, so the task stays untouched."""
     BARE_ANSWER = "bare-answer"
-    """The last reply of the solution at once, without a tool call."""
+    """The model gives the solution's last reply at once, without a tool call."""
     WRONG_ARGUMENT = "wrong-argument"
+    """The tool calls have other arguments."""
     OTHER_TEXTS = "other-texts"
+    """The tool calls have other texts as arguments; other arguments stay."""
     TOOL_ERROR = "tool-error"
+    """A faulty tool call precedes the solution."""
     ONE_CALL_MORE = "one-call-more"
+    """One more tool call is made."""
     ANSWER_FIRST = "answer-first"
+    """The model gives the solution's last reply before the result of the first call."""
     PASTED_OUTPUT = "pasted-output"
+    """The model repeats the last result of a tool instead of giving the last reply."""
 
 
 _LABELS = {
@@ -65,7 +73,7 @@ _WITHOUT_CALLS = (Change.NOOP, Change.BARE_ANSWER)
 
 @dataclass(frozen=True, slots=True)
 class SuppliedSolution:
-    """A case of the caller that is expected to earn much and has tool calls: the solution of its task."""
+    """The solution of the task `row`, from a supplied case with tool calls that is expected to earn much."""
 
     row: int
     messages: tuple[Message, ...]
@@ -73,29 +81,32 @@ class SuppliedSolution:
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The rollouts of solutions (`played`) and of their changed copies (`changed`).
-
-    `kept` has the rollouts of tasks that nothing was tried on before: calls of the other tools, the solution, and the
-    same calls again. `unplayable` are messages about solutions that could not be played, `broke` the error that ended
-    the process, and `unavailable` the reason why no rollout could be run here.
-    """
+    """The rollouts of solutions and of their changed copies."""
 
     played: tuple[PlayedScript, ...] = ()
+    """Rollouts of unchanged solutions."""
     changed: tuple[tuple[Change, PlayedScript], ...] = ()
-    kept: tuple[tuple[PlayedScript, PlayedScript, PlayedScript], ...] = ()
+    """Rollouts of changed copies."""
+    state_checks: tuple[tuple[PlayedScript, PlayedScript, PlayedScript], ...] = ()
+    """Three rollouts for each of some fresh tasks: calls of the other tools, the solution, and the same calls again.
+    Different results of the first and the last show state that survives a rollout."""
     supplied: bool = False
-    """The caller gave the solutions, as cases."""
+    """The solutions come from supplied cases."""
     unplayable: tuple[str, ...] = ()
+    """Messages about solutions that could not be played."""
     broke: str = ""
+    """The error that ended the worker's process; empty without such an error."""
     unavailable: str = ""
+    """The reason why no rollout could be run on this machine; empty if they could."""
 
     @property
     def scored(self) -> list[PlayedScript]:
+        """The rollouts of unchanged solutions that have a reward."""
         return [p for p in self.played if p.scored]
 
     @property
     def best(self) -> float:
-        """The highest reward of a solution; 0 where none has one."""
+        """The highest reward of a solution; 0 if no solution has a reward."""
         return max((p.result.reward or 0.0 for p in self.scored), default=0.0)
 
     @property
@@ -104,11 +115,11 @@ class Solved:
         return any(m.get("tool_calls") for p in self.scored for m in p.result.messages)
 
     def rewards_of(self, change: Change) -> list[float]:
-        """The rewards of the copies with this change."""
+        """Return the rewards of the copies with this change."""
         return [p.result.reward or 0.0 for c, p in self.changed if c is change and p.scored]
 
     def paid(self, row: int) -> float | None:
-        """The reward of a task's solution."""
+        """Return the reward of a task's solution; None if the solution was not scored."""
         return next((p.result.reward for p in self.scored if p.row == row), None)
 
 
@@ -117,7 +128,7 @@ async def play_solutions(
 ) -> Solved:
     """Play the solutions of some tasks, then changed copies for a few of them.
 
-    Solutions of the caller are played where the environment states none.
+    The `supplied` solutions are played if the environment states none.
     """
     if not loaded.turns or not rows or not (loaded.solutions or supplied):
         return Solved()
@@ -128,30 +139,31 @@ async def play_solutions(
         wanted = [(s.row, solution_script([dict(m) for m in s.messages])) for s in supplied[:SOLVED_TASKS]]
     solved = replace(await _play(worker, wanted), supplied=not loaded.solutions)
     paid = [p for p in solved.scored if (p.result.reward or 0.0) > EPSILON]
-    # A tool that states a long answer does not do so by chance.
-    chosen = sorted(paid, key=lambda p: -min(len(last_reply(p)), _TELLING))[:CHANGED_TASKS]
+    # Long answers come first: a tool result that contains a long answer does not contain it by chance.
+    chosen = sorted(paid, key=lambda p: -min(len(last_reply(p)), _LONG_REPLY))[:CHANGED_TASKS]
     copies = [(change, p.row, changed_script(change, p)) for p in chosen for change in _changes(solved)]
     rollouts = await _play(worker, [(row, script) for _, row, script in copies])
     changed = tuple(zip([change for change, _, _ in copies], rollouts.played, strict=False))
     solved = replace(solved, changed=changed, broke=solved.broke or rollouts.broke)
     known = {row for row, _ in wanted}
-    fresh = [row.index for row in rows if row.index not in known][:KEPT_TASKS]
+    fresh = [row.index for row in rows if row.index not in known][:STATE_TASKS]
     if not (loaded.solutions and fresh and _leaves_tools_out(solved)) or solved.broke:
         return solved
     others = RolloutScript(_OTHER_TOOLS, "faulty", {"solution": True, "change": "other-tools"})
     around = [(row, script) for row in fresh for script in (others, solution_script(True), others)]
     tried = (await _play(worker, around, in_order=True)).played
-    return replace(solved, kept=tuple(zip(tried[::3], tried[1::3], tried[2::3], strict=False)))
+    return replace(solved, state_checks=tuple(zip(tried[::3], tried[1::3], tried[2::3], strict=False)))
 
 
 def _changes(solved: Solved) -> Sequence[Change]:
+    """Return the changes that apply to these solutions."""
     if not solved.calls_tools:
         return _WITHOUT_CALLS
     return [change for change in Change if change is not Change.OTHER_TEXTS or _mixes_arguments(solved)]
 
 
 def _calls(solved: Solved) -> Iterator[tuple[str, Any]]:
-    """Names and arguments of the calls that solutions made."""
+    """Yield (name, arguments) of the tool calls in solutions. Calls whose arguments are not JSON are left out."""
     for p in solved.scored:
         for message in p.result.messages:
             for call in message.get("tool_calls") or ():
@@ -163,17 +175,19 @@ def _calls(solved: Solved) -> Iterator[tuple[str, Any]]:
 
 
 def _mixes_arguments(solved: Solved) -> bool:
-    """Whether a call has texts beside other arguments, so that a call with other texts is a call of its own."""
+    """Whether a call has both texts and other arguments, so that OTHER_TEXTS differs from WRONG_ARGUMENT."""
     given = [list(a.values()) for _, a in _calls(solved) if isinstance(a, dict)]
     return any(len({isinstance(value, str) for value in values}) == 2 for values in given)
 
 
 def _leaves_tools_out(solved: Solved) -> bool:
+    """Whether the solutions call some, but not all of the offered tools."""
     called = {name for name, _ in _calls(solved)}
     return bool(called) and any(tool.name not in called for p in solved.scored for tool in p.result.tools)
 
 
 async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]], in_order: bool = False) -> Solved:
+    """Play pairs (task, script), with `in_order` one after the other."""
     if not wanted:
         return Solved()
     plays = [scripts.as_play(script, row) for row, script in wanted]
@@ -191,12 +205,12 @@ async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]], in_
 
 
 def solution_script(solution: bool | list[dict[str, Any]]) -> RolloutScript:
-    """A script that plays a solution: the caller's messages, or (True) the one that the environment states."""
+    """Return a script that plays a solution: the given messages, or the environment's solution if the value is True."""
     return RolloutScript("solves the task", "gold", {"solution": solution})
 
 
 def changed_script(change: Change, solved: PlayedScript) -> RolloutScript:
-    """A script that plays the solution of a rollout, changed."""
+    """Return a script that plays a changed copy of a solution. `solved` is the rollout of the unchanged solution."""
     if change is Change.NOOP:
         return scripts.silent_script()
     last = last_reply(solved)
@@ -207,14 +221,16 @@ def changed_script(change: Change, solved: PlayedScript) -> RolloutScript:
 
 
 def last_reply(solved: PlayedScript) -> str:
-    """The text of a rollout's last reply."""
+    """Return the text of the last assistant message with text; empty without one."""
     replies = [m for m in solved.result.messages if m.get("role") == "assistant" and m.get("content")]
     return str(replies[-1]["content"]) if replies else ""
 
 
 def calls_before_answer(solved: Solved) -> Mapping[int, tuple[Message, ...]]:
-    """By task: the messages of a solution's rollout before its last reply, where the same messages earn the same
-    without a rollout, so that other last replies can be scored in place of the solution's.
+    """Map tasks to the messages of their solution's rollout before the last reply.
+
+    Only tasks are included whose solution earns the same when its messages are scored without a rollout. Other last
+    replies can then be scored after these messages.
     """
     calls: dict[int, tuple[Message, ...]] = {}
     for p in solved.scored:

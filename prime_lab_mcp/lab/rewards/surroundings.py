@@ -1,14 +1,14 @@
-"""Reads from the source what an environment's code looks at besides task and completion. No code is run.
+"""Finds the places where an environment's code reads its surroundings: anything besides the task and the completion.
 
-Code that looks at the arguments of the process, at loaded modules, at names of this server or at its own path can be
-honest only while it is tested: a blocker. What reads the clock, the host name, variables, the process or files outside
-of the package has honest uses: it is named, and a witness (side_effects.py) says whether it decides a reward here.
+Code that reads the process's arguments, the loaded modules, names of this server or its own path can recognise a test
+and score honestly only then. Such a read is a blocker. Reads of the clock, the host name, variables, the process or
+files outside of the package have honest uses. They are listed, and a witness (side_effects.py) shows whether they
+change a reward. Reads that can take many forms (files, network, processes, timers, the interpreter, state of earlier
+calls, computed names) are listed once for each kind.
 
-What shows the outside in one of many forms (files, network, processes, timers, the interpreter, state of earlier calls,
-names that only the run computes) is named once for its kind.
-
-Considered is what runs in training: code at import, methods, reward functions, and every function whose name occurs in
-considered code. A command-line `main` under `if __name__ == "__main__"` is not.
+The module considers the code that runs in training: code at import, methods, reward functions, and every function whose
+name occurs in considered code. It does not consider a block under `if __name__ == "__main__"`. It reads the syntax tree
+and runs no code.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _OWN_STATUS = ("/proc/self/", "/proc/thread-self/")
 _STATUS = ("status", "cmdline", "environ", "attr", "syscall", "auxv")
 _PLACES = frozenset({"__file__", "__path__", "os.getcwd", "pathlib.Path.cwd", "sys.executable", "sys.prefix"})
 _OURS = ("prime_lab", "prime-lab", "_lab_worker", "vf_lab_chat", "vf_lab_loop", "prime_rl")
-"""Names of this server and of the trainer, which only tell who runs the code."""
+"""Names of this server and of the trainer. Code that contains them can only use them to find out who runs it."""
 _TEXT_TESTS = frozenset({"startswith", "endswith", "find", "index", "count", "match", "search", "fullmatch"})
 _HARMLESS_FILES = ("/dev/", "/tmp")
 _TOKENS = frozenset(
@@ -84,20 +84,27 @@ _MOST = 10
 
 @dataclass(frozen=True, slots=True)
 class SurroundingsRead:
-    """One place in the code that looks at something besides task and completion. `what` may quote the code."""
+    """One place in the code that reads the surroundings. `what` describes the read and may quote the code."""
 
     what: str
     where: str
+    """The place as `PATH:LINE`."""
     recognises: bool = False
-    """The code looks at what only tells who runs it."""
+    """The read only serves to find out who runs the code, which is a blocker."""
     in_reward: bool = False
     """The place is inside a function that a reward runs."""
     kind: str = ""
-    """What shows the outside in one of many forms is named once for its kind, and warns of nothing."""
+    """The kind of surroundings, such as files, for reads that can take many forms (outside_names.py); empty for others.
+
+    Reads with a kind are reported as information only.
+    """
 
 
 def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[SurroundingsRead]:
-    """Every such place, those inside rewards first. `module` and `name` are the environment's own names."""
+    """Return every place that reads the surroundings: blockers first, then places inside rewards.
+
+    `module` and `name` are the names of the environment's module and of the environment.
+    """
     program = RewardProgram(code)
     rewards = {id(at.function.node) for at in reached_functions(code)}
     surroundings: dict[tuple[str, str], SurroundingsRead] = {}
@@ -116,7 +123,7 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
 
 
 def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) -> Iterator[tuple[str, str, int]]:
-    """What the nodes look at that has a kind: the kind, the name, and the line."""
+    """Yield (kind, name, line) for every read that has a kind."""
     safe: set[int] = set()
     for node in nodes:
         line = getattr(node, "lineno", 0)
@@ -156,8 +163,8 @@ def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) 
 
 
 def _stays_inside(node: ast.Call) -> bool:
-    """Whether a call that may show the outside does not: a database in memory, an archive that is written, warnings
-    that are not recorded."""
+    """Whether a call reads no surroundings, although its name may: a database in memory, an archive that is written, or
+    warnings that are not recorded."""
     called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
     if called == "catch_warnings":
@@ -166,7 +173,8 @@ def _stays_inside(node: ast.Call) -> bool:
 
 
 def _sampling(node: ast.AST) -> str:
-    """What an expression reads of how a rollout was sampled, which is another thing in training; empty for none."""
+    """Return the name of the field with which an expression reads how a rollout was sampled; empty for other
+    expressions. Training samples differently than a test."""
     if isinstance(node, ast.Attribute):
         own = isinstance(node.value, ast.Name) and node.value.id in ("trace", "state")
         return node.attr if node.attr in _TOKENS or (own and node.attr in _SAMPLED) else ""
@@ -182,15 +190,15 @@ def _expressions(node: ast.AST) -> list[ast.AST]:
 
 
 def _tried_modules(node: ast.Try) -> Iterator[tuple[str, int]]:
-    """Modules of other distributions whose import may fail, so that the code knows whether they are installed."""
+    """Yield (module, line) for imports inside `try`, which show whether another distribution is installed."""
     for statement in node.body:
         if isinstance(statement, ast.Import):
-            found = [alias.name for alias in statement.names]
+            modules = [alias.name for alias in statement.names]
         elif isinstance(statement, ast.ImportFrom) and not statement.level:
-            found = [statement.module or ""]
+            modules = [statement.module or ""]
         else:
             continue
-        tops = (name.partition(".")[0] for name in found)
+        tops = (name.partition(".")[0] for name in modules)
         yield from ((top, statement.lineno) for top in tops if top and top not in sys.stdlib_module_names)
 
 
@@ -203,7 +211,7 @@ def _lasting_state(
 def _considered(
     program: RewardProgram, files: list[SourceFile], rewards: set[int]
 ) -> Iterator[tuple[SourceFile, ast.AST | None, list[ast.AST]]]:
-    """The nodes that run at import, by file, and those of each considered function."""
+    """Yield (file, function, nodes) for the considered code. The function is None for code that runs at import."""
     known: dict[str, list[tuple[SourceFile, ast.FunctionDef | ast.AsyncFunctionDef]]] = {}
     for file in files:
         for function in program.by_file[file.path]:
@@ -236,16 +244,17 @@ def _considered(
 
 
 def _is_main(node: ast.AST) -> bool:
+    """Whether a statement is `if __name__ == "__main__"`."""
     return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
 
 
 def _inside(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.AST]:
-    """The nodes of a function, with those of lambdas and of the functions inside it."""
+    """Return the syntax nodes of a function's body, including those of inner functions."""
     return [n for s in function.body for n in _statement(s)]
 
 
 def _statement(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and what lies below it, without docstrings."""
+    """Yield a node and all nodes below it, without docstrings."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
     yield node
@@ -254,7 +263,7 @@ def _statement(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """What runs when the statement runs: no bodies of functions, but their decorators and defaults."""
+    """Yield the nodes that run when a statement runs: of a function only its decorators and defaults."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -267,7 +276,7 @@ def _running(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> Iterator[tuple[str, int, bool]]:
-    """What the nodes look at: a description, the line, and whether it only tells who runs the code."""
+    """Yield (description, line, recognises) for every read without a kind; `SurroundingsRead` explains the fields."""
     stored = {ast.dump(n.slice) for n in nodes if isinstance(n, ast.Subscript) and _is_modules(names, n.value)}
     harmless: set[int] = set()
     inner = {id(n.value) for n in nodes if isinstance(n, ast.Attribute)}
@@ -311,8 +320,9 @@ def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> 
 
 
 def _of_text(text: str, line: int, own: tuple[str, str]) -> Iterator[tuple[str, int, bool]]:
+    """Yield the read that a string literal suggests: a name of this server, the process's status, or a path."""
     if text.split() != [text] or len(text) > 300:
-        return  # Prose and data.
+        return  # A longer text, or one with blanks, is prose or data.
     status = text.startswith(_OWN_STATUS) and text.rstrip("/").rpartition("/")[2].startswith(_STATUS)
     if _ours(text, own):
         yield f"the name {quote(text, 80)}", line, True
@@ -323,12 +333,14 @@ def _of_text(text: str, line: int, own: tuple[str, str]) -> Iterator[tuple[str, 
 
 
 def _is_path(text: str) -> bool:
+    """Whether a text is an absolute path of a file, other than in a device or temporary folder."""
     absolute = text.startswith(("/", "~/")) and not text.startswith(("//", *_HARMLESS_FILES))
     deep = text.count("/") > 1 and not text.endswith("/")
     return absolute and deep and all(c.isalnum() or c in "/._-~" for c in text)
 
 
 def _ours(text: str, own: tuple[str, str]) -> bool:
+    """Whether a text contains a name of this server or trainer, and no name of the environment itself."""
     lowered = text.lower()
     return any(name in lowered for name in _OURS) and not any(n and n.lower() in lowered for n in own)
 
@@ -338,7 +350,7 @@ def _is_modules(names: ResolvedNames, node: ast.AST) -> bool:
 
 
 def _is_modules_use(names: ResolvedNames, node: ast.AST, stored: set[str], module: str) -> bool:
-    """Whether a node uses `sys.modules` as loading code does: by a computed name, to store, get or remove a module."""
+    """Whether a node uses `sys.modules` as loading code does: to store, get or remove a module of a computed name."""
 
     def computed(key: ast.AST) -> bool:
         return not isinstance(key, ast.Constant) or str(key.value).partition(".")[0] == module.partition(".")[0]
@@ -354,13 +366,14 @@ def _is_modules_use(names: ResolvedNames, node: ast.AST, stored: set[str], modul
 
 
 def _names_itself(key: ast.AST) -> bool:
+    """Whether an expression is the name of the code's own module."""
     return (isinstance(key, ast.Name) and key.id == "__name__") or (
         isinstance(key, ast.Attribute) and key.attr in ("__module__", "__name__")
     )
 
 
 def _tests_place(names: ResolvedNames, node: ast.Compare | ast.Call) -> bool:
-    """Whether a comparison or a text test has a path of the code or process on one side and a text on the other."""
+    """Whether a comparison or text method compares a path of the code or of the process with a constant text."""
     if isinstance(node, ast.Compare):
         parts: list[ast.expr] = [node.left, *node.comparators]
     elif isinstance(node.func, ast.Attribute) and node.func.attr in _TEXT_TESTS:
@@ -376,7 +389,8 @@ def _tests_place(names: ResolvedNames, node: ast.Compare | ast.Call) -> bool:
 
 
 def _variable(names: ResolvedNames, node: ast.Call | ast.Subscript) -> str:
-    """The name of a variable that an expression reads; empty where it reads none or computes the name."""
+    """Return the name of the environment variable that an expression reads; empty if it reads none or the name is
+    computed."""
     key: ast.AST | None = None
     if isinstance(node, ast.Subscript) and names.of(node.value) & _VARIABLES:
         key = node.slice
@@ -387,16 +401,17 @@ def _variable(names: ResolvedNames, node: ast.Call | ast.Subscript) -> str:
 
 
 def surroundings_phrases(reads: list[SurroundingsRead]) -> list[str]:
-    """Describe what the code reads of its surroundings: a phrase for each kind, with the first place in the code.
+    """Return a phrase for each different read of the surroundings, with its first place in the code.
 
-    One variable, file or clock of each kind comes first, because a caller may show only the beginning of the list.
+    The phrases alternate between sorts of reads (variables, files, clocks, ...), because a caller may show only the
+    beginning of the list.
     """
     first: dict[str, tuple[str, str]] = {}
     for read in reads:
         first.setdefault(read.kind or read.what, (read.what, read.where))
     if any(what.startswith("the variable ") for what in first):
         first.pop("environment variables", None)
-    # One of each sort before the second of any, because a list is cut at its end.
+    # The first phrase of every sort comes before the second phrase of any sort.
     sorts: dict[str, int] = {}
     ranked = []
     for what, where in first.values():
@@ -407,12 +422,15 @@ def surroundings_phrases(reads: list[SurroundingsRead]) -> list[str]:
 
 
 def surroundings_sentence(names: Sequence[str]) -> str:
-    """A sentence for questions before a push or a run; empty where there is nothing to name. Names are quoted code."""
+    """Return a sentence that lists reads, for the question before a push or a run; empty if there are none.
+
+    `names` are the phrases of `surroundings_phrases`, in which code is quoted.
+    """
     return f"Its code reads {_listed(list(names))}." if names else ""
 
 
 def surroundings_findings(reads: list[SurroundingsRead]) -> list[Finding]:
-    """A blocker for code that recognises who runs it, and one finding that names everything else."""
+    """Return a blocker for reads that recognise a test, and findings that list all other reads."""
     findings = []
     recognising = [r for r in reads if r.recognises]
     if recognising:
@@ -438,6 +456,7 @@ def surroundings_findings(reads: list[SurroundingsRead]) -> list[Finding]:
 
 
 def _read(reads: list[SurroundingsRead], who: str) -> Finding:
+    """Return the finding that lists reads: a warning if the reward reads them, else information."""
     return Finding(
         "reward-reads-surroundings",
         "warning" if who == "the reward" else "info",

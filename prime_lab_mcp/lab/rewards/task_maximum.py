@@ -1,8 +1,9 @@
-"""The maximum of a task whose right answers earn less than those of other tasks.
+"""Finds tasks whose right answers earn less than those of other tasks by design, and the maximum of these tasks.
 
-Rewards pay a bonus for hard tasks, weigh tasks, or are members of a group that differ in their maxima (v0: EnvGroup).
-A lower reward is the maximum of a task where right answers of several tasks earn exactly that much and wrong answers
-to them earn at most half of it. Anything else, such as one gold that earns 0.83, is a gold that is not paid in full.
+A reward may pay a bonus for hard tasks, weigh tasks differently, or belong to a group of environments with different
+maxima (EnvGroup of v0). A lower reward counts as the maximum of a task, a level, under two conditions: right answers to
+several tasks earn exactly this reward, and wrong answers to them earn at most half of it. In any other case, such as a
+single gold that earns 0.83, the gold is not paid in full.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 
 MOST_LEVELS = 6
-"""Most different maxima: a reward with more grades its answers, and then no grade is a maximum."""
+"""Number of different lower rewards from which on none is a level: such a reward grades its answers."""
 _SHARE = 0.05
-"""Smallest share of the golds at one level (and at least two golds)."""
-ASKED = 3
-"""Tasks of one level for which a wrong answer is scored."""
+"""Smallest share of the golds that must earn a level, besides at least two golds."""
+TASKS_OF_LEVEL = 3
+"""Number of tasks of each level for which a wrong answer is scored."""
 
 
 def lower_levels(golds: Iterable[ScoredProbe]) -> dict[float, list[ScoredProbe]]:
-    """By reward: the golds that earned less than the best gold and more than nothing, where they may be levels."""
+    """Map each possible level to the golds that earned it: more than nothing and less than the best gold."""
     paid = [(round(s.reward, 6), s) for s in golds if s.reward is not None]
     top = max((reward for reward, _ in paid), default=0.0)
     by_reward: dict[float, list[ScoredProbe]] = {}
@@ -35,9 +36,9 @@ def lower_levels(golds: Iterable[ScoredProbe]) -> dict[float, list[ScoredProbe]]
 
 
 def task_maxima(golds: Sequence[ScoredProbe], scored_probes: Iterable[ScoredProbe]) -> Mapping[int, float]:
-    """By task: the maximum of each task at a lower level.
+    """Map the tasks of each level to their maximum.
 
-    `scored_probes` hold wrong answers to some tasks of each level.
+    `scored_probes` must include wrong answers to some tasks of each level.
     """
     wrong: dict[int, float] = {}
     for scored_probe in scored_probes:

@@ -1,6 +1,6 @@
 """Runs one trial of a reward: scores golds, probes, repetitions and supplied cases with one loaded worker.
 
-Where rewards ask a judge, the trial scores fewer completions, because each question takes seconds and may cost money.
+If the reward asks a judge, the trial scores fewer completions, because each question takes seconds and may cost money.
 """
 
 from __future__ import annotations
@@ -15,6 +15,14 @@ from prime_lab_mcp.lab.datasets.task_golds import TaskGold
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
 from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
+from prime_lab_mcp.lab.rewards.copied_messages import (
+    CHATTERS,
+    REMEMBERED,
+    CopyingRule,
+    copying_script,
+    play_copying,
+    reply_form,
+)
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes
 from prime_lab_mcp.lab.rewards.observations import (
     Expected,
@@ -39,10 +47,11 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import (
 )
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, spread_over_answers
+from prime_lab_mcp.lab.rewards.replays import Replay, replay
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
-from prime_lab_mcp.lab.rewards.task_maximum import ASKED, lower_levels, task_maxima
+from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, task_maxima
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded, Row, Rows
 from prime_lab_mcp.lab.worker.faults import ProblemCode
@@ -52,22 +61,24 @@ from prime_lab_mcp.lab.worker.scoring import Case, Scored
 from prime_lab_mcp.lab.worker.witness import Witness
 
 JUDGED_CASE_SECONDS = 60.0
-"""Time limit for scoring one completion where a judge is asked."""
+"""Time limit in seconds for scoring one completion if the reward asks a judge."""
 JUDGED_GOLDS = 24
-"""Most golds that are scored where a judge is asked (docs/validation.md, Reward tests, requires 20)."""
+"""Largest number of golds that a judge scores (docs/validation.md, Reward tests, requires 20)."""
 JUDGED_REPEATS = 24
+"""Largest number of completions that a judge scores again."""
 _LONGEST = 12_000
-"""Longest completion for a judge, in characters, since a judge costs money by the token."""
+"""Longest completion that a judge scores, in characters, because a judge costs money by the token."""
 _TASKS: dict[Kind, int] = {"gold": 8, "wrong": 8, "cross": 20, "verbose": 4, "half-right": 2}
-"""Number of tasks on which completions of a kind are tried with a judge; one for all other kinds."""
+"""Number of tasks on which a judge scores completions of a kind. It is one for all other kinds."""
 _WRONGS = 2
-"""Wrong answers per task with a judge."""
+"""Number of wrong answers to each task that a judge scores."""
 _PERSUASIONS = 3
-"""Tasks for the persuasions of a judge: with ten texts, more than the 20 pairs of docs/validation.md, Reward tests."""
+"""Number of tasks on which the persuasions of a judge are tried. With ten texts this gives more than the 20 pairs that
+docs/validation.md, Reward tests, requires."""
 
 
 class RelayCounts(Protocol):
-    """The host, local address and refused questions of a relay to a judge."""
+    """A relay to a judge: the endpoint's host, the relay's own address, and the number of refused questions."""
 
     @property
     def host(self) -> str: ...
@@ -78,12 +89,12 @@ class RelayCounts(Protocol):
 
 
 def asks_judge(loaded: Loaded, scored: Iterable[Scored] = ()) -> bool:
-    """Whether a reward asks a judge, by its configuration or in one of these scorings."""
+    """Whether a reward asks a judge: its configuration says so, or one of these scorings did."""
     return bool(loaded.judges) or any(s.judges or s.has(ProblemCode.JUDGE_UNREACHABLE) for s in scored)
 
 
 def probes_worth_asking(probes: Sequence[Probe]) -> list[Probe]:
-    """The probes to score with a judge: right and wrong answers of several tasks, all other kinds for one task each."""
+    """Choose the probes that a judge scores: right and wrong answers to several tasks, all other kinds on one task."""
     tasks: dict[str, list[int]] = {}
     taken: Counter[tuple[int, str]] = Counter()
     chosen = []
@@ -110,9 +121,9 @@ def probes_worth_asking(probes: Sequence[Probe]) -> list[Probe]:
 def judge_use(
     loaded: Loaded, scored_probes: Iterable[ScoredProbe], stated: str, relay: RelayCounts | None
 ) -> JudgeUse | None:
-    """The judges that were asked, and those that are configured and were not; None where no reward asks a judge.
+    """Return the judges that were asked, and configured ones that were not; None if no reward asks a judge.
 
-    `stated` is the text that may name a model: code and arguments.
+    `stated` is the text in which the package may name a judge's model: its code and arguments.
     """
     asked = dict.fromkeys(j for s in scored_probes for j in s.scored.judges)
     failed = any(s.scored.has(ProblemCode.JUDGE_UNREACHABLE) for s in scored_probes)
@@ -128,24 +139,26 @@ def judge_use(
 
 
 def _through(judge: JudgeInfo, relay: RelayCounts) -> JudgeInfo:
-    """The judge with the host of the endpoint in place of the relay's address."""
+    """Return the judge with the endpoint's host in place of the relay's address."""
     host = relay.host if judge.host == relay.local else judge.host
     return JudgeInfo(judge.name, judge.model, judge.temperature, host)
 
 
 _SECONDS = 10.0
-"""Time for scoring the golds; a slow reward gets a smaller sample, but at least `_FEW`."""
+"""Time for scoring the golds. A slow reward scores fewer golds, but at least `_FEW`."""
 _FEW = 24
 _SLOW_CASE_MS = 700.0
-"""Time for scoring one completion above which as few probes are scored as with a judge."""
+"""Median time for scoring one completion above which only the probes for a judge are scored."""
 _REPEAT_MS = 3000.0
-"""Time for one repetition of ordinary completions; a slow reward gets fewer, but at least `_REPEATED`."""
+"""Time for one repetition of ordinary completions. A slow reward repeats fewer, but at least `_REPEATED`."""
 _REPEATED = 6
 
 
 @dataclass(frozen=True, slots=True)
 class TaskScores:
-    """The scores of golds and probes. `picked` are the golds of the example tasks; `heavy` are probes to score last,
+    """The scores of golds and probes.
+
+    `picked` are the golds of the example tasks, on which probes are tried. `heavy` are the probes that are scored last,
     because they may hang a reward.
     """
 
@@ -159,7 +172,10 @@ class TaskScores:
 async def score_tasks(
     scorer: Scorer, calibration: Calibration, rows: Sequence[Row], *, examples: int, hacks: bool, sparing: bool
 ) -> TaskScores:
-    """Score the golds of all tasks and the probes of `examples` tasks. `sparing`: each completion asks a judge."""
+    """Score the golds of all tasks and the probes of `examples` tasks.
+
+    `hacks` includes exploits among the probes. `sparing` limits the probes, because each completion asks a judge.
+    """
     golds = await _golds(scorer, calibration, sparing)
     picked = spread_over_answers(calibration.style.golds, examples, calibration.style.form)
     probes = build_probes(calibration.style, picked, {row.index: row for row in rows}, hacks=hacks)
@@ -168,7 +184,7 @@ async def score_tasks(
     slow = bool(times) and times[len(times) // 2] > _SLOW_CASE_MS
     scored_probes, repeats = await _probe(scorer, [p for p in probes if p not in heavy], sparing or slow)
     scored_probes = (*scored_probes, *await _wrongs_of_levels(scorer, calibration.style, golds))
-    if not scorer.rest_of_group:  # In another group, a completion may rightly earn another reward.
+    if not scorer.rest_of_group:  # A group reward may rightly differ between the calibration's group and this one.
         repeats = (*_repeated_golds(calibration, golds), *repeats)
     return TaskScores(golds, scored_probes, repeats, tuple(picked), tuple(heavy))
 
@@ -176,9 +192,9 @@ async def score_tasks(
 async def _wrongs_of_levels(
     scorer: Scorer, style: AnswerStyle, golds: Sequence[ScoredProbe]
 ) -> tuple[ScoredProbe, ...]:
-    """Score one wrong answer for some tasks of each lower level of rewards of golds (task_maximum.py)."""
+    """Score one wrong answer to some tasks of each level, a lower reward that several golds earn (task_maximum.py)."""
     by_row = {gold.row: gold for gold in style.golds.golds}
-    rows = [s.probe.row for level in lower_levels(golds).values() for s in level[:ASKED]]
+    rows = [s.probe.row for level in lower_levels(golds).values() for s in level[:TASKS_OF_LEVEL]]
     if scorer.gave_up:
         return ()
     wrongs = [
@@ -193,7 +209,7 @@ async def _wrongs_of_levels(
 
 
 def _repeated_golds(calibration: Calibration, golds: Sequence[ScoredProbe]) -> list[RepeatedScore]:
-    """Repetitions of the golds that the calibration had already scored."""
+    """Return the golds that the calibration had already scored as repetitions."""
     later = {
         scored_probe.probe.row: scored_probe
         for scored_probe in golds
@@ -207,6 +223,7 @@ def _repeated_golds(calibration: Calibration, golds: Sequence[ScoredProbe]) -> l
 
 
 async def _golds(scorer: Scorer, calibration: Calibration, sparing: bool) -> tuple[ScoredProbe, ...]:
+    """Score the golds of all tasks, or of as many as the time allows."""
     mean_ms = max(0.1, sum(s.ms for _, s in calibration.scored) / max(1, len(calibration.scored)))
     affordable = max(_FEW, int(_SECONDS * 1000 / mean_ms))
     if sparing and any(s.judges for _, s in calibration.scored):
@@ -220,6 +237,7 @@ async def _golds(scorer: Scorer, calibration: Calibration, sparing: bool) -> tup
 async def _probe(
     scorer: Scorer, probes: Sequence[Probe], sparing: bool
 ) -> tuple[tuple[ScoredProbe, ...], tuple[RepeatedScore, ...]]:
+    """Score probes, and score some of them two more times: in the same and in reverse order."""
     scored_probes = await score_probes(scorer, probes_worth_asking(probes) if sparing else probes)
     mixed = side_effects.mixed_probes(scored_probes)
     busy = sum(s.scored.ms for s in mixed)
@@ -238,7 +256,7 @@ async def _probe(
 
 
 async def _twice(scorer: Scorer, scored_probes: Sequence[ScoredProbe]) -> tuple[RepeatedScore, ...]:
-    """Score right and wrong completions again, and in reverse order those for which no judge was asked."""
+    """Score some right and wrong completions again. Those that asked no judge are also scored in reverse order."""
     kinds: dict[str, list[ScoredProbe]] = {}
     for scored_probe in scored_probes:
         if scored_probe.probe.kind in ("gold", "wrong", "cross", "verbose"):
@@ -255,20 +273,22 @@ async def _twice(scorer: Scorer, scored_probes: Sequence[ScoredProbe]) -> tuple[
 
 
 async def score_probes(scorer: Scorer, probes: Sequence[Probe]) -> tuple[ScoredProbe, ...]:
-    """Score probes, in order."""
+    """Score probes, and return them with their scores in the same order."""
     probes = [scorer.prepared(p) for p in probes]
     scored = await scorer.score([p.case for p in probes])
     return tuple(ScoredProbe(p, s) for p, s in zip(probes, scored, strict=True))
 
 
 GOLD_TASKS = 500
-"""Most tasks whose gold is scored; a larger taskset is sampled with a seed."""
+"""Largest number of tasks whose gold is scored. A larger taskset is sampled with a seed."""
 _NOTHING = "I do not know."
 _JUDGED = "a judge scores these completions"
 _PLAYED = "only whole rollouts earn this reward"
 _RELOAD_SECONDS = 5.0
-"""If loading takes longer, no other process is started unless the source gives a reason (reward_source.py)."""
+"""Loading time in seconds above which no other process is started, unless the source gives a reason
+(reward_source.py)."""
 Cases = Callable[[AnswerStyle | None], Sequence[SuppliedCase]]
+"""Returns the caller's cases, given the answer style that the calibration has found."""
 
 
 async def run_trial(
@@ -286,11 +306,13 @@ async def run_trial(
     own_raises: frozenset[str] = frozenset(),
     left_out: frozenset[str] = frozenset(),
 ) -> Trial:
-    """Try the environment's reward on golds, probes and the caller's `cases`, and return all observations.
+    """Score golds, probes and the caller's `cases` with the environment's reward, and return all observations.
 
-    `source` is the environment's code, which is searched for tags and listed words. `wrapper` replaces the calibration
-    of the wrapper. `relay` leads to the judge, if any. `arguments` of the environment may name the judge.
-    `own_raises` are the places of `reward_source.raise_statements`; `left_out` are files that an installation lacks.
+    `sample` has the tasks, and probes are tried on `examples` of them; `hacks` includes exploits. `source` is the
+    environment's code, which is searched for tags and listed words. `wrapper` is the caller's wrapper of answers, if
+    any. `relay` leads to the judge, if any. `arguments` are the environment's arguments, which may name the judge.
+    `own_raises` are the places of `reward_source.raise_statements`. `left_out` are files of the folder that an
+    installed package does not have, and which a witness therefore must not have either.
     """
     sparing = asks_judge(loaded) or relay is not None
     async with AsyncExitStack() as stack:
@@ -317,6 +339,10 @@ async def _observe(
     arguments: Mapping[str, Any] | None,
     sparing: bool,
 ) -> Trial:
+    """Make all observations of a trial, from the calibration to the stress probes; `run_trial` explains the arguments.
+
+    `sparing` means that scoring asks a judge, so that fewer completions are scored.
+    """
     scorer = Scorer(worker, case_timeout=JUDGED_CASE_SECONDS) if sparing else Scorer(worker)
     rewards = tuple(loaded.rewards)
     several = reward_source.process_dependence(source) is not None
@@ -339,7 +365,7 @@ async def _observe(
     if replaced:
         calibration, rows = await _after_calls(scorer, solved, calibration, rows, source, wrapper, sparing)
         style = calibration.style if calibration is not None and scorer.before else style
-    tried = TaskScores(golds=_first_tried(calibration))
+    tried = TaskScores(golds=_calibration_golds(calibration))
     if calibration is not None and calibration.mean is not None and (scorer.before or not replaced):
         tried = await score_tasks(scorer, calibration, rows, examples=examples, hacks=hacks, sparing=sparing)
     elif calibration is None and not (loaded.turns or grouped or sparing or scorer.gave_up):
@@ -350,6 +376,14 @@ async def _observe(
         if not scorer.gave_up
         else scripted_rollouts.PlayedRollouts()
     )
+    replays: tuple[Replay, ...] = ()
+    copying: tuple[CopyingRule, ...] = ()
+    if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
+        if hacks:
+            copying = await play_copying(worker, style, solved, played.rollouts, sample.rows)
+        form = reply_form(style, solved)
+        copies = [copying_script(CHATTERS, kind, form) for kind in REMEMBERED]
+        replays = await replay(worker, (*solved.scored, *played.rollouts), copies)
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if by_rollouts:
@@ -399,6 +433,8 @@ async def _observe(
         rollouts_broke=played.broken,
         by_rollouts=by_rollouts,
         solved=solved,
+        replays=replays,
+        copying=copying,
         after_calls=bool(scorer.before),
         interactive=loaded.turns,
         api=loaded.api,
@@ -412,7 +448,7 @@ async def _observe(
 
 
 def _as_good(calibration: Calibration | None, solved: Solved) -> bool:
-    """Whether the bare gold earns as much as the solutions do."""
+    """Whether the gold without tool calls earns as much as the best solution."""
     return calibration is not None and (calibration.mean or 0.0) >= FULL_SHARE * solved.best - EPSILON
 
 
@@ -425,9 +461,10 @@ async def _after_calls(
     wrapper: AnswerWrapper | None,
     sparing: bool,
 ) -> tuple[Calibration | None, Sequence[Row]]:
-    """Calibrate on completions that follow the calls of the solutions, where those earn more than bare ones.
+    """Calibrate again with golds that follow the tool calls of their task's solution.
 
-    Then `scorer.before` holds the calls, and only tasks whose solution was played are left. Otherwise nothing changes.
+    If these golds earn as much as the solutions, the new calibration and the tasks with a played solution are returned,
+    and `scorer.before` keeps the calls. Otherwise the old calibration and all tasks are returned.
     """
     scorer.before = calls_before_answer(solved)
     few = [row for row in rows if row.index in scorer.before]
@@ -439,7 +476,7 @@ async def _after_calls(
 
 
 def _prompted(calibration: Calibration | None) -> PromptedGolds | None:
-    """The golds in the prompted form, where they were tried."""
+    """Return the golds in the form that the prompt asks for; None if they were not tried."""
     if calibration is None or calibration.prompted is None or calibration.mean is None:
         return None
     form = calibration.prompted
@@ -448,8 +485,8 @@ def _prompted(calibration: Calibration | None) -> PromptedGolds | None:
     )
 
 
-def _first_tried(calibration: Calibration | None) -> tuple[ScoredProbe, ...]:
-    """The scores of the calibration, as scored golds."""
+def _calibration_golds(calibration: Calibration | None) -> tuple[ScoredProbe, ...]:
+    """Return the golds that the calibration has scored, as scored probes."""
     if calibration is None:
         return ()
     return tuple(_scored_probe(case, scored) for case, scored in calibration.scored)
@@ -460,7 +497,8 @@ def _scored_probe(case: Case, scored: Scored) -> ScoredProbe:
 
 
 async def _supplied(scorer: Scorer, probes: Sequence[tuple[Probe, Expected]]) -> tuple[ScoredCase, ...]:
-    before, scorer.before = scorer.before, {}  # The caller's conversations are whole.
+    """Score the supplied cases, without the solution's calls in front of them."""
+    before, scorer.before = scorer.before, {}  # A supplied conversation is already complete.
     scored_probes = await score_probes(scorer, [probe for probe, _ in probes])
     scorer.before = before
     return tuple(

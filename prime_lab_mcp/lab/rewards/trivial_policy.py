@@ -1,12 +1,12 @@
-"""What a completion deserves that was made without knowing the answer: the share of tasks that trivial policies solve.
+"""Compares the rewards of trivial policies with the share of tasks on which such a policy is right by chance.
 
-A trivial policy says the same on every task (a constant, the commonest answer, nothing, an empty form), guesses in the
-form (one of the options or labels), names every option, or repeats the prompt. It deserves to be right where its
-constant is the answer, and no more. A reward that pays such a completion above that share trains the policy instead of
-the task, so a rule blocks; at or below the share the pay is chance, and a rule warns.
+A trivial policy does not look at the question: it gives the same reply to every task, guesses among the options or
+labels, lists all options, or repeats the prompt. Its deserved share is the share of tasks on which the best constant
+answer, or a guess, is right. A reward that pays a trivial policy on a larger share of tasks teaches the policy instead
+of the task, so the rules block. At or below the deserved share the pay is chance, and the rules warn.
 
-Completions that hold the answer (`NEEDS_ANSWER` in probes/families.py, `Probe.knowing`) are no trivial policies: only
-somebody who knows the answer profits from what a reward pays for them. They warn.
+Completions that contain the right answer (`NEEDS_ANSWER` in probes/families.py, `Probe.knowing`) are not trivial
+policies, because only a model that knows the answer can write them. For them the rules warn.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 
 
 def needs_answer(scored_probe: ScoredProbe) -> bool:
-    """Whether only somebody who knows the right answer can write this completion."""
+    """Whether only a model that knows the right answer, or part of it, can write this completion."""
     return scored_probe.probe.knowing or scored_probe.probe.family in NEEDS_ANSWER
 
 
 def deserved_share(trial: Trial, rows: Iterable[int]) -> float:
-    """The largest share of `rows` on which one trivial policy is right.
+    """Return the deserved share: the largest share of tasks on which one trivial policy is right.
 
-    The policies are the constant answer that is right most often on these tasks, the one that is right most often in
-    the whole sample, and a guess among the labels. 0 where the tasks hold no gold.
+    The policies are the most frequent answer of the tasks in `rows`, the most frequent answer of the whole sample, and
+    a guess among the labels. 0 if the tasks have no gold.
     """
     if trial.style is None:
         return 0.0
@@ -50,34 +50,38 @@ def _commonest_share(answers: Sequence[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PaidPolicy:
-    """One trivial policy: a probe of one variant on several tasks. `paid` are the completions that earned like gold."""
+    """A trivial policy that was paid: the probes of one variant on several tasks."""
 
     tried: int
-    """Number of tasks."""
+    """Number of tasks on which the policy was tried."""
     paid: tuple[ScoredProbe, ...]
+    """The completions that were paid."""
     deserved: float
+    """The deserved share (`deserved_share`)."""
 
     @property
     def share(self) -> float:
+        """Share of the tasks on which the policy was paid."""
         return len({s.probe.row for s in self.paid}) / self.tried if self.tried else 0.0
 
     @property
     def severity(self) -> Severity:
-        """A blocker above the deserved share, else a warning."""
+        """`blocker` if the policy is paid on more tasks than it deserves, else `warning`."""
         return "blocker" if self.share > self.deserved + EPSILON else "warning"
 
     @property
     def tasks_text(self) -> str:
-        """How often the policy is paid and deserves to be paid, as the end of a sentence."""
+        """The end of a sentence that states on how many tasks the policy is paid, and the deserved share."""
         return f"on {len({s.probe.row for s in self.paid})} of {self.tried} tasks (chance: {self.deserved:.0%})"
 
 
 def best_paid_policy(
     scored_probes: Iterable[ScoredProbe], trial: Trial, is_paid: Callable[[ScoredProbe, Trial], bool]
 ) -> PaidPolicy | None:
-    """Of the policies in `scored_probes`, the one that is paid above its deserved share by most; None if none is paid.
+    """Return the policy whose share of paid tasks exceeds its deserved share by most; None if none is paid.
 
-    Probes of one family and variant say the same on every task, so each variant is one policy.
+    Probes of one family and variant have the same text for every task, so each variant is a policy. `is_paid` decides
+    whether a completion is paid.
     """
     policies: dict[tuple[str, str, bool], list[ScoredProbe]] = {}
     for scored_probe in scored_probes:

@@ -22,6 +22,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import golds
+from prime_lab_mcp.lab.rollouts.layouts import text_of
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 
@@ -174,17 +175,19 @@ def _messages(value: Any, role: str) -> list[Any]:
 
 
 def _message(raw: Mapping[str, Any]) -> Message:
+    """Parse a message in the form of the OpenAI API."""
     calls = raw.get("tool_calls") or ()
     return Message(
         role=str(raw.get("role") or "?"),
-        text=_text(raw.get("content")),
-        reasoning=_text(raw.get("reasoning_content") or raw.get("reasoning")),
+        text=text_of(raw.get("content")),
+        reasoning=text_of(raw.get("reasoning_content") or raw.get("reasoning")),
         calls=tuple(_call(c) for c in calls if isinstance(c, Mapping | str)) if isinstance(calls, Sequence) else (),
         answers=str(raw.get("tool_call_id") or ""),
     )
 
 
 def _call(raw: Mapping[str, Any] | str) -> ToolCall:
+    """Parse a tool call. A call without a name or arguments gets empty ones."""
     # verifiers 0.1 saves each call as a string of JSON.
     if isinstance(raw, str):
         parsed = _parsed(raw)
@@ -196,14 +199,6 @@ def _call(raw: Mapping[str, Any] | str) -> ToolCall:
     arguments = inner.get("arguments")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments if arguments is not None else {})
     return ToolCall(str(inner.get("name") or ""), text, str(raw.get("id") or ""))
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "".join(str(p.get("text") or "") for p in content if isinstance(p, Mapping))
-    return ""
 
 
 def _parsed(text: str) -> Any:

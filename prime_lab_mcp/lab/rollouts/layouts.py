@@ -101,6 +101,7 @@ def v1_rollouts(record: Mapping[str, Any]) -> Iterator[Rollout]:
 
 
 def _episode_without_trace(episode: Mapping[str, Any]) -> Rollout:
+    """Return a failed rollout for an episode without traces."""
     return Rollout(
         _key(mapping_or_empty(episode.get("task"))),
         None,
@@ -112,6 +113,7 @@ def _episode_without_trace(episode: Mapping[str, Any]) -> Rollout:
 
 
 def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], *, several: bool) -> Rollout:
+    """Return the rollout of one trace. If `several` agents are trained, the agent's name is part of the task's key."""
     rewards = mapping_or_empty(trace.get("rewards"))
     error = _failure(trace, episode)
     # A score of NaN is written as null; a reward whose hook raised is null as a whole.
@@ -127,7 +129,7 @@ def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], *, several: boo
     agent = mapping_or_empty(trace.get("agent"))
     agent_name = name_or_empty(agent.get("name"))
     scored = error is None and not nonfinite
-    prompt, completion = _tokens(trace)
+    prompt, completion, replies = _tokens(trace)
     stop = name_or_empty(trace.get("stop_condition")) or None
     return Rollout(
         task=f"{key}/{agent_name}" if several and agent_name else key,
@@ -151,6 +153,7 @@ def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], *, several: boo
             name_or_empty(mapping_or_empty(trace.get("verifiers")).get("version")),
         ),
         called_tool=any(m.get("tool_calls") for m in _replies(trace)) if trace.get("tools") else None,
+        replies=replies,
     )
 
 
@@ -199,8 +202,8 @@ def _finish(trace: Mapping[str, Any]) -> Any:
     return next((c.get("finish_reason") for c in reversed(_calls(trace)) if c.get("error") is None), None)
 
 
-def _tokens(trace: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the numbers of prompt tokens and completion tokens.
+def _tokens(trace: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Return the numbers of prompt tokens, of completion tokens, and of replies.
 
     A prompt token that several calls repeat counts once. Completion tokens are the sum over the calls if the calls
     state them: the trace's own number counts a call once for each branch that contains the call.
@@ -215,6 +218,7 @@ def _tokens(trace: Mapping[str, Any]) -> tuple[int, int]:
     return (
         whole_number(trace.get("num_input_tokens")) or fresh,
         completion or whole_number(trace.get("num_output_tokens")),
+        max(1, len(used)),
     )
 
 
@@ -274,6 +278,7 @@ def v0_rollouts(record: Mapping[str, Any]) -> Iterator[Rollout]:
         id=v0_rollout_id(record.get("example_id"), number(timing.get("start_time"))),
         record=record,
         called_tool=v0_called_tool(metrics),
+        replies=v0_replies(metrics),
     )
 
 
@@ -295,6 +300,11 @@ def v0_called_tool(metrics: Mapping[str, float]) -> bool | None:
     """Whether the model called a tool, by the counter that environments with tools record; None without a counter."""
     calls = metrics.get("total_tool_calls")
     return None if calls is None else calls > 0
+
+
+def v0_replies(metrics: Mapping[str, float]) -> int:
+    """Return the number of replies, by the counter of environments with several turns; 1 without a counter."""
+    return max(1, whole_number(metrics.get("num_turns")))
 
 
 def v0_rollout_id(example: Any, started: float | None) -> str:
@@ -339,6 +349,7 @@ def platform_rollouts(record: Mapping[str, Any]) -> Iterator[Rollout]:
         id=_identity(record, task),
         record=record,
         origin=RolloutOrigin(name_or_empty(_first(record, _ENVIRONMENT)), "", name_or_empty(_first(record, _MODEL))),
+        replies=v0_replies(metrics),
     )
 
 

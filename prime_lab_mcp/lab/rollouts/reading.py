@@ -97,6 +97,7 @@ class _Stream:
                 return
 
     def _items(self) -> Iterator[Any]:
+        """Yield the items of a list, after its opening bracket."""
         if self._peek() == "]":
             return
         while True:
@@ -105,6 +106,7 @@ class _Stream:
                 return
 
     def _value(self) -> Any:
+        """Decode the next JSON value, and read more text as long as the value is incomplete."""
         self._peek()
         while True:
             try:
@@ -138,6 +140,7 @@ class _Stream:
                 raise ValueError("it breaks off")
 
     def _more(self) -> bool:
+        """Read more text. Returns False at the end of the file; raises EvalError if the record is too long."""
         held = len(self._text) - self._at
         if held > LARGEST_RECORD:
             raise EvalError(
@@ -155,6 +158,8 @@ _DECODER = json.JSONDecoder()
 
 
 class _Task(msgspec.Struct, gc=False):
+    """The decoded fields of a v1 task. The following classes have the decoded fields of v1 episodes and v0 rows."""
+
     key: str
     data: msgspec.Raw
 

@@ -42,7 +42,7 @@ class Rollout:
     task: str
     reward: float | None
     components: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
-    """Name to (score, weight). The weight is None where the layout does not store weights (v0)."""
+    """Maps the name of a component to (score, weight). The weight is None if the layout stores no weights (v0)."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     truncated: bool = False
@@ -62,6 +62,8 @@ class Rollout:
     origin: RolloutOrigin = UNKNOWN_ORIGIN
     called_tool: bool | None = None
     """Whether the model called a tool; None if the model was offered no tool or the layout does not store this."""
+    replies: int = 1
+    """Number of replies whose tokens `completion_tokens` counts; 1 if the layout does not store a number."""
 
 
 _KINDS = 8
@@ -97,6 +99,7 @@ class NameSet:
         return True
 
     def _grow(self) -> None:
+        """Double the number of slots, and insert all hashes again."""
         old = self._slots
         self._mask = mask = self._mask * 2 + 1
         self._slots = slots = array("Q", bytes(8 * (mask + 1)))
@@ -143,6 +146,7 @@ class Reading:
         return True
 
     def _has_same_origin(self, origin: RolloutOrigin) -> bool:
+        """Whether a rollout has the same origin as the first rollout of its agent. Otherwise it is counted."""
         # The agents of one environment may use different models.
         first = self._origins.setdefault(origin.agent, origin)
         if first == origin and origin.environment == next(iter(self._origins.values())).environment:

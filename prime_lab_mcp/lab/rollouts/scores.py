@@ -19,6 +19,8 @@ from prime_lab_mcp.lab.rollouts.rollout import UNKNOWN_ORIGIN, Rollout, RolloutO
 
 
 class _Task(msgspec.Struct, gc=False):
+    """The decoded fields of a v1 task. The following classes have the decoded fields of v1 episodes and v0 rows."""
+
     key: str
 
 
@@ -106,6 +108,10 @@ def v1_scores(line: bytes) -> list[Rollout] | None:
 
 
 def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout | None:
+    """Return the rollout of one trace, or None if the tolerant parser has to read the line.
+
+    If `several` agents are trained, the agent's name is part of the task's key.
+    """
     error = _failure(trace, episode)
     rewards = trace.rewards or {}
     components: dict[str, tuple[float, float | None]] = {}
@@ -127,7 +133,7 @@ def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout |
         return None
     agent = trace.agent
     agent_name = (agent.name if agent is not None else None) or ""
-    prompt, completion, finish = _calls(trace)
+    prompt, completion, replies, finish = _calls(trace)
     scored = error is None and not nonfinite
     return Rollout(
         f"{key}/{agent_name}" if several and agent_name else key,
@@ -151,6 +157,7 @@ def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout |
             (trace.verifiers.version if trace.verifiers is not None else None) or "",
         ),
         _called_tool(trace),
+        replies,
     )
 
 
@@ -184,9 +191,11 @@ def _failure(trace: _Trace, episode: _Episode) -> str | None:
     return None
 
 
-def _calls(trace: _Trace) -> tuple[int, int, str | None]:
-    """Return the prompt tokens, the completion tokens, and the `finish_reason` of the last call without an error."""
-    fresh = before = completion = 0
+def _calls(trace: _Trace) -> tuple[int, int, int, str | None]:
+    """Return the prompt tokens, the completion tokens, the number of replies, and the `finish_reason` of the last call
+    without an error.
+    """
+    fresh = before = completion = replies = 0
     finish = None
     for call in trace.calls or ():
         if call.error is None:
@@ -197,7 +206,8 @@ def _calls(trace: _Trace) -> tuple[int, int, str | None]:
             fresh += max(0, prompt - before)
             before = prompt + reply
             completion += reply
-    return fresh, completion, finish
+            replies += 1
+    return fresh, completion, replies or 1, finish
 
 
 class _Use(msgspec.Struct, gc=False):
@@ -255,5 +265,6 @@ def v0_scores(line: bytes) -> list[Rollout] | None:
             {},
             UNKNOWN_ORIGIN,
             layouts.v0_called_tool(metrics),
+            layouts.v0_replies(metrics),
         )
     ]

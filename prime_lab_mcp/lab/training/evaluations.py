@@ -124,7 +124,7 @@ def _configured(lab: Lab) -> list[tuple[tuple[str, ...], str]]:
 
 
 def _environment_name(environment: str) -> str:
-    """The name under which `owner/my-env@0.1.0` and the folder `environments/my_env` are the same environment."""
+    """Reduce `owner/my-env@0.1.0` and the folder `environments/my_env` to the same name."""
     return environment.partition("@")[0].rstrip("/").rpartition("/")[2].replace("-", "_").lower()
 
 

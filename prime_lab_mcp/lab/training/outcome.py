@@ -137,8 +137,9 @@ def checkpoint_steps(id: str, run_name: str, step: int | None, config: Mapping[s
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """Run names that are safe in a shell command. Runs with other names are served under the platform's id."""
 
-WorkedAnswer = Literal["yes", "no", "not shown", "unknown", "doubtful"]
-"""`doubtful`: the reward rose, and an anomaly of the run could explain the rise."""
+WorkedAnswer = Literal["yes", "no", "not shown", "unknown", "doubtful", "ended early"]
+"""`doubtful`: the reward rose, and an anomaly of the run could explain the rise. `ended early`: the run was stopped or
+failed, so what is known is about the steps up to there."""
 EXPLAINING = frozenset({"suspicious-jump", "proxy-gap", "format-plateau"})
 """Anomalies that could explain a rise of the reward without better answers."""
 
@@ -191,6 +192,20 @@ async def run_outcome(
 def explaining_codes(anomalies: Sequence[Anomaly]) -> str:
     """The codes of the anomalies that could explain a rise of the reward."""
     return " and ".join(dict.fromkeys(a.code for a in anomalies if a.code in EXPLAINING))
+
+
+def ended_early(after: RunOutcome, status: str, step: int | None, max_steps: int | None) -> RunOutcome:
+    """Return the outcome, or change the answer if the run was stopped or failed before its last step.
+
+    `step` is the newest finished step.
+    """
+    if status not in ("STOPPED", "FAILED"):
+        return after
+    ended = "stopped" if status == "STOPPED" else "ended by a failure"
+    at = "before its first step ended" if step is None else f"at step {step:,}"
+    of = f" of {max_steps:,}" if step is not None and max_steps else ""
+    because = f"the run was {ended} {at}{of}; what is known: {after.data['because']}"
+    return replace(after, worked="ended early", data={**after.data, "worked": "ended early", "because": because})
 
 
 def doubted_outcome(after: RunOutcome, anomalies: Sequence[Anomaly]) -> RunOutcome:

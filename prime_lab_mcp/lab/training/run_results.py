@@ -13,7 +13,7 @@ from prime_lab_mcp.lab.base.text import as_mapping, quote
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.training.metrics import WINDOW_STEPS, MetricPoint, held_out_series, reward_series
-from prime_lab_mcp.lab.training.outcome import RunOutcome, doubted_outcome, run_outcome
+from prime_lab_mcp.lab.training.outcome import RunOutcome, doubted_outcome, ended_early, run_outcome
 from prime_lab_mcp.lab.training.summary import best_checkpoint
 from prime_lab_mcp.lab.training.watch import RunReading, watch_run
 
@@ -28,8 +28,9 @@ async def run_results(lab: Lab, run: Run) -> str:
 
 
 def text_of_results(run: Run, reading: RunReading, outcome: RunOutcome) -> str:
-    """The section as Markdown."""
-    return "\n".join(_lines(run, reading, outcome))
+    """The section `Results` as Markdown."""
+    judged = ended_early(outcome, reading.status, reading.step, reading.max_steps)
+    return "\n".join(_lines(run, reading, judged))
 
 
 def _lines(run: Run, reading: RunReading, outcome: RunOutcome) -> Iterator[str]:

@@ -153,7 +153,7 @@ def _correct_reservation(lab: Lab, reading: RunReading, run: Run | None) -> None
 
 
 class _Requests:
-    """Requests that run a few at a time. Failures are collected beside the answers."""
+    """Sends requests, a few at a time. Answers go to `replies`, failures to `missing`."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -242,7 +242,7 @@ def _queue_anomalies(run: Mapping[str, Any]) -> list[Anomaly]:
 
 
 def seconds_of_time(value: Any) -> float | None:
-    """Seconds since the epoch for a time as the platform or `prime` writes it."""
+    """Convert a time as the platform or `prime` writes it to seconds since the epoch; None for anything else."""
     if not isinstance(value, str):
         return None
     try:

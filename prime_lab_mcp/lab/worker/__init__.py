@@ -1,4 +1,5 @@
 ENTRY = (
+    "child.copying",
     "child.protocol",
     "child.supervisor",
     "description",

@@ -215,17 +215,24 @@ class Worker:
             return decode_side_effects(reply, [case for case, _ in cases])
 
     async def rollout(
-        self, requested: Sequence[RequestedRollout], *, seconds: float, case_timeout: float = 5, in_order: bool = False
+        self,
+        requested: Sequence[RequestedRollout],
+        *,
+        seconds: float,
+        case_timeout: float = 5,
+        in_order: bool = False,
+        held: bool = False,
     ) -> Rollouts:
         """Run whole rollouts with a scripted model through the environment's own loop, tools and hooks.
 
-        Rollouts that have not begun after `seconds` are not run. With `in_order`, they run one after the other. Raises
-        LoadFailed or WorkerError if the environment hangs or ends its process.
+        Rollouts that have not begun after `seconds` are not run. With `in_order`, they run one after the other. With
+        `held`, each of them also begins with the same state of every random generator. Raises LoadFailed or WorkerError
+        if the environment hangs or ends its process.
         """
         async with self._lock:
             await self._ensure_loaded(60)
             limit = seconds + (SERVING if self._api == "v1" else 0) + _LAST_SCORING
-            request = rollouts_request(requested, seconds, case_timeout, in_order)
+            request = rollouts_request(requested, seconds, case_timeout, in_order, held)
             return decode_rollouts(await self._request(request, limit, "running whole rollouts"))
 
     @asynccontextmanager

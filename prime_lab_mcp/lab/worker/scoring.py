@@ -223,13 +223,14 @@ class Rollouts:
 
 
 def rollouts_request(
-    requested: Sequence[RequestedRollout], seconds: float, case_timeout: float, in_order: bool
+    requested: Sequence[RequestedRollout], seconds: float, case_timeout: float, in_order: bool, held: bool
 ) -> RolloutsRequest:
     """Build the request for rollouts. Times are in seconds."""
     return {
         "op": "rollout",
         "rollouts": [{"row": rollout.row, "script": dict(rollout.script)} for rollout in requested],
-        "in_order": in_order,
+        "in_order": in_order or held,
+        "held": held,
         "seconds": seconds,
         "rollout_seconds": ROLLOUT_SECONDS,
         "serving": SERVING,

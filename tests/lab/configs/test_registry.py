@@ -79,7 +79,7 @@ def test_everything_an_entry_says_comes_back(path: Path) -> None:
         hardware="2x H200_141GB",
         label="v3-final",
         parameters={"max_steps": 5, "x": ["y"]},
-        rest={"owner": "somebody"},
+        other_fields={"owner": "somebody"},
     )
     add_entry(path, full)
     assert load_registry(path) == (full,)

@@ -66,11 +66,11 @@ def test_only_rollouts_at_the_full_reward_become_conversations() -> None:
 def test_a_task_gives_two_a_text_one_and_held_out_or_cut_off_ones_none() -> None:
     many = [right(f"<answer>3</answer> {i}") for i in range(5)]
     assert len(of(many).rows) == PER_TASK
-    assert of(many).left_out == {"over 2 of its task": 3}
-    assert of([right("same"), right("same")]).left_out == {"said before": 1}
-    assert of([right("x")], held_out=["k1"]).left_out == {"held out": 1}
+    assert of(many).omitted == {"over 2 of its task": 3}
+    assert of([right("same"), right("same")]).omitted == {"said before": 1}
+    assert of([right("x")], held_out=["k1"]).omitted == {"held out": 1}
     cut = v1([said("x", finish="length")], GOOD)
-    assert of([cut]).left_out == {"cut off": 1}
+    assert of([cut]).omitted == {"cut off": 1}
 
 
 def test_a_branched_rollout_and_one_with_pictures_are_left_out() -> None:
@@ -78,7 +78,7 @@ def test_a_branched_rollout_and_one_with_pictures_are_left_out() -> None:
     for node in branched.record["nodes"]:
         node["parent"] = None if node is branched.record["nodes"][0] else 5
     pictured.record["nodes"][0]["message"]["content"] = [{"type": "image_url", "image_url": {"url": "data:"}}]
-    assert of([branched, pictured]).left_out == {"branched": 1, "with pictures": 1}
+    assert of([branched, pictured]).omitted == {"branched": 1, "with pictures": 1}
 
 
 def test_calls_tools_and_reasoning_are_kept_as_the_trainer_reads_them() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
-from prime_lab_mcp.lab.configs.draft import ConfigLineage, flat_values, safe_comment, same_but_for_date
+from prime_lab_mcp.lab.configs.draft import ConfigLineage, equal_except_date, flat_values, safe_comment
 from prime_lab_mcp.lab.configs.examine import config_findings
 from prime_lab_mcp.lab.configs.make import ConfigProposal, propose_config, with_extra
 from prime_lab_mcp.lab.configs.migrate.rows import leaf_values
@@ -172,8 +172,8 @@ def test_the_header_tells_the_lineage() -> None:
 
 def test_two_texts_of_different_days_are_the_same_config() -> None:
     text, _, _ = written(ConfigChoices((TINY,)))
-    assert same_but_for_date(text, text.replace("2026-11-21", "2027-01-01"))
-    assert not same_but_for_date(text, text.replace("max_steps = 200", "max_steps = 201"))
+    assert equal_except_date(text, text.replace("2026-11-21", "2027-01-01"))
+    assert not equal_except_date(text, text.replace("max_steps = 200", "max_steps = 201"))
 
 
 def test_defaults_are_those_of_the_recipes() -> None:

@@ -131,6 +131,20 @@ def test_the_same_words_with_another_answer_are_another_task() -> None:
     assert leak(rows, held, "gsm8k_hash") is None
 
 
+@pytest.mark.parametrize("format", ["free_text", "code_tests"])
+def test_another_thing_in_one_place_with_another_open_ended_answer_is_another_task(format: str) -> None:
+    ask = "What is the capital city of {}? Answer in one short sentence."
+    things = [("iron", "salt"), ("rain", "hail"), ("tea", "rice"), ("wood", "stone"), ("wind", "sand")]
+    train = [(f"Explain in one sentence how {a} differs from {b}.", f"{a}, {b}") for a, b in things]
+    train.append((ask.format("France"), "It is Paris."))
+    assert leak(train, [(ask.format("Spain"), "It is Madrid.")], format) is None
+    assert leak(train, [(ask.format("Sri Lanka"), "It is Colombo.")], format) is None
+    told = "Tell me, what is the capital city of France? Answer in one short sentence, please."
+    finding = leak(train, [(told, "Paris, on the Seine.")], format)
+    assert finding is not None
+    assert "and answer" not in finding.message
+
+
 def test_the_same_numbers_the_other_way_round_are_another_task_where_one_calculates() -> None:
     rows = [(f"What is {n} - {n + 7}?", "-7") for n in range(100, 300)]
     assert leak(rows, [(f"What is {n + 7} - {n} then?", "-7") for n in range(100, 300)], "numeric") is None

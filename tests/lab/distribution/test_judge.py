@@ -212,6 +212,23 @@ def test_length_that_pays_is_warned_of() -> None:
     assert found.completion_tokens["p50"] > 100
 
 
+def test_more_turns_are_not_longer_answers() -> None:
+    def findings(tokens_of_a_reply: int) -> set[str]:
+        """Solved games take 1 to 3 replies of about 100 tokens, and lost games 6 of `tokens_of_a_reply`."""
+        rng = random.Random(5)
+        rows = []
+        for task in range(50):
+            for _ in range(8):
+                reward = float(rng.random() < 0.5)
+                replies = rng.randint(1, 3) if reward else 6
+                each = (100 if reward else tokens_of_a_reply) + rng.randint(-20, 20)
+                rows.append(rollout(task, reward, completion_tokens=each * replies, replies=replies))
+        return codes(judge_rollouts(rows))
+
+    assert "distribution-length-correlation" not in findings(100)
+    assert "distribution-length-correlation" in findings(300)
+
+
 def test_rollouts_that_skip_the_tool_are_short_and_unpaid_which_is_no_reward_for_length() -> None:
     rng = random.Random(4)
     rows = []

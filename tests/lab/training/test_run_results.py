@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.training.anomalies import Anomaly
 from prime_lab_mcp.lab.training.outcome import RunOutcome, held_out_changes
 from prime_lab_mcp.lab.training.run_results import text_of_results
 from prime_lab_mcp.lab.training.watch import RunReading
+from prime_lab_mcp.tools import training_report
 
 ROWS = [{"step": n, "reward/mean": 0.1 + n / 40} for n in range(20)]
 HELD = {"sums": [(0, 0.2), (19, 0.7)]}
@@ -59,3 +62,19 @@ def test_what_the_platform_did_not_send_is_missing() -> None:
     shown = text_of_results(RUN, reading(usage={}, rows=[], checkpoints=[], missing=gone), outcome())
     for fact in ("Spent: missing", "Training reward: missing", "Checkpoints: none", "Missing: usage could not be read"):
         assert fact in shown, fact
+
+
+@pytest.mark.parametrize(("status", "word"), [("STOPPED", "stopped"), ("FAILED", "ended by a failure")])
+def test_a_run_that_ended_early_never_worked_but_says_where_it_ended_and_what_is_known(status: str, word: str) -> None:
+    ended = reading(run={"status": status, "max_steps": 50})
+    because = f"the run was {word} at step 19 of 50; what is known: the run's own evaluations"
+    card = text_of_results(RUN, ended, outcome())
+    assert f"- Whether it worked: ended early; {because}" in card
+    report = training_report.outcome(RUN.id, ended, RUN, outcome())
+    assert report.summary.endswith(f"Whether it would have worked is not known: {because}.")
+    assert report.data["after"]["worked"] == "ended early"
+    assert "It worked" not in card + report.summary
+
+
+def test_a_run_that_made_all_its_steps_is_judged_as_before() -> None:
+    assert "- Whether it worked: yes; the run's own evaluations" in text_of_results(RUN, reading(), outcome())

@@ -1,7 +1,7 @@
-"""Findings about a migration that changes what the run does, which a list of renamed keys does not show.
+"""Warnings about keys whose migration changes what a run learns.
 
-A dropped key of a removed machine (a cluster, a buffer's seed) changes nothing that is learned. The algorithm, how the
-model thinks, what is sampled, cut completions and difficulty do, and so does a mistyped key that somebody relied on.
+Most renamed or dropped keys do not change the training, such as the name of a cluster. Keys about the algorithm, the
+teacher, thinking, sampling, truncated completions and difficulty do. So does a misspelt key on which somebody relied.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange
 
 _MEANINGS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
-    (re.compile(pattern), what, fix)
-    for pattern, what, fix in (
+    (re.compile(pattern), meaning, fix)
+    for pattern, meaning, fix in (
         (
             r"(^|\.)(loss|loss_type)$",
             "the algorithm: the new config trains with GRPO on the environment's reward",
@@ -69,7 +69,7 @@ _MISTYPED = re.compile(r"^it (must be|is \"None\")")
 
 
 def migration_findings(changes: Iterable[KeyChange]) -> Iterator[Finding]:
-    """One warning for every key whose migration changes what the run does."""
+    """Yield a warning for every key whose migration changes what the run learns."""
     for change in changes:
         if change.to == "kept" or (change.place is not None and change.place.rpartition(".")[2] == _leaf(change.key)):
             continue

@@ -1,6 +1,6 @@
-"""Runs one migration from its first step to its last, and keeps a person's comments behind moved values.
+"""Migrates one config: runs the steps in order, and moves a person's comments together with their values.
 
-`choices_of_file` returns what a migrated file decides as choices, so that a new plan does not change it.
+`choices_of_file` turns the values of the migrated file into choices, so that a new plan does not change them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ from prime_lab_mcp.lab.distribution.sample import Curriculum
 
 
 def value_comments(text: str, table: Any) -> dict[str, str]:
-    """The comment behind each value, by dotted key. Comments on their own lines stay in the older file."""
+    """Return the comment behind each value of a TOML text, by dotted key.
+
+    `table` is the parsed text. Comments on lines of their own are not returned.
+    """
     import tomlkit  # not needed until a config is written
 
     try:
         document = tomlkit.parse(text)
-    except Exception:  # tomllib has read it; tomlkit need not agree on every corner
+    except Exception:  # tomlkit fails on some texts that tomllib reads
         return {}
     comments = {}
     for path, item in _items(document, ()):
@@ -78,10 +81,15 @@ INHERITED_FIELDS: Mapping[str, tuple[str, type]] = {
     "eval_tasks": ("orchestrator.eval.num_examples", int),
     "ckpt_interval": ("ckpt.interval", int),
 }
+"""Dotted key and type of each field of ConfigChoices that a plain value of a config sets."""
 
 
 def choices_of_file(draft: ConfigDraft, file: str, target: ConfigTarget, lora: bool | None = None) -> ConfigChoices:
-    """The choices that a migrated file makes. `lora` is implied by an older shape; None reads it from the file."""
+    """Return the choices that the values of a migrated file make.
+
+    `file` is its name, for the reasons. `lora` is given if the older shape implied it; None means to read it from the
+    draft.
+    """
     choices: dict[str, Any] = {}
     for field, (path, kind) in INHERITED_FIELDS.items():
         value = draft.get(path)
@@ -101,7 +109,7 @@ def choices_of_file(draft: ConfigDraft, file: str, target: ConfigTarget, lora: b
     if draft.get("deployment.type") == "multi_node" or choices.get("gpus", 2) > 8:
         choices = {k: v for k, v in choices.items() if k not in ("gpus", "train_gpus")}
     if "group" in choices and choices["group"] < 2:
-        choices.pop("group")  # a group of one has no advantage: let the plan choose
+        choices.pop("group")  # a group of one rollout has no advantage, so the plan chooses the size
     choices["lora"] = isinstance(draft.get("trainer.model.lora"), Mapping) if lora is None else lora
     if choices.get("renderer") == "auto":
         choices.pop("renderer")
@@ -109,7 +117,7 @@ def choices_of_file(draft: ConfigDraft, file: str, target: ConfigTarget, lora: b
 
 
 def draft_sources(draft: ConfigDraft) -> tuple[SourceChoice, ...]:
-    """The training sources of a draft."""
+    """Return the training sources of a draft as choices."""
     entries = draft.get("orchestrator.train.source")
     return tuple(_source(entry) for entry in entries if isinstance(entry, Mapping)) if isinstance(entries, list) else ()
 
@@ -137,10 +145,10 @@ def _text(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ConfigMigration:
-    """A finished migration. `draft` holds the old settings in the present shape; `choices` those that a plan decides
-    on.
+    """A finished migration.
 
-    `rows` has one row for every key of the old file. `moved` is False when the file had the present shape already.
+    `draft` has the settings in the present shape, and `choices` those that a plan decides on. `rows` has one row for
+    every key of the older file. `moved` is False if the file had the present shape already.
     """
 
     draft: ConfigDraft
@@ -151,12 +159,12 @@ class ConfigMigration:
 
     @property
     def changes(self) -> tuple[KeyChange, ...]:
-        """The rows of keys that changed."""
+        """The rows of the keys that changed."""
         return tuple(row for row in self.rows if row.to != UNCHANGED)
 
 
 def migrate_config(config: TrainingConfig, target: ConfigTarget = "hosted") -> ConfigMigration:
-    """Migrate a config. Raises BadInput for a config of supervised fine-tuning, which has no environments."""
+    """Migrate a config to the present shape. Raises BadInput for a config of supervised fine-tuning."""
     if config.shape == "sft":
         raise BadInput(
             f"{config.path.name} is a config for supervised fine-tuning; there is nothing in it to migrate",
@@ -176,7 +184,7 @@ def migrate_config(config: TrainingConfig, target: ConfigTarget = "hosted") -> C
 
 
 class ConfigMover:
-    """One migration in progress. Steps call `place` and `drop`, which write the rows."""
+    """A migration in progress. Its steps call `place`, `to` and `drop`, which change the draft and record the rows."""
 
     def __init__(self, config: TrainingConfig, target: ConfigTarget) -> None:
         self.draft = ConfigDraft(copy.deepcopy(dict(config.table)))
@@ -185,15 +193,17 @@ class ConfigMover:
         self.name = config.path.name
         self.curriculum: set[str] = set()
         self.thresholds: dict[str, float] = {}
-        self._remarks = value_comments(config.text, config.table)
+        self._comments = value_comments(config.text, config.table)
 
     @property
     def kind(self) -> Curriculum | None:
+        """The curriculum that replaces the difficulty buffer and filters of the older file; None without one."""
         if self.curriculum == {"gate", "pools"}:
             return "both"
         return "gate" if "gate" in self.curriculum else "pools" if "pools" in self.curriculum else None
 
     def move(self) -> LineageHeader:
+        """Run all steps of the migration, and return the lineage that the older file stated."""
         header = self._header()
         if isinstance(self.draft.get("model"), str):
             self.to("model", "model.name", "the model is a table now")
@@ -203,11 +213,14 @@ class ConfigMover:
         drop_leftovers(self)
         for path, _ in leaf_values(self.draft.table):
             self.draft.reasons.setdefault(path, f"from {self.name}")
-        self._travel()
+        self._move_comments()
         return header
 
     def place(self, old: str, new: str, value: Any, why: str, was: Any = None) -> None:
-        """Put a value that was removed from its old key under its new key. An existing value stays."""
+        """Put a value that was removed from its old key under its new key, and record the move.
+
+        If the new key has a value already, that value stays. `was` is the older value if it differs from `value`.
+        """
         present = self.draft.get(new)
         if present is not None and not (isinstance(present, dict) and isinstance(value, dict)):
             self.rows.dropped(
@@ -222,21 +235,23 @@ class ConfigMover:
         self.rows.moved(old, new, value, why, was)
 
     def to(self, old: str, new: str, why: str) -> None:
+        """Move the value of a key to another key."""
         self.place(old, new, self.draft.pop(old), why)
 
     def drop(self, key: str, value: Any, why: str) -> None:
+        """Record that a removed key has no successor."""
         self.rows.dropped(key, value, why)
 
     def _header(self) -> LineageHeader:
         if not isinstance(self.draft.get("config"), Mapping):
             return LineageHeader()
         table = self.draft.pop("config")
-        header, swallowed = read_header(table)
+        header, run_keys = read_header(table)
         for key, value in table.items():
-            if key not in swallowed:
+            if key not in run_keys:
                 to = "comments of the new file, and configs/registry.json"
                 self.rows.dropped(f"config.{key}", value, "prime-rl refuses tables it does not know", to)
-        for key, value in swallowed.items():
+        for key, value in run_keys.items():
             why = "it stood below [config], where it was no setting of the run; meant for the top of the file"
             if self.draft.get(key) is None:
                 self.place(f"config.{key}", key, value, why)
@@ -244,10 +259,10 @@ class ConfigMover:
                 self.drop(f"config.{key}", value, f"[config] is lineage only, and {key} is set outside it")
         return header
 
-    def _travel(self) -> None:
-        """Move a person's comment behind an old value with the value."""
+    def _move_comments(self) -> None:
+        """Append a person's comment on an older value to the reason of the moved value."""
         places = key_index(self.draft.table)
         for row in self.rows.all(self.draft):
-            if (remark := self._remarks.get(row.key)) and row.place in places:
+            if (comment := self._comments.get(row.key)) and row.place in places:
                 path = places[row.place]
-                self.draft.reasons[path] = f"{self.draft.reasons.get(path, '')}: {remark}"
+                self.draft.reasons[path] = f"{self.draft.reasons.get(path, '')}: {comment}"

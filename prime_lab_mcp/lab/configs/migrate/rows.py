@@ -1,6 +1,7 @@
-"""Records what became of every key of an older file, across all moves of its value.
+"""Records, for every key of an older config, where its value moved or why it was dropped.
 
-`LineageHeader` is the `[config]` table that older instructions put at the top of every config.
+A value may move several times. `LineageHeader` is the table `[config]` at the top of older configs, which stated their
+version and origin.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from prime_lab_mcp.lab.base.text import clip, escape, quote, redact
 from prime_lab_mcp.lab.configs.draft import ConfigDraft, KeyPath
 
 UNCHANGED = "kept"
+"""The value of KeyChange.to for a key that stays as it is."""
 _NAMES = ("name", "run.name", "monitors.wandb.name")
-"""Keys of names. Every written file gets a new name, which is not reported as a change."""
+"""Keys with the name of the run. Every written file has a new name, which is not reported as a change."""
 _SECRET = re.compile(r"(^|[._])(key|token|secret|password)s?$", re.I)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """The migration of one key. `to` is the new key and value, "kept" or "dropped".
+    """The migration of one key of an older config.
 
-    `place` and `value` are the new dotted key and its value, if there is one.
+    `key` and `was` are the older key and its value. `to` describes the result: the new key with its value, "kept" or
+    "dropped". `place` and `value` are the new dotted key and its value, None for a dropped key.
     """
 
     key: str
@@ -44,9 +47,9 @@ class KeyChange:
 
 
 class MigrationRows:
-    """The rows of one migration, by the key as the older file spells it.
+    """The rows of one migration, by the key of the older file.
 
-    A value may move twice (`eval.x` to `orchestrator.eval.x` to a source): `_origin` maps its present key to its first
+    A value may move twice, such as from `eval.x` to `orchestrator.eval.x` and then to a source. Its row has the first
     key.
     """
 
@@ -54,9 +57,10 @@ class MigrationRows:
         self._old = {dotted_key(path, table): value for path, value in leaf_values(table)}
         self._rows: dict[str, KeyChange] = {}
         self._origin: dict[str, str] = {}
+        """The key of the older file by present key, for moved values."""
 
     def moved(self, old: str, new: str, value: Any, why: str, was: Any = None) -> None:
-        """Record a move. When a whole table moves, each of its keys gets a row."""
+        """Record that a value moved from the key `old` to `new`. If a table moves, each of its keys gets a row."""
         inner = _inner(value)
         for below, leaf in inner:
             key = self.origin(old + below)
@@ -66,16 +70,17 @@ class MigrationRows:
             self._rows[key] = KeyChange(key, key_with_value(new + below, leaf), why, first, new + below, leaf)
 
     def dropped(self, old: str, value: Any, why: str, to: str = "dropped") -> None:
+        """Record that a key was removed. `to` describes what replaces it, if anything does."""
         for below, leaf in _inner(value):
             key = self.origin(old + below)
             self._rows[key] = KeyChange(key, to, why, leaf)
 
     def origin(self, place: str) -> str:
-        """The key of the older file from which a present key was filled."""
+        """Return the key of the older file whose value moved to a present key."""
         return self._origin.get(place, place)
 
     def all(self, draft: ConfigDraft) -> tuple[KeyChange, ...]:
-        """All rows, in the order of the older file. An untouched key counts as kept only if the new file has it."""
+        """Return all rows in the order of the older file. A key without a move is kept if the draft has its value."""
         places = key_index(draft.table)
         for key, value in self._old.items():
             if key in self._rows:
@@ -91,10 +96,10 @@ class MigrationRows:
 def final_changes(
     rows: Iterable[KeyChange], later: Iterable[KeyChange], draft: ConfigDraft, moved: bool
 ) -> tuple[KeyChange, ...]:
-    """The rows for the finished file. `later` are changes by planning. `moved` is True if the file had an older shape.
+    """Return the rows of the finished config, from those of the migration and the later changes of the plan.
 
-    A value that planning changed is reported in the row of the key that it came from. Kept keys of a file that needed
-    no migration are left out.
+    `draft` is the finished draft, and `moved` says whether the file had an older shape. A value that the plan changed
+    is reported in the row of its older key. Unchanged keys of a file with the present shape are left out.
     """
     reasons = {change.key: change.why for change in later}
     places = key_index(draft.table)
@@ -122,12 +127,12 @@ def _settled(row: KeyChange, path: KeyPath | None, draft: ConfigDraft, reason: s
 
 
 def key_with_value(key: str, value: Any) -> str:
-    """A key with its value where the value is short."""
+    """Return `key = value`, or only the key for a table or list."""
     return f"{key} = {value}" if not isinstance(value, (dict, list)) else key if value else f"[{key}]"
 
 
 def leaf_values(table: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Every value and every empty table, including those in arrays of tables."""
+    """Yield the path and value of every value and every empty table, also in arrays of tables."""
     for key, value in table.items():
         full_path = (*path, key)
         if isinstance(value, Mapping) and value:
@@ -140,7 +145,7 @@ def leaf_values(table: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[
 
 
 def dotted_key(path: KeyPath, table: Mapping[str, Any]) -> str:
-    """`orchestrator.env[1].args.seed`. The index of an only entry is left out."""
+    """Return a path as text, such as `orchestrator.env[1].args.seed`. The index of an only entry is left out."""
     dotted = ""
     node: Any = table
     for part in path:
@@ -153,7 +158,7 @@ def dotted_key(path: KeyPath, table: Mapping[str, Any]) -> str:
 
 
 def key_index(table: Mapping[str, Any]) -> dict[str, KeyPath]:
-    """Path by dotted key for every key and table, with and without the index of an only entry."""
+    """Return the path of every key and table by its text, both with and without the index of an only entry."""
     index: dict[str, KeyPath] = {}
     for path in _nodes(table):
         index.setdefault(indexed_path(path), path)
@@ -175,7 +180,7 @@ def _nodes(table: Mapping[str, Any], path: KeyPath = ()) -> Iterator[KeyPath]:
 
 
 def indexed_path(path: KeyPath) -> str:
-    """A path such as `orchestrator.env[0].id`, with every index."""
+    """Return a path as text with every index, such as `orchestrator.env[0].id`."""
     dotted = ""
     for part in path:
         dotted += f"[{part}]" if isinstance(part, int) else f".{part}" if dotted else part
@@ -183,7 +188,10 @@ def indexed_path(path: KeyPath) -> str:
 
 
 def _inner(value: Any) -> list[tuple[str, Any]]:
-    """Suffixes of the keys below a value, with the value itself where it is no table or an empty one."""
+    """Return the values inside a table or array of tables, each with the end of its dotted key.
+
+    For any other value, the result is the value itself with an empty text.
+    """
     if isinstance(value, Mapping) and value:
         return [(f".{dotted_key(path, value)}", leaf) for path, leaf in leaf_values(value)]
     if isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
@@ -198,7 +206,7 @@ _NUMBER = re.compile(r"v?(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class LineageHeader:
-    """The lineage that an older file states. `version` is as written (`v2`)."""
+    """The lineage that an older config states in its table `[config]`. `version` is as written, such as `v2`."""
 
     version: str | None = None
     created: str | None = None
@@ -208,12 +216,12 @@ class LineageHeader:
 
     @property
     def number(self) -> int:
-        """The version as a number, from which the next one follows; 0 without a version."""
+        """The number in the version; 0 without one. The next version has the following number."""
         match = _NUMBER.match(self.version or "")
         return min(int(match[1]), 9_999) if match else 0
 
     def lines(self) -> tuple[str, ...]:
-        """The header as comment lines for the new file."""
+        """Return the lineage as lines for the comments of the new file."""
         fields = ("version", "created", "env_version", "based_on")
         parts = [f"{name} {value}" for name in fields if (value := getattr(self, name))]
         return (
@@ -223,10 +231,10 @@ class LineageHeader:
 
 
 def read_header(table: Any) -> tuple[LineageHeader, dict[str, Any]]:
-    """Read the lineage table of an older config, and return the keys in the table that say nothing about lineage.
+    """Return the lineage in the table `[config]` of an older config, and the other keys of that table.
 
-    In TOML, all keys below a table's header belong to the table. In a file where the lineage table was pasted above
-    `max_steps = 1000`, that key is therefore part of the table, and has to be given back to the run.
+    The other keys are settings of the run. In TOML, all keys after a table's header belong to the table, so a line
+    `max_steps = 1000` below a pasted lineage table became part of that table.
     """
     if not isinstance(table, Mapping):
         return LineageHeader(), {}

@@ -1,7 +1,7 @@
-"""The steps of a migration. Each moves or drops keys of an older file.
+"""The steps of a migration, which move or drop the keys of an older config.
 
-Tables and keys move to their present place, arguments of `load_environment` become keys of the taskset, shared values
-are set once, and keys that today's platform refuses are dropped with a reason.
+Tables and keys move to their present place. Arguments of `load_environment` become keys of the taskset. Values of
+several components become one shared value. Keys that the present platform refuses are dropped with a reason.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _RENAMED = {
 _GATED = ("online_difficulty", "zero_advantage")
 _LOSSES = {"rl": "grpo", "grpo": "grpo", "default": "grpo"}
 _THRESHOLDS = {"hard_threshold": "hard", "easy_threshold": "easy"}
-"""Thresholds of the difficulty buffer, by the pool of today that they bound."""
+"""Pool of the present curriculum by the older threshold that limits it."""
 _POOLED = "the difficulty buffer was removed; pools weigh tasks by difficulty and keep the threshold"
 _NO_PLACE = "the difficulty buffer was removed from prime-rl"
 
 
 def move_tables(mover: ConfigMover) -> None:
-    """Move every table and key that has another place in the present shape, apart from environments."""
+    """Move the tables and keys that have another place in the present shape, except environments."""
     for old, new, why in _TABLES:
         _table(mover, old, new, why)
     _checkpoints(mover)
@@ -54,7 +54,7 @@ def move_tables(mover: ConfigMover) -> None:
 
 
 def move_keys(mover: ConfigMover) -> None:
-    """Move every renamed key that is a plain value on both sides."""
+    """Move every renamed key whose value stays the same."""
     for old in OLD_KEYS:
         if old.to is None or old.path.endswith(".*") or not all(p.isidentifier() for p in old.to.split(".")):
             continue
@@ -93,7 +93,7 @@ def _checkpoints(mover: ConfigMover) -> None:
 
 
 def _vllm(mover: ConfigMover) -> None:
-    """Move options of vLLM that stood directly under [inference]."""
+    """Move options of vLLM from [inference] to [inference.vllm]."""
     table = mover.draft.get("inference")
     if not isinstance(table, Mapping):
         return
@@ -137,7 +137,7 @@ def _curriculum(mover: ConfigMover, key: str, value: Any, kind: str) -> None:
 
 
 def _filters(mover: ConfigMover) -> None:
-    """Migrate filters of the last shared-LoRA platform: an enforced filter of zero advantages becomes a gate."""
+    """Replace the filters of the last shared-LoRA platform: an enforced filter of zero advantages becomes a gate."""
     for place in ("pre_batch_filters", "post_batch_filters", "orchestrator.pre_batch_filters"):
         entries = mover.draft.get(place)
         if not isinstance(entries, list):
@@ -177,9 +177,6 @@ def _loss(mover: ConfigMover) -> None:
         mover.drop("loss", value, why)
 
 
-if TYPE_CHECKING:
-    from prime_lab_mcp.lab.configs.migrate.mover import ConfigMover
-
 _PLACES = (
     ("env", "orchestrator.train.source"),
     ("orchestrator.env", "orchestrator.train.source"),
@@ -188,7 +185,7 @@ _PLACES = (
     ("orchestrator.eval.env", "orchestrator.eval.source"),
 )
 _SAMPLING = {"max_tokens": "max_completion_tokens"}
-_OWN = {
+_SOURCE_KEYS = {
     "train": ("ratio", "group_size", "algo"),
     "eval": ("group_size", "num_examples", "interval"),
 }
@@ -197,7 +194,7 @@ _ARGS = "arguments of load_environment are fields of the taskset's config now, i
 
 
 def move_environments(mover: ConfigMover) -> None:
-    """Turn the environments of an older file into training and eval sources."""
+    """Turn the environments of an older config into training and eval sources."""
     for place, to in _PLACES:
         entries = mover.draft.get(place)
         if not isinstance(entries, list):
@@ -213,13 +210,14 @@ def move_environments(mover: ConfigMover) -> None:
 
 
 class _Entry:
-    """One environment that moves from `old` to `new`."""
+    """One environment of an older config, which becomes a source. `old` and `new` are its dotted keys."""
 
     def __init__(self, mover: ConfigMover, entry: Mapping[str, Any], old: str, new: str) -> None:
         self._mover, self._entry, self._old, self._new = mover, entry, old, new
         self._kind = "train" if ".train." in new else "eval"
 
     def source(self) -> dict[str, Any]:
+        """Return the table of the source, and record the move of every key."""
         entry = self._entry
         if isinstance(entry.get("env"), Mapping):
             self._moved("", dict(entry), "", "renamed")
@@ -229,7 +227,7 @@ class _Entry:
         source: dict[str, Any] = {"name": str(entry.get("name") or taskset_identity(id)[1])}
         if entry.get("name"):
             self._moved(".name", entry["name"], ".name", "it labels the source")
-        self._own_keys(source)
+        self._move_source_keys(source)
         args = {**self._args(taskset, ".taskset"), **self._args(entry.get("args"), ".args")}
         source["env"] = {"taskset": {"id": id, **args}, "agent": self._agent(entry.get("harness"))}
         return source
@@ -285,11 +283,11 @@ class _Entry:
         self._mover.draft.reasons[(*path, "harness", "id")] = f"{reason}: the model answers directly"
         self._mover.draft.reasons[(*path, "runtime", "type")] = f"{reason}: needs no sandbox"
 
-    def _own_keys(self, source: dict[str, Any]) -> None:
+    def _move_source_keys(self, source: dict[str, Any]) -> None:
         for key, value in self._entry.items():
             if key in ("id", "name", "args", "taskset", "harness", "version"):
                 continue
-            if key in _OWN[self._kind]:
+            if key in _SOURCE_KEYS[self._kind]:
                 source[key] = value
                 self._moved(f".{key}", value, f".{key}", "it belongs to the source")
             elif key == "rollouts_per_example" and "group_size" not in self._entry:
@@ -307,9 +305,6 @@ class _Entry:
         self._mover.rows.moved(self._old + old, self._new + new, value, why, was)
 
 
-if TYPE_CHECKING:
-    from prime_lab_mcp.lab.configs.migrate.mover import ConfigMover
-
 _SHARED = (
     ("max_steps", ("orchestrator.max_steps", "trainer.max_steps")),
     ("model.name", ("orchestrator.model.name", "trainer.model.name", "inference.vllm.model")),
@@ -318,7 +313,7 @@ _ONCE = "set once, shared by all components"
 
 
 def share_settings(mover: ConfigMover) -> None:
-    """Move values that several components set to the one place that all of them share."""
+    """Move values that several components set to the shared key."""
     move_keys(mover)
     _evaluation(mover)
     _lengths(mover)
@@ -348,7 +343,7 @@ def _evaluation(mover: ConfigMover) -> None:
                 continue
             new = {"rollouts_per_example": "group_size"}.get(key, key)
             mover.place(f"eval.{key}", f"orchestrator.eval.{new}", value, "evaluation belongs to the orchestrator")
-        move_keys(mover)  # what came along may be renamed below its new place (eval.sampling.max_tokens)
+        move_keys(mover)  # a moved key may also have a new name there (eval.sampling.max_tokens)
     if mover.draft.get("orchestrator.eval.eval_base_model") is not None:
         place = "orchestrator.eval.eval_base_model"
         _inverted(mover, place, mover.draft.pop(place))
@@ -360,8 +355,7 @@ def _inverted(mover: ConfigMover, old: str, value: object) -> None:
 
 
 def _lengths(mover: ConfigMover) -> None:
-    """Merge sequence lengths: the orchestrator's seq_len had to fit the trainer's, and today one value
-    holds for both."""
+    """Merge the sequence lengths of orchestrator and trainer into the shared `seq_len`."""
     paths = ("orchestrator.seq_len", "trainer.model.seq_len")
     own = {path: mover.draft.get(path) for path in paths if mover.draft.get(path) is not None}
     if not own:
@@ -376,16 +370,13 @@ def _lengths(mover: ConfigMover) -> None:
     mover.draft.put("seq_len", shared, f"from {mover.name}")
 
 
-if TYPE_CHECKING:
-    from prime_lab_mcp.lab.configs.migrate.mover import ConfigMover
-
 _NOT_HOSTED = ("k8s", "clean")
 _ROUNDS = 100
-"""Rounds of dropping keys, because dropping one key can expose another. A file that needs more cannot be migrated."""
+"""Most rounds of dropping keys. Dropping one key can expose another, so there is more than one round."""
 
 
 def drop_leftovers(mover: ConfigMover) -> None:
-    """Drop what has no place in the present shape: keys that the platform or today's prime-rl refuses."""
+    """Drop the keys that the platform or the present prime-rl refuses."""
     draft = mover.draft
     if mover.target == "hosted":
         for key in _NOT_HOSTED:
@@ -413,14 +404,14 @@ def _refused(mover: ConfigMover) -> None:
         for problem in problems:
             path = _drop(mover, problem, places)
             if path is None or isinstance(path[-1], int):
-                break  # the entries behind it have other indices now
+                break  # the following entries of the array have other indices now
 
 
 def _drop(mover: ConfigMover, problem: SchemaProblem, places: Mapping[str, KeyPath]) -> KeyPath | None:
     keys = [*_prefixes(mover.rows.origin(problem.key)), *_prefixes(problem.key)]
     reason = next((old.why for name in keys if (old := translate_key(name)) is not None and not _renames(old)), None)
     key = problem.key
-    while key and key not in places:  # a table that lacks a key is refused under the name of that key
+    while key and key not in places:  # a problem with a missing key is about its table
         key = key.rpartition(".")[0]
     if not key or mover.draft.get(places[key]) is None:
         return None

@@ -1,4 +1,4 @@
-"""Chooses every value of a new config with its reason, from the request, from evaluations, and from recipes."""
+"""Plans a new config: chooses every value with its reason, from the request, evaluations and published recipes."""
 
 from prime_lab_mcp.lab.configs.plan.choices import (
     DEFAULT_MODEL,

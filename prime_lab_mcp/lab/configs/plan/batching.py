@@ -1,11 +1,11 @@
-"""Chooses group size, batch size and steps, and estimates the share of usable groups at another group size.
+"""Chooses group size, batch size and number of steps, and estimates the share of usable groups at another group size.
 
-The estimate fits a beta-binomial to the measured mean and the measured share, which are the two numbers in the ledger;
-lab/distribution fits the same form to single rollouts. Partial credit makes more groups usable than estimated.
+The estimate fits a beta-binomial distribution to the mean reward and the share of usable groups that an evaluation
+measured. With partial credit, more groups are usable than estimated.
 
-Recipes are prime-rl's example configs at 559b4477 (21 August 2026): alphabet-sort, wordle 128 x 8, wiki-search,
-reverse-text 128 x 16, 200 steps; 512 x 16 on eight GPUs. MIN_GROUPS and MIN_BATCH are the least that a step should
-hold.
+The recipes are prime-rl's example configs at 559b4477 (21 August 2026): alphabet-sort, wiki-search, wordle (a batch of
+128 in groups of 8) and reverse-text (128 in groups of 16). The small recipes run 200 steps; one on eight GPUs has a
+batch of 512 in groups of 16. A step should have at least MIN_GROUPS groups and MIN_BATCH rollouts with a gradient.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ from prime_lab_mcp.lab.distribution.rules import USABLE_WARN
 from prime_lab_mcp.lab.distribution.signal import expected_power
 
 EVALUATED_GROUP = 16
-"""Group size of a measured share whose evidence names none; the default of an evaluation."""
+"""Group size of a measured share if its evidence does not state the group size. It is the default of an evaluation."""
 _HALVINGS = 60
+"""Steps of the bisection."""
 
 
 def usable_share_at_group(context: ConfigContext, group: int) -> float | None:
-    """Expected usable share of the hardest environment; None without a measurement."""
+    """Return the expected share of usable groups of the hardest environment at this group size.
+
+    None without a measurement. If the mean reward is unknown, the measured share is returned.
+    """
     share, at = context.usable, context.usable_group or EVALUATED_GROUP
     if share is None or context.mean is None or at == group or not 0 < share < 1:
         return share
@@ -39,7 +43,10 @@ def usable_share_at_group(context: ConfigContext, group: int) -> float | None:
 
 
 def _fitted(mean: float, group: int, share: float) -> float:
-    """Logarithm of the concentration that gives this share, by bisection. The share grows with the concentration."""
+    """Return the logarithm of the concentration that leads to this share, by bisection.
+
+    The share grows with the concentration.
+    """
     low, high = LOG_LOW, LOG_HIGH
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -48,20 +55,23 @@ def _fitted(mean: float, group: int, share: float) -> float:
 
 
 def _mixed(concentration: float, mean: float, group: int) -> float:
+    """Return the probability that a group has both solved and failed rollouts."""
     return 1.0 - expected_power(concentration, mean, group) - expected_power(concentration, 1 - mean, group)
 
 
 DEFAULT_STEPS, DEFAULT_BATCH, DEFAULT_GROUP = 200, 128, 16
 LARGEST_BATCH = 512
-"""The largest batch of the recipes. A larger step costs more than it improves the estimate of the gradient."""
-GROUP_SIZES_TRIED = (8, 16, 32)
-"""Group sizes to choose among. prime-rl's docs advise at least 8."""
+"""The largest batch of the recipes. A larger batch costs more than it improves the estimate of the gradient."""
+CANDIDATE_GROUP_SIZES = (8, 16, 32)
+"""Group sizes among which the plan chooses. prime-rl's docs advise at least 8."""
 _DIVISORS = (16, 8, 32, 12, 10, 6, 5, 4, 3, 2)
+"""Group sizes for a requested batch that is no multiple of the best group size, the preferred first."""
 FEWEST_STEPS = 20
+"""Least number of steps that the plan chooses (our judgement)."""
 
 
 def choose_batching(choices: ConfigChoices, context: ConfigContext) -> tuple[ChosenValue, ChosenValue]:
-    """Group and batch size, both in rollouts. Raises BadInput for a batch that no useful group size divides."""
+    """Choose group size and batch size, both in rollouts. Raises BadInput if the batch is no multiple of the group."""
     group = _group(choices, context)
     batch = _batch(choices, context, int(group.value))
     if not group.value or batch.value % group.value:
@@ -76,7 +86,7 @@ def choose_batching(choices: ConfigChoices, context: ConfigContext) -> tuple[Cho
 
 
 def own_group_sizes(choices: ConfigChoices, context: ConfigContext, shared: int, batch: int) -> dict[int, ChosenValue]:
-    """Group sizes of single sources whose own evaluation needs another size than the shared one."""
+    """Return the group sizes of sources whose evaluation needs another size than the shared one, by source index."""
     groups: dict[int, ChosenValue] = {}
     for index, source in enumerate(choices.sources if choices.group is None and len(choices.sources) > 1 else ()):
         measurement = context.each.get(source.id)
@@ -109,10 +119,10 @@ def _group(choices: ConfigChoices, context: ConfigContext) -> ChosenValue:
 
 
 def _by_share(context: ConfigContext) -> ChosenValue:
-    """The smallest group size with enough usable groups, because each larger group costs more rollouts.
+    """Return the smallest candidate group size with enough usable groups, because larger groups cost more rollouts.
 
-    None below the size that was judged: a verdict on groups of 16 does not hold for smaller groups, and a submission
-    with smaller groups would be refused.
+    Sizes below that of the evaluation's verdict are left out: the verdict does not hold for smaller groups, and
+    submit_training would refuse them.
     """
     if context.usable is None:
         return ChosenValue(
@@ -124,12 +134,12 @@ def _by_share(context: ConfigContext) -> ChosenValue:
             DEFAULT_GROUP, f"{context.usable:.0%} of groups are usable{evidence}; no mean to judge other sizes by"
         )
     evaluated_group = context.usable_group or EVALUATED_GROUP
-    for size in (s for s in GROUP_SIZES_TRIED if s >= evaluated_group):
+    for size in (s for s in CANDIDATE_GROUP_SIZES if s >= evaluated_group):
         share = usable_share_at_group(context, size) or 0.0
         if share >= USABLE_WARN:
             smallest = "as judged" if size == evaluated_group else f"smaller ones stay below {USABLE_WARN:.0%}"
             return ChosenValue(size, f"about {share:.0%} of such groups have a gradient{evidence}; {smallest}")
-    share = usable_share_at_group(context, GROUP_SIZES_TRIED[-1]) or 0.0
+    share = usable_share_at_group(context, CANDIDATE_GROUP_SIZES[-1]) or 0.0
     return ChosenValue(
         DEFAULT_GROUP,
         f"even groups of 32 are usable in about {share:.0%} only{evidence}: the tasks have to change, not the group",
@@ -167,7 +177,7 @@ def _batch(choices: ConfigChoices, context: ConfigContext, group: int) -> Chosen
 
 
 def choose_steps(choices: ConfigChoices, context: ConfigContext, groups: int) -> ChosenValue:
-    """The number of steps. `groups` is the number of tasks in one step."""
+    """Choose the number of steps. `groups` is the number of groups in one step, each of one task."""
     if choices.steps is not None:
         return ChosenValue(choices.steps, choices.because.get("steps", "as asked"))
     most = _most_steps(choices.sources, context, groups)
@@ -179,7 +189,11 @@ def choose_steps(choices: ConfigChoices, context: ConfigContext, groups: int) ->
 
 
 def _most_steps(sources: Sequence[SourceChoice], context: ConfigContext, groups: int) -> tuple[int, str] | None:
-    """Steps after which the tasks have been seen MANY_PASSES times."""
+    """Return the steps in which the run passes MANY_PASSES times over the tasks, and the tasks in words.
+
+    With several sources, the source whose tasks repeat first decides. None if the number of tasks is unknown or
+    infinite.
+    """
     if context.infinite and len(sources) < 2:
         return None
     total = sum(s.ratio or 1.0 for s in sources)

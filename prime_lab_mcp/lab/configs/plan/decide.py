@@ -1,12 +1,12 @@
-"""Combines the decisions of a plan in their order of dependence.
+"""Plans a whole config, and chooses its learning rate, LoRA, renderer, token limit and sequence length.
 
-This module decides learning rate, LoRA, renderer, completion budget and sequence length. Sources: prime-rl's recipes
-(1e-5 with LoRA at 4B, 1e-6 full at 1.5B and more, 3e-6 full at 0.6B) and LoRA Without Regret (ten times the full rate,
-fifteen times in a run of fewer than 100 steps).
+The learning rates come from prime-rl's recipes (1e-5 with LoRA at 4B parameters; with full fine-tuning 1e-6 from 1.5B
+on, and 3e-6 at 0.6B) and from LoRA Without Regret (LoRA needs ten times the rate of full fine-tuning, and fifteen times
+in runs of fewer than 100 steps).
 
-The completion budget is 1.25 times the measured 95th percentile (docs/validation.md, Training configs). An evaluation
-counts all turns of a rollout together, and tool output among its prompt tokens, so its measurement covers the whole
-sample.
+The token limit of a completion is 1.25 times the measured 95th percentile (docs/validation.md, Training configs). An
+evaluation measures all turns of a rollout together and counts tool output as prompt tokens, so its numbers cover a
+whole sample.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN
 from prime_lab_mcp.lab.models.registry import find_model
 
 SHORT_RUN_STEPS = 100
-"""Steps below which a run is short."""
+"""Number of steps below which a run is short (LoRA Without Regret)."""
 SMALL_MODEL_SIZE = 1.0
-"""Billions of parameters up to which the learning rate of the 0.6B recipe applies (our judgement)."""
+"""Largest size, in billions of parameters, for the learning rate of the 0.6B recipe (our judgement)."""
 
 
 def choose_learning_rate(choices: ConfigChoices, lora: bool, model: str, steps: int) -> ChosenValue:
-    """The value of trainer.optim.lr, for which prime-rl's default is 1e-6 even with LoRA."""
+    """Choose the learning rate, trainer.optim.lr. prime-rl's default is 1e-6 even with LoRA."""
     if choices.lr is not None:
         return ChosenValue(choices.lr, choices.because.get("lr", "as asked"))
     size = find_model(model).parameters
@@ -49,7 +49,7 @@ def choose_learning_rate(choices: ConfigChoices, lora: bool, model: str, steps: 
 
 
 def choose_lora(choices: ConfigChoices) -> tuple[ChosenValue, ChosenValue]:
-    """Rank and alpha of LoRA."""
+    """Choose rank and alpha of LoRA."""
     why = choices.because
     rank = choices.lora_rank or 16
     return (
@@ -62,7 +62,7 @@ def choose_lora(choices: ConfigChoices) -> tuple[ChosenValue, ChosenValue]:
 
 
 def choose_renderer(choices: ConfigChoices, context: ConfigContext, model: str) -> ChosenValue | None:
-    """The renderer; None for a model that prime-rl renders without a setting."""
+    """Choose the renderer. None for a model that prime-rl renders without a setting."""
     if choices.renderer is not None:
         return ChosenValue(choices.renderer, choices.because.get("renderer", "as asked"))
     if model in context.renderers:
@@ -77,13 +77,13 @@ def choose_renderer(choices: ConfigChoices, context: ConfigContext, model: str) 
 
 
 def near_models(model: str, context: ConfigContext) -> list[str]:
-    """Known models that a misspelt name may mean. A vision model is meant by the name of one only."""
-    folded = {name.lower(): name for name in text_models(context.renderers, model)}
+    """Return up to three known models whose names are close to a misspelt one."""
+    folded = {name.lower(): name for name in _text_models(context.renderers, model)}
     return [folded[m] for m in difflib.get_close_matches(model.lower(), list(folded), n=3, cutoff=0.75)]
 
 
-def text_models(names: Iterable[str], model: str) -> list[str]:
-    """The names without vision models, unless `model` is or looks like one."""
+def _text_models(names: Iterable[str], model: str) -> list[str]:
+    """Return the names without vision models, unless `model` is a vision model or is named like one."""
     if find_model(model).vision or _VISION.search(model):
         return list(names)
     return [name for name in names if not find_model(name).vision and not _VISION.search(name)]
@@ -93,7 +93,7 @@ _VISION = re.compile(r"(?i)(^|[-_/.])(vl|vlm|vision|visual)([-_/.]|$)")
 
 
 def require_open_model(model: str) -> None:
-    """Check that the model's weights are published, because nothing else can be trained. Raises BadInput."""
+    """Raise BadInput for a model whose weights are not published, because it cannot be trained."""
     vendor = find_model(model).closed
     if vendor is not None:
         raise BadInput(
@@ -104,14 +104,15 @@ def require_open_model(model: str) -> None:
 
 
 ASSUMED_PROMPT = 1024
-"""Tokens reserved for a prompt without a measurement."""
+"""Tokens that are reserved for a prompt if no prompt was measured."""
 TRUNCATED_SHARE = 0.05
-"""Share of truncated rollouts from which the measured percentile is the evaluation's own limit."""
+"""Share of truncated rollouts above which the measured percentile only shows the token limit of the evaluation."""
 _THINKING, _DIRECT = 4096, 1024
+"""Token limits without a measurement, for models that think first and for others (our judgement)."""
 
 
 def choose_completion_budget(choices: ConfigChoices, context: ConfigContext, model: str) -> ChosenValue:
-    """The value of max_completion_tokens, within the context that the prompt leaves."""
+    """Choose the token limit of a completion, max_completion_tokens. Prompt and completion fit the model's context."""
     if choices.max_tokens is not None:
         return ChosenValue(choices.max_tokens, choices.because.get("max_tokens", "as asked"))
     known_model = find_model(model)
@@ -145,7 +146,10 @@ def _measured_budget(context: ConfigContext) -> ChosenValue:
 
 
 def choose_sequence_length(choices: ConfigChoices, context: ConfigContext, budget: int, model: str) -> ChosenValue:
-    """Tokens of a whole sample. Raises BadInput where a requested length cannot hold the budget."""
+    """Choose the token limit of a whole sample, seq_len. `budget` is the token limit of a completion.
+
+    Raises BadInput if a requested length cannot hold the prompt and the completion.
+    """
     prompt = context.prompt_tokens or ASSUMED_PROMPT
     is_measured = bool(context.prompt_tokens and context.completion_tokens)
     turns = max(s.turns for s in choices.sources)
@@ -172,11 +176,12 @@ def choose_sequence_length(choices: ConfigChoices, context: ConfigContext, budge
 
 
 EVAL_TASKS = 128
+"""Default number of held-out tasks in each evaluation of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigPlan:
-    """Every value of the file."""
+    """The chosen values of a config."""
 
     choices: ConfigChoices
     model: ChosenValue
@@ -184,7 +189,7 @@ class ConfigPlan:
     batch: ChosenValue
     group: ChosenValue
     own_groups: Mapping[int, ChosenValue]
-    """Group sizes by index of the training source, where its evaluation needs another than the shared one."""
+    """Group size by index of the training source, for sources whose evaluation needs another than the shared one."""
     max_tokens: ChosenValue
     seq_len: ChosenValue
     temperature: ChosenValue
@@ -192,7 +197,7 @@ class ConfigPlan:
     lora_alpha: ChosenValue | None
     lr: ChosenValue
     gpu_type: ChosenValue | None
-    """The GPU type; None where the platform chooses or the GPUs are self-managed."""
+    """The GPU type. None if the platform chooses it, or for self-managed GPUs."""
     hardware: Hardware
     renderer: ChosenValue | None
     eval_interval: ChosenValue
@@ -209,13 +214,13 @@ class ConfigPlan:
 
     @property
     def hardware_summary(self) -> str:
-        """The hardware in a few words, for the registry."""
+        """The GPUs in a few words."""
         gpu_type = f" {self.gpu_type.value}" if self.gpu_type else ""
         return f"{self.hardware.gpus}{gpu_type} GPUs: {self.train_gpus.value} train, {self.infer_gpus.value} generate"
 
 
 def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
-    """Plan a config. Raises BadInput for requests that exclude each other."""
+    """Choose all values of a config. Raises BadInput if the choices name no environment or contradict each other."""
     if not choices.sources:
         raise BadInput(
             "no environment was named to train on",

@@ -1,7 +1,6 @@
-"""Chooses the GPUs of a new config: the cheapest fitting type that is available, and the numbers for training and
-inference.
+"""Chooses the GPUs of a new config: the cheapest available type that fits, and how many train and generate.
 
-The memory estimate is that of `models/memory`; a dated reference is given for comparison.
+`models/memory` estimates the needed memory. Reasons also name the hardware of an older guide for comparison.
 """
 
 from __future__ import annotations
@@ -16,34 +15,41 @@ from prime_lab_mcp.lab.models.registry import KnownModel, find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 
 TRAINER_SIZES = memory.TRAIN_SHARE * memory.TIGHT_SHARE
-"""Usable memory of a training GPU, with a margin for the error of the estimate."""
+"""Share of a training GPU's memory that the estimate may use, with a margin for the error of the estimate."""
 WEIGHTS, WEIGHTS_OF_NODE = 0.7, 0.8
 """Largest share of the inference GPUs' memory for weights, so that the cache has room (our judgement). The second value
-applies where a whole node serves them."""
+applies if a whole node serves the model."""
 ASSUMED_GB = 80.0
-"""Gigabytes of a GPU of unknown type, as of A100 and H100."""
+"""Assumed gigabytes of a GPU of unknown type, as for A100 and H100."""
 PER_NODE = 8
+"""GPUs in a node."""
 _BYTES_SERVED = 2
+"""Bytes per parameter in the inference server (bfloat16)."""
 
 REFERENCE = ((5.0, "2 A100 80GB"), (40.0, "4 to 8 H100"), (250.0, "16 H100"))
-"""Hardware for LoRA by billions of parameters, from the prime-lab-trainer skill of early 2026, which names it for
-Qwen3-4B, 30B-A3B and 235B-A22B on the platform's retired shared LoRA."""
+"""Hardware for LoRA by the largest size in billions of parameters. The prime-lab-trainer skill of early 2026 names it
+for Qwen3-4B, 30B-A3B and 235B-A22B, on the platform's retired shared LoRA."""
 
 
 def gigabytes_of_gpu(gpu_type: str | None) -> float | None:
-    """Gigabytes of one GPU; None for an unknown type."""
+    """Return the gigabytes of one GPU of this type; None for an unknown type."""
     return memory.gpu_memory(gpu_type) if gpu_type else None
 
 
 def trainer_gb(model: KnownModel, lora: bool, seq_len: int, gpus: int) -> float:
-    """Gigabytes on each of `gpus` training GPUs, with Adam's moments on the GPU during the step. The model's size must
-    be known."""
+    """Return the gigabytes of memory that each of `gpus` training GPUs needs.
+
+    Adam's moments are on the GPU during the step. The model's size must be known.
+    """
     state = "lora" if lora else "full"
     return memory.training_memory(model.parameters or 0.0, model.active, gpus, seq_len=seq_len, state=state)
 
 
 def tensor_parallel(model: KnownModel, gigabytes: float) -> int | None:
-    """The smallest power of two of GPUs that holds the served weights; None where a node does not."""
+    """Return the number of inference GPUs that one copy of the model needs: 1, 2, 4 or 8. None if 8 are too few.
+
+    `gigabytes` is the memory of one GPU.
+    """
     weights = (model.parameters or 0.0) * _BYTES_SERVED
     for gpus in (1, 2, 4):
         if weights <= WEIGHTS * gpus * gigabytes:
@@ -52,37 +58,46 @@ def tensor_parallel(model: KnownModel, gigabytes: float) -> int | None:
 
 
 def reference_hardware(model: KnownModel) -> str:
-    """The dated reference for a model of this size with LoRA."""
+    """Return the part of a reason that names the older guide's hardware for a model of this size. May be empty."""
     size = model.parameters
     hardware = next((gpus for most, gpus in REFERENCE if size is not None and size <= most), None)
     return f"; an older guide: {hardware}" if hardware else ""
 
 
 LONG_SEQUENCE = 8192
-"""Tokens of a sample from which the config states activation checkpointing, which prime-rl enables by default."""
+"""Sample length in tokens from which the config sets activation checkpointing, prime-rl's default, explicitly."""
 _TRAINING = (1, 2, 4, 6, *range(PER_NODE, 33 * PER_NODE, PER_NODE))
-"""Numbers of training GPUs to try. Above one node, only whole nodes."""
+"""Numbers of training GPUs among which the plan chooses. Above one node they are whole nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Chosen GPUs. `nodes` is (training, inference) where one node of 8 is too small. `short` says what
-    does not fit."""
+    """The chosen GPUs."""
 
     train: ChosenValue
+    """Number of training GPUs."""
     infer: ChosenValue
+    """Number of inference GPUs."""
     tensor_parallel: ChosenValue | None = None
+    """Number of GPUs that serve one copy of the model; None for one."""
     nodes: tuple[int, int] | None = None
+    """Numbers of training and inference nodes; None if all GPUs are in one node."""
     checkpointing: ChosenValue | None = None
+    """Setting of activation checkpointing; None for prime-rl's default."""
     short: str | None = None
+    """In words what does not fit into the memory of the GPUs; None if all fits."""
 
     @property
     def gpus(self) -> int:
+        """Number of all GPUs."""
         return int(self.train.value) + int(self.infer.value)
 
 
 def size_hardware(choices: ConfigChoices, model: str, lora: bool, seq_len: int, gpu_type: str | None) -> Hardware:
-    """Numbers of GPUs of this type, at 80 GB for an unknown type. Raises BadInput for impossible numbers."""
+    """Choose the numbers of GPUs of one type, with 80 GB each for an unknown type.
+
+    Raises BadInput for a requested number of GPUs that is impossible.
+    """
     known_model = find_model(model)
     memory = gigabytes_of_gpu(gpu_type) or ASSUMED_GB
     on = f"{gpu_type or 'GPUs of'} {memory:g} GB".replace("_", " ") if gpu_type is None else gpu_type
@@ -103,8 +118,10 @@ def size_hardware(choices: ConfigChoices, model: str, lora: bool, seq_len: int, 
 
 
 def _training(model: KnownModel, lora: bool, seq_len: int, memory: float) -> int | None:
-    """The smallest number of training GPUs; None where no number suffices, because each GPU holds a sample's
-    activations."""
+    """Return the smallest number of training GPUs with enough memory.
+
+    None if no number suffices, because each GPU holds the activations of one sample.
+    """
     return next((n for n in _TRAINING if trainer_gb(model, lora, seq_len, n) <= TRAINER_SIZES * memory), None)
 
 
@@ -160,7 +177,7 @@ def _requested_hardware(
     tp = tp if infer else 1
     infer = infer or total - train
     if choices.train_gpus is None:
-        train = total - infer  # what no tensor-parallel group takes trains
+        train = total - infer  # GPUs that fill no tensor-parallel group train
     short = _short(model, needed, parallel, on)
     if short is None and model.parameters and ((needed or 1) > train or (parallel or 1) > infer):
         short = f"about {needed} training and {parallel} inference GPUs are needed on {on}"
@@ -230,15 +247,15 @@ def _short(model: KnownModel, needed: int | None, parallel: int | None, on: str)
 
 
 _CHEAPEST = "the cheapest that fits and was free when this was written"
-_OWN = "of a cluster that holds this model already; the platform names no price for it"
-"""The reason for a type without its price, because prices change by the hour and the same call must write the same
-file. The report has the price."""
+_MODEL_CLUSTER = "of a cluster that holds this model already; the platform names no price for it"
+"""Both reasons leave out the price, because prices change by the hour and the same call must write the same file. The
+report has the price."""
 
 
 def choose_gpu_type(
     choices: ConfigChoices, context: ConfigContext, model: str, lora: bool, seq_len: int
 ) -> tuple[ChosenValue | None, Hardware]:
-    """The GPU type, None where the platform chooses, and the GPUs sized for that type."""
+    """Choose the GPU type and the numbers of GPUs of that type. The type is None if the platform chooses it."""
     if choices.target != "hosted" or choices.gpu_type is not None or context.models is None:
         hardware = size_hardware(choices, model, lora, seq_len, choices.gpu_type)
         requested = choices.gpu_type if choices.target == "hosted" else None
@@ -251,14 +268,17 @@ def choose_gpu_type(
             options.append((slow, (price or 0.0) * sized.gpus, sized.gpus, gpu_type, price, sized))
     if not options:
         return None, size_hardware(choices, model, lora, seq_len, None)
-    # Types of less memory generate several times slower (L4 300 GB/s, A100 2,000): cheap by the hour, not by the run.
+    # GPUs with less memory also have a lower memory bandwidth (L4 300 GB/s, A100 2,000 GB/s), so they generate several
+    # times slower: they are cheap by the hour and not by the run.
     *_, gpu_type, price, sized = min(options, key=lambda o: o[:4])
-    return ChosenValue(gpu_type, _OWN if price is None else _CHEAPEST), sized
+    return ChosenValue(gpu_type, _MODEL_CLUSTER if price is None else _CHEAPEST), sized
 
 
 def _available_types(models: PlatformModels, model: str) -> dict[str, float | None]:
-    """Dollars per GPU-hour by GPU type that is available now; None for a cluster that trains the model and has no
-    hourly price."""
+    """Return the price in US dollars per GPU-hour of each GPU type that is available now.
+
+    The price is None for the GPUs of a cluster that trains the model and has no hourly price.
+    """
     prices: dict[str, float | None] = {
         o.gpu_type: o.price_per_gpu_hour for o in models.offers if o.available_now and o.price_per_gpu_hour is not None
     }

@@ -1,6 +1,6 @@
-"""Rules about the training algorithm: which model it samples from, which teacher it learns from, and its own tables.
+"""Rules about the training algorithm: the model that it samples from, its teacher, and its own settings.
 
-Each mirrors a validator of prime-rl (configs/algorithm.py at `SCHEMA_COMMIT`).
+Each rule repeats a validator of prime-rl (configs/algorithm.py at `SCHEMA_COMMIT`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PROPOSERS = "proposer_solver"
 
 
 def frozen_models(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """A teacher and a frozen sampling model name their endpoint, because prime-rl serves only the trained model."""
+    """A teacher or frozen sampling model must have an endpoint, because prime-rl serves only the trained model."""
     for where, algo in _algorithms(config):
         for key, table in (("teacher", algo.get("teacher")), ("sampling.source", _sampled(algo))):
             if isinstance(table, Mapping) and table.get("base_url") is None:
@@ -33,7 +33,10 @@ def frozen_models(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
 
 
 def sampling_model(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Only `sft` learns from the tokens of another model. The other algorithms need log-probabilities of the policy."""
+    """The algorithm `sft` must sample from another model, and every other algorithm from the trained one.
+
+    The other algorithms need log-probabilities of the policy, which another model's tokens do not have.
+    """
     for where, algo in _algorithms(config):
         kind, source = str(algo.get("type") or "grpo"), _sampled(algo)
         if kind == "sft" and not isinstance(source, Mapping):
@@ -54,7 +57,7 @@ def sampling_model(config: TrainingConfig, context: ConfigContext) -> Iterator[F
 
 
 def algorithm_tables(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """`echo` trains at least one role, and `hierarchical_grpo` runs on the environment that it was made for."""
+    """`echo` must train at least one role, and `hierarchical_grpo` needs a proposer-solver environment."""
     for where, algo in _algorithms(config):
         roles = algo.get("roles")
         if algo.get("type") == "echo" and isinstance(roles, Mapping) and not any(roles.values()):
@@ -82,7 +85,7 @@ ALGORITHM_RULES: tuple[ConfigRule, ...] = (frozen_models, sampling_model, algori
 
 
 def _algorithms(config: TrainingConfig) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every algorithm table with its place: of the orchestrator, and of each source that has its own."""
+    """Yield each algorithm table with its dotted path: that of the orchestrator, and those of single sources."""
     shared = config.at("orchestrator.algo")
     if isinstance(shared, Mapping):
         yield "orchestrator.algo", shared

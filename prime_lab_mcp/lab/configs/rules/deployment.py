@@ -1,8 +1,7 @@
-"""Rules about where a run is carried out: the platform's refusals, GPUs, nodes, inference servers, weight transfer.
+"""Rules about the deployment of a run: GPUs, nodes, inference servers, weight transfer, and limits of the platform.
 
-Each mirrors a validator of prime-rl (configs/rl.py and configs/inference.py at `SCHEMA_COMMIT`) or a check of `prime`
-0.18 (training_schema_worker.py), so that the result is known before the platform is asked. The platform starts runs on
-several nodes itself, so only self-managed runs need [slurm].
+Each rule repeats a validator of prime-rl (configs/rl.py and configs/inference.py at `SCHEMA_COMMIT`) or a check of
+`prime` 0.18 (training_schema_worker.py), so that a refusal is known before the platform is asked.
 """
 
 from __future__ import annotations
@@ -36,10 +35,14 @@ _SCORERS = frozenset(
 )
 """Scorers of the llm-d router that prime-rl knows."""
 _SEVERAL = ("multi_node", "disaggregated")
+"""Types of an inference deployment on several nodes."""
 
 
 def launcher(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Runs on several nodes have [slurm], the only launcher of prime-rl for them."""
+    """A self-managed run on several nodes needs the table [slurm], because prime-rl has no other launcher for it.
+
+    The platform starts hosted runs on several nodes itself.
+    """
     several = config.at("deployment.type") == "multi_node"
     platform_launches = config.target == "hosted" and several
     if config.at("slurm") is not None or platform_launches:
@@ -59,7 +62,7 @@ def launcher(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding
 
 
 def nodes(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Nodes of training and of inference fit the tables that use them."""
+    """The number of inference nodes must fit the tables [inference] and [inference.deployment]."""
     if config.at("deployment.type") != "multi_node" or config.shape == "sft":
         return
     served = isinstance(config.at("inference"), Mapping)
@@ -101,7 +104,7 @@ def nodes(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
 
 
 def node_groups(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Training nodes divide into groups of equal size."""
+    """The number of training nodes must be a multiple of nodes_per_fsdp_group."""
     group = config.number("deployment.nodes_per_fsdp_group")
     trains = config.number("deployment.num_train_nodes", 2 if config.shape == "sft" else None)
     if config.at("deployment.type") == "multi_node" and group and trains and trains % group:
@@ -114,7 +117,7 @@ def node_groups(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
 
 
 def router(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The llm-d router runs on several nodes, with scorers that it has, and without routed experts."""
+    """The llm-d router needs several nodes and known scorers, and must not be combined with router replay."""
     table = config.at("inference.router")
     if not isinstance(table, Mapping) or table.get("type") != "llm-d":
         return
@@ -138,7 +141,7 @@ def router(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
 
 
 def cache(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """An offloaded cache has memory, keeps prefixes, and goes with no router replay."""
+    """An offloaded cache needs CPU memory and prefix caching, and must not be combined with router replay."""
     where = "inference.kv_cache_offload"
     table = config.at(where)
     if not isinstance(table, Mapping):
@@ -155,7 +158,11 @@ def cache(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
 
 
 def weight_transfer(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """LoRA goes through the file system, quantised transfer to prime-rl's own models, and balanced experts need it."""
+    """The transfer of weights to the inference server must fit LoRA, the implementation and expert balancing.
+
+    LoRA needs the file system. Quantised transfer needs prime-rl's own implementation of the model and [inference].
+    Expert balancing (enable_eplb) needs quantised transfer.
+    """
     kind = config.at("weight_broadcast.type")
     if config.lora:
         for where in ("weight_broadcast.type", "trainer.weight_broadcast.type"):
@@ -187,7 +194,7 @@ def weight_transfer(config: TrainingConfig, context: ConfigContext) -> Iterator[
 
 
 def adapter_rank(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """vLLM serves adapters up to a largest rank."""
+    """The rank of LoRA must not exceed the largest that vLLM serves."""
     for where in (f"{_VLLM}.max_lora_rank", "trainer.model.lora.rank", "model.lora.rank"):
         rank = config.number(where)
         if rank is not None and rank > _LARGEST_RANK and config.at("inference") is not None:
@@ -207,7 +214,7 @@ SERVING_RULES: tuple[ConfigRule, ...] = (
 
 
 def _inference_nodes(config: TrainingConfig) -> int:
-    """Nodes of one inference replica, as prime-rl infers them."""
+    """Return the number of nodes of one inference replica, as prime-rl infers it."""
     if not isinstance(config.at("inference"), Mapping):
         return 0
     table = "inference.deployment"
@@ -246,7 +253,7 @@ def _expert_parallel(config: TrainingConfig, infer_nodes: int) -> Iterator[Findi
 
 
 def refused_by_platform(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The config has nothing that Hosted Training always refuses."""
+    """A hosted config must not have settings that Hosted Training always refuses."""
     if config.target != "hosted":
         return
     cases = (
@@ -275,7 +282,7 @@ def refused_by_platform(config: TrainingConfig, context: ConfigContext) -> Itera
 
 
 def inference_present(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The config has an inference server, which rollouts on the platform need."""
+    """A hosted config must have an inference server, which generates the rollouts."""
     if config.target != "hosted" or config.at("trainer.data.fake") is not None:
         return
     if config.at("inference") is None or config.infer_gpus < 1:
@@ -289,7 +296,7 @@ def inference_present(config: TrainingConfig, context: ConfigContext) -> Iterato
 
 
 def gpus_fit(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The GPUs fit on a single node, counted as prime-rl does."""
+    """The GPUs of a run on one node must fit on the node, and inference must divide into tensor-parallel groups."""
     if config.at("deployment.type") == "multi_node":
         return
     per_node = config.number("deployment.gpus_per_node", 8) or 8
@@ -317,7 +324,7 @@ def gpus_fit(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding
 
 
 def wandb_key(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """An information that the W&B key is passed outside the file, where the config logs to W&B."""
+    """Informs that the W&B key is passed outside the file, if the config logs to W&B."""
     if config.target == "hosted" and config.at("monitors.wandb") is not None and config.at("env_files") is None:
         yield Finding(
             "config-wandb-key",
@@ -329,7 +336,7 @@ def wandb_key(config: TrainingConfig, context: ConfigContext) -> Iterator[Findin
 
 
 def sft_volume(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Hosted fine-tuning names the volume that it reads its data from."""
+    """A hosted fine-tuning config must name the volume from which it reads its data."""
     if config.target == "hosted" and config.at("data.type") != "fake" and config.at("volume") is None:
         yield Finding(
             "config-sft-no-volume",
@@ -341,7 +348,7 @@ def sft_volume(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
 
 
 def self_managed(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """An information that the config is for self-managed GPUs, so that nobody submits it by mistake."""
+    """Informs that the config is for self-managed GPUs and cannot be submitted."""
     if config.target == "self-managed":
         yield Finding(
             "config-self-managed",

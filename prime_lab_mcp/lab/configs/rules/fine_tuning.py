@@ -1,6 +1,6 @@
-"""Rules about supervised fine-tuning: its renderer, its data, its GPUs and its online evaluations.
+"""Rules about configs for supervised fine-tuning: renderer, data, GPUs and evaluations during training.
 
-Each mirrors a validator of prime-rl (configs/sft.py at `SCHEMA_COMMIT`).
+Each rule repeats a validator of prime-rl (configs/sft.py at `SCHEMA_COMMIT`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.configs.schema import prime_rl_refuses
 
 
 def typed_renderer(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The renderer knows which tokens the model wrote. The default one, a model's own chat template, does not."""
+    """The renderer must know which tokens the model wrote. The renderer `default`, a chat template, does not."""
     if config.at("data.type") == "fake" and config.at("val") is None:
         return
     renderer = config.at("renderer.name")
@@ -34,12 +34,12 @@ def typed_renderer(config: TrainingConfig, context: ConfigContext) -> Iterator[F
 
 
 def data_table(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Batches divide into micro batches, and subsets, splits and probabilities match one to one."""
+    """Batches must divide into micro batches, and subsets, splits and probabilities must be equally many."""
     for where in ("data", "val.data"):
         table = config.at(where)
         if not isinstance(table, Mapping):
             continue
-        batch, micro = _whole(table, "batch_size", 128), _whole(table, "micro_batch_size", 1)
+        batch, micro = _whole_number(table, "batch_size", 128), _whole_number(table, "micro_batch_size", 1)
         if micro and batch % micro:
             why = f"batch_size {batch} is no multiple of micro_batch_size {micro}"
             yield prime_rl_refuses(
@@ -54,11 +54,11 @@ def data_table(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
             listed = ", ".join(f"{count} {key}" for key, count in lengths.items())
             why = f"{where} has {listed}, which must be equally many"
             yield prime_rl_refuses("config-sft-data", why, "Give one entry of each for every part of the data.", where)
-        yield from _sequence(config, where, micro, _whole(table, "seq_len", 128))
+        yield from _sequence(config, where, micro, _whole_number(table, "seq_len", 128))
 
 
 def gpus(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Training and evaluation GPUs fit on the node."""
+    """The training and inference GPUs of a run on one node must fit on the node."""
     if config.at("deployment.type") == "multi_node":
         return
     per_node = config.number("deployment.gpus_per_node", 8) or 8
@@ -76,7 +76,7 @@ def gpus(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
 
 
 def online_evaluation(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Evaluations while fine-tuning have sources, and an inference server that serves the model that is tuned."""
+    """Evaluations during fine-tuning must have sources, and an inference server that serves the tuned model."""
     table, served = config.at("eval"), config.at("inference") is not None
     if table is None:
         if served:
@@ -130,6 +130,6 @@ def _sequence(config: TrainingConfig, where: str, micro: int, seq_len: int) -> I
             yield prime_rl_refuses("config-sft-data", why, f"Set {where}.micro_batch_size = 1.", where)
 
 
-def _whole(table: Mapping[str, Any], key: str, default: int) -> int:
+def _whole_number(table: Mapping[str, Any], key: str, default: int) -> int:
     value = table.get(key, default)
     return value if isinstance(value, int) and not isinstance(value, bool) else default

@@ -1,4 +1,4 @@
-"""Rules about the file itself: its TOML, its keys, and the absence of credentials."""
+"""Rules about the form of a config file: its TOML, its keys and their types, and credentials in it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT, SchemaKind, SchemaPr
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.I)
 _CODES: Mapping[str, Code] = {"type": "config-wrong-type", "missing": "config-missing-table"}
 _MOST_LISTED = 20
-"""Findings of one code that are listed; the rest is only counted, so that the report stays readable."""
+"""Most findings of one rule. Further problems are only counted, so that the report stays readable."""
 
 
 def retired_shape(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The file does not have a shape that `prime train` refuses itself (exit 1)."""
+    """The file must not have the shared-LoRA shape, which `prime train` refuses (exit code 1)."""
     shape = 'a top-level model = "..."' if isinstance(config.table.get("model"), str) else "[[env]] tables"
     yield Finding(
         "migration",
@@ -38,8 +38,10 @@ def retired_shape(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
 
 
 def lenient_toml(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Both TOML parsers read the file alike. `prime train` uses the old `toml` package, which accepts garbage (`x = [`)
-    and refuses valid TOML 1.0."""
+    """The parser of `prime train` must read the file like a parser of TOML 1.0.
+
+    `prime train` uses the old package `toml`, which accepts some invalid texts (`x = [`) and refuses some valid ones.
+    """
     reading = old_reading_here(config) or context.read_by_prime
     if reading is None:
         yield Finding(
@@ -70,7 +72,7 @@ def lenient_toml(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
 
 
 def schema_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Every key is known and has the right type. prime-rl forbids every key that it does not know."""
+    """Every key must be in prime-rl's schema and have a value of the right type. prime-rl refuses unknown keys."""
     kind: SchemaKind = "sft" if config.shape == "sft" else "rl"
     old = dict(old_keys_in(config.table)) if kind == "rl" else {}
     old.pop("type", None)
@@ -90,7 +92,7 @@ def schema_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
 
 
 def no_secrets(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The file holds no credential, because the whole file is sent to the platform and stored with the run."""
+    """The file must not contain credentials, because the platform gets the whole file and stores it with the run."""
     for path, value in _strings(config.table, ""):
         has_secret_name = ".env_vars." in f".{path}" and bool(_SECRET_NAME.search(path)) and bool(value)
         if has_secret_name or redact(value) != value:
@@ -149,26 +151,26 @@ def _covers(path: str, key: str) -> bool:
     return key == path or path.startswith(f"{key}.") or key.startswith((f"{path}.", f"{path}["))
 
 
-def _difference(ours: Any, theirs: Any, path: str) -> str | None:
-    """The first difference between two readings of a file, or None."""
-    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-        for name in [*ours, *(k for k in theirs if k not in ours)]:
+def _difference(first: Any, second: Any, path: str) -> str | None:
+    """Return the dotted path of the first difference between two parsed tables, or None if they are equal."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        for name in [*first, *(k for k in second if k not in first)]:
             full_path = f"{path}.{name}" if path else str(name)
-            if name not in ours or name not in theirs:
+            if name not in first or name not in second:
                 return full_path
-            if (difference := _difference(ours[name], theirs[name], full_path)) is not None:
+            if (difference := _difference(first[name], second[name], full_path)) is not None:
                 return difference
         return None
-    if isinstance(ours, list) and isinstance(theirs, list):
-        if len(ours) != len(theirs):
+    if isinstance(first, list) and isinstance(second, list):
+        if len(first) != len(second):
             return path
-        pairs = enumerate(zip(ours, theirs, strict=True))
+        pairs = enumerate(zip(first, second, strict=True))
         return next((d for i, (a, b) in pairs if (d := _difference(a, b, f"{path}[{i}]")) is not None), None)
-    if isinstance(ours, float) and isinstance(theirs, float) and math.isnan(ours) and math.isnan(theirs):
+    if isinstance(first, float) and isinstance(second, float) and math.isnan(first) and math.isnan(second):
         return None
-    if type(ours) is type(theirs) or (isinstance(ours, (int, float)) and isinstance(theirs, (int, float))):
-        return None if ours == theirs else path
-    return None if str(ours) == str(theirs) else path
+    if type(first) is type(second) or (isinstance(first, (int, float)) and isinstance(second, (int, float))):
+        return None if first == second else path
+    return None if str(first) == str(second) else path
 
 
 def _strings(value: Any, path: str) -> Iterator[tuple[str, str]]:

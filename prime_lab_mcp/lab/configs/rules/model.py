@@ -1,8 +1,8 @@
-"""Rules about the trained model: its weights, its trained parts, its tool calls, and how the trainer holds it.
+"""Rules about the trained model and the trainer's settings for it.
 
-The last covers offloading, attention, precision, and the learning rate schedule. `lab.models` supplies what is known of
-a model; nothing is reported about an unknown model. Each rule but the first mirrors a validator of prime-rl
-(configs/trainer.py and sft.py at `SCHEMA_COMMIT`, read 2026-08-22).
+The settings are the renderer, the tool parser, offloading, attention, precision and the learning rate schedule.
+`lab.models` knows the properties of models; nothing is reported about an unknown model. Each rule but the first repeats
+a validator of prime-rl (configs/trainer.py and sft.py at `SCHEMA_COMMIT`, read 2026-08-22).
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from prime_lab_mcp.lab.configs.schema import prime_rl_refuses
 from prime_lab_mcp.lab.models.registry import find_model
 
 _NATIVE_ATTENTION = frozenset({"flash_attention_3", "flash_attention_4"})
+"""Attention that prime-rl supports only for models that it implements itself."""
 
 
 def model_published(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The model has a name `owner/name` on Hugging Face, from where hosted training downloads weights."""
+    """The model must have a name `owner/name` on Hugging Face, because hosted training downloads the weights there."""
     name = config.model
     if config.target == "hosted" and (name.count("/") != 1 or name.startswith(("/", ".", "~"))):
         yield Finding(
@@ -34,7 +35,10 @@ def model_published(config: TrainingConfig, context: ConfigContext) -> Iterator[
 
 
 def vision_model(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """A vision model has `[model.vlm]`. Without it prime-rl freezes the vision part and fails at the first image."""
+    """A vision model should have the table `[model.vlm]`, and other models must not have it.
+
+    Without the table, prime-rl freezes the vision part and fails at the first image.
+    """
     model = find_model(config.model)
     configured = config.at("model.vlm") is not None or config.at("trainer.model.vlm") is not None
     if model.vision and not configured:
@@ -58,7 +62,10 @@ def vision_model(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
 
 
 def native_model(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The config fits an architecture that prime-rl's trainer lacks, which falls back to transformers."""
+    """A model that prime-rl does not implement itself must not use attention that needs such an implementation.
+
+    The trainer falls back to the implementation of transformers for these models.
+    """
     if find_model(config.model).native is not False:
         return
     attention = config.at("trainer.model.attn")
@@ -82,7 +89,7 @@ def native_model(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
 
 
 def model_renderer(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The model's renderer is known, because prime-rl does not guess how to render a chat template."""
+    """The renderer of the model must be known or set, because prime-rl does not guess it."""
     renderer = config.at("orchestrator.renderer.name")
     if renderer not in (None, "auto"):
         return
@@ -102,8 +109,10 @@ def model_renderer(config: TrainingConfig, context: ConfigContext) -> Iterator[F
 
 
 def tool_parser(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The config names a tool parser where needed, because the renderer `default` reads no tool call without one
-    (prime-rl: "does not support tools")."""
+    """An environment with tools needs a tool parser if the renderer is `default`.
+
+    That renderer reads no tool calls without a parser (prime-rl: "does not support tools").
+    """
     renderer = config.at("orchestrator.renderer.name")
     if renderer != "default" or config.at("orchestrator.renderer.tool_parser") is not None:
         return
@@ -137,12 +146,14 @@ MODEL_RULES: tuple[ConfigRule, ...] = (model_published, model_renderer, vision_m
 
 
 _OWN_ATTENTION = frozenset({"auto", "flash_attention_4"})
-"""Attention that only prime-rl's own implementations support; `auto` may choose it."""
+"""Values of `attn` that do not go with the implementation of transformers. `auto` may choose one that does not."""
 
 
 def lora_offload(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """LoRA and FSDP offloading are not combined, because weights and adapters end on different devices (observed in
-    runs of January 2026)."""
+    """LoRA and FSDP offloading must not be combined.
+
+    Weights and adapters then end up on different devices (observed in runs of January 2026).
+    """
     where = f"{_model(config)}.fsdp_cpu_offload"
     if config.at(f"{_model(config)}.lora") is not None and config.at(where) is True:
         yield Finding(
@@ -155,7 +166,10 @@ def lora_offload(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
 
 
 def offload(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """At most one kind of offloading is on. `optim_cpu_offload` is on unless the config turns it off."""
+    """At most one kind of offloading may be on, with an optimizer that supports it.
+
+    `optim_cpu_offload` is on unless the config turns it off.
+    """
     model = _model(config)
     everything, full = config.at(f"{model}.fsdp_cpu_offload") is True, bool(config.at(f"{model}.full_offload"))
     optimizer = config.at(f"{model}.optim_cpu_offload") is not False
@@ -193,7 +207,7 @@ def offload(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]
 
 
 def implementation(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The config asks nothing that the implementation of transformers (`impl = "hf"`) cannot do."""
+    """With the implementation of transformers (`impl = "hf"`), no setting may need prime-rl's own implementation."""
     model = _model(config)
     if config.at(f"{model}.impl") != "hf":
         return
@@ -219,10 +233,10 @@ def implementation(config: TrainingConfig, context: ConfigContext) -> Iterator[F
 
 
 def own_implementation(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Remote code, selective checkpointing and expert communication fit the implementation."""
+    """Remote code, selective checkpointing and expert communication must fit the implementation of the model."""
     model = _model(config)
     backend, experts = config.at(f"{model}.ep_comm_backend"), config.at(f"{model}.ep")
-    deep = backend == "deepep"
+    uses_deepep = backend == "deepep"
     cases = (
         (
             config.at(f"{model}.trust_remote_code") is True and config.at(f"{model}.impl") == "custom",
@@ -237,13 +251,13 @@ def own_implementation(config: TrainingConfig, context: ConfigContext) -> Iterat
             f"Remove {model}.ac.targets.",
         ),
         (
-            deep and isinstance(experts, int) and experts <= 1,
+            uses_deepep and isinstance(experts, int) and experts <= 1,
             "ep_comm_backend",
             "deepep needs expert parallelism over several GPUs",
             f"Remove {model}.ep_comm_backend, or set {model}.ep above 1.",
         ),
         (
-            deep and config.at(f"{model}.quantization.type") == "mxfp8",
+            uses_deepep and config.at(f"{model}.quantization.type") == "mxfp8",
             "quantization",
             "mxfp8 does not go with deepep",
             f"Remove {model}.ep_comm_backend.",
@@ -255,7 +269,10 @@ def own_implementation(config: TrainingConfig, context: ConfigContext) -> Iterat
 
 
 def vision_training(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """`[model.vlm]` trains on images in bfloat16, as vLLM computes, and not the vision part under LoRA."""
+    """With `[model.vlm]`, the trainer must use prime-rl's own implementation and bfloat16, in which vLLM computes.
+
+    The vision encoder must not be trained together with LoRA.
+    """
     model = _model(config)
     vlm = config.at("model.vlm") or config.at(f"{model}.vlm")
     if not isinstance(vlm, Mapping):
@@ -283,7 +300,7 @@ def vision_training(config: TrainingConfig, context: ConfigContext) -> Iterator[
 
 
 def schedule(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Warm-up and decay of the learning rate fit into the run."""
+    """Warm-up and decay of the learning rate must fit into the steps of the run."""
     where = _beside(config, "scheduler")
     table = config.at(where)
     if not isinstance(table, Mapping):

@@ -1,8 +1,8 @@
-"""Rules about a run from its start to its last step: folders, resuming, learning rate, steps, checkpoints, evaluations.
+"""Rules about a whole run: its launch, folders and resuming, the learning rate, steps, checkpoints and evaluations.
 
-The launch rules mirror validators of prime-rl (configs/rl.py, shared.py and trainer.py at `SCHEMA_COMMIT`). The other
-rules have the thresholds of prime-rl's checks, recipes and docs. Where none exists, the number is our judgement, and
-the constant says so.
+The launch rules repeat validators of prime-rl (configs/rl.py, shared.py and trainer.py at `SCHEMA_COMMIT`). The
+thresholds of the other rules come from prime-rl's checks, recipes and docs, or are our judgement, as their constants
+say.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
 from prime_lab_mcp.lab.configs.schema import prime_rl_refuses
 
 LR_LORA, LR_FULL = (3e-6, 2e-4), (1e-7, 1e-5)
-"""Learning rates outside these ranges give a warning: published recipes and "LoRA Without Regret" (10x the full
-fine-tuning rate)."""
+"""Lowest and highest learning rate without a warning, for LoRA and for full fine-tuning. The ranges cover published
+recipes; "LoRA Without Regret" recommends ten times the rate of full fine-tuning."""
 MANY_PASSES, SOME_PASSES = 10, 3
-"""Passes over the data that give a warning and an information (our judgement)."""
+"""Passes over the tasks above which a run gets a warning, or an information (our judgement)."""
 EVALS_PER_RUN = 5
+"""Least number of evaluations on held-out tasks in a run (our judgement)."""
 
 
 def learning_rate(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The learning rate fits the method. The default of 1e-6 is meant for full fine-tuning, also when LoRA is on."""
+    """The learning rate must suit LoRA or full fine-tuning. prime-rl's default of 1e-6 suits the latter only."""
     if config.at("trainer.optim.type") not in (None, "adamw"):
         return
     mode, (low, high), usual = ("LoRA", LR_LORA, 1e-5) if config.lora else ("Full fine-tuning", LR_FULL, 1e-6)
@@ -50,7 +51,7 @@ def learning_rate(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
 
 
 def step_limit(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The config sets max_steps, because a run without it never ends and is billed by the hour."""
+    """The config must set max_steps, because a run without it never ends and is billed by the hour."""
     if config.max_steps is None or config.max_steps < 1:
         yield Finding(
             "config-no-max-steps",
@@ -62,7 +63,7 @@ def step_limit(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
 
 
 def checkpoints(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The config has [ckpt], without which the trained model is lost."""
+    """The config should have the table [ckpt], without which no checkpoint of the model is saved."""
     saved = any(config.at(p) is not None for p in ("ckpt", "trainer.ckpt"))
     interval = config.number("ckpt.interval", config.number("trainer.ckpt.interval"))
     if not saved:
@@ -92,7 +93,7 @@ def checkpoints(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
 
 
 def passes(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The run does not see a small set of tasks so often that it memorises them."""
+    """The run should not repeat few tasks so often that the model memorises them."""
     count = passes_over(config, context)
     if count is None or count <= SOME_PASSES:
         return
@@ -108,7 +109,10 @@ def passes(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
 
 
 def evaluation(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The run evaluates on held-out tasks, which alone distinguish learning from memorising and hacking."""
+    """The run should evaluate on held-out tasks, several times.
+
+    Only held-out tasks distinguish learning from memorising and reward hacking.
+    """
     if not config.eval_sources:
         yield Finding(
             "config-no-eval",
@@ -157,14 +161,14 @@ COURSE_RULES: tuple[ConfigRule, ...] = (
 
 
 def passes_over(config: TrainingConfig, context: ConfigContext) -> float | None:
-    """Number of times that the run sees each task."""
+    """Return how often the run trains on each task on average. None if the steps, batch or tasks are unknown."""
     if not (config.max_steps and config.batch_size and context.tasks) or context.infinite or config.group_size < 1:
         return None
     return config.max_steps * config.batch_size / config.group_size / context.tasks
 
 
 def _selection(source: ConfigSource) -> str:
-    """The taskset keys that select tasks; `task` only says how they are scored."""
+    """Return the taskset keys that select tasks, as text. The key `task` only says how tasks are scored."""
     return repr(sorted((k, repr(v)) for k, v in source.args.items() if k not in ("task", "system_prompt")))
 
 
@@ -182,10 +186,11 @@ _OWN_VARIABLES = frozenset(
 )
 """Variables that prime-rl's launcher sets itself."""
 _LONGEST_TRACE = 10
+"""Number of steps from which prime-rl refuses to trace a run."""
 
 
 def resume_table(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """A checkpoint is named by its step or by its folder, and the folder is one of a step."""
+    """A checkpoint to resume from must be given by its step or by its folder `step_N`, not by both."""
     for where in ("resume", "trainer.resume", "orchestrator.resume"):
         table = config.at(where)
         if not isinstance(table, Mapping):
@@ -202,7 +207,7 @@ def resume_table(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
 
 
 def output_folders(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Trainer and orchestrator write into the folder of the run."""
+    """Trainer and orchestrator must not have another output folder than that of the run."""
     name = config.at("run.dir") or config.at("run.name")
     run = PurePosixPath(str(config.at("output_dir") or "outputs")) / name if isinstance(name, str) else None
     for where in ("trainer.output_dir", "orchestrator.output_dir"):
@@ -213,7 +218,7 @@ def output_folders(config: TrainingConfig, context: ConfigContext) -> Iterator[F
 
 
 def launcher_variables(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """No table of variables sets what the launcher sets."""
+    """The environment variables of a config must not include those that prime-rl's launcher sets."""
     tables = (
         "env_vars",
         "trainer.env_vars",
@@ -232,7 +237,7 @@ def launcher_variables(config: TrainingConfig, context: ConfigContext) -> Iterat
 
 
 def logging(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """W&B of an RL run is online, because its processes share one W&B run."""
+    """W&B must be online in an RL run, because its processes share one W&B run."""
     if config.target == "self-managed" and config.at("monitors.wandb.offline") is True:
         where = "monitors.wandb.offline"
         yield prime_rl_refuses(
@@ -244,7 +249,7 @@ def logging(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]
 
 
 def tracing(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """A traced run is short."""
+    """A run with a trace must have fewer than `_LONGEST_TRACE` steps."""
     where = "trace_path" if config.shape == "sft" else "trainer.trace_path"
     steps = config.max_steps
     if config.at(where) is not None and (steps is None or steps >= _LONGEST_TRACE):

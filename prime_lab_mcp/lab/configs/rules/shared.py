@@ -1,7 +1,7 @@
-"""Rules about values that prime-rl copies between its components: shared once, or agreeing where each sets its own.
+"""Rules about values that several components of prime-rl need, such as the model and the number of steps.
 
-prime-rl fills a component's value from the shared one and refuses two that differ (utils/validation.py at
-`SCHEMA_COMMIT`). Absent values have prime-rl's defaults.
+prime-rl copies a shared value to its components, the trainer, orchestrator and inference server. It refuses values of
+components that differ (utils/validation.py at `SCHEMA_COMMIT`). Absent values have prime-rl's defaults.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SHARED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     _parts("rollout_transport"),
 )
-"""Values that prime-rl copies from one place to others, and refuses when they differ."""
+"""Shared keys, each with the keys of the components to which prime-rl copies its value."""
 
 _AGREEING: tuple[tuple[str, tuple[str, ...], Any], ...] = (
     ("model.name", ("trainer.model.name", "orchestrator.model.name", "inference.vllm.model"), "Qwen/Qwen3-0.6B"),
@@ -52,14 +52,14 @@ _AGREEING: tuple[tuple[str, tuple[str, ...], Any], ...] = (
     ("tokenizer.chat_template", ("trainer.tokenizer.chat_template", "orchestrator.tokenizer.chat_template"), None),
     ("rollout_transport.type", ("trainer.rollout_transport.type", "orchestrator.rollout_transport.type"), "zmq"),
 )
-"""Values that must agree where only the components set them, with the default of a component that does not."""
+"""Shared key, keys of the components, and default. The values of the components must agree without a shared one."""
 
 _TOGETHER = (("ckpt", "interval", None), ("monitors.wandb", "project", "prime-rl"))
-"""Tables that both components need, with a key that must agree in them and its default."""
+"""Tables that trainer and orchestrator need both, with a key whose values must agree, and its default."""
 
 
 def shared_values(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """A value that is set both shared and for a component agrees."""
+    """A component must not set another value than the shared one."""
     for shared, parts in _SHARED:
         value = config.at(shared)
         for part in parts:
@@ -71,20 +71,20 @@ def shared_values(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
 
 
 def component_values(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Values that only the components set agree: models, steps, chat templates, transports."""
+    """Models, steps, chat templates and transports of the components must agree if there is no shared value."""
     for shared, parts, default in _AGREEING:
         if config.at(shared) is not None:
             continue
         present = [p for p in parts if not p.startswith("inference.") or config.at("inference") is not None]
-        given = [p for p in present if config.at(p) is not None]
+        explicit = [p for p in present if config.at(p) is not None]
         effective = {repr(default if (own := config.at(p)) is None else own) for p in present}
-        if given and len(effective) > 1:
-            others = " and ".join(p for p in present if p != given[0])
+        if explicit and len(effective) > 1:
+            others = " and ".join(p for p in present if p != explicit[0])
             yield _conflict(
-                f"{given[0]} disagrees with {others} (an absent value is {default!r}): one run would train, sample and "
-                "serve different ones.",
-                f"Set {shared} for all components and remove {' and '.join(given)}.",
-                given[0],
+                f"{explicit[0]} disagrees with {others} (an absent value is {default!r}): one run would train, sample "
+                "and serve different ones.",
+                f"Set {shared} for all components and remove {' and '.join(explicit)}.",
+                explicit[0],
             )
     served = config.at("inference.vllm.chat_template")
     trained = config.at("trainer.tokenizer.chat_template") or config.at("tokenizer.chat_template")
@@ -98,7 +98,7 @@ def component_values(config: TrainingConfig, context: ConfigContext) -> Iterator
 
 
 def component_tables(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Checkpoints, W&B and resuming are set for trainer and orchestrator alike."""
+    """Checkpoints, W&B and resuming must be set for both trainer and orchestrator, with the same values."""
     for key, leaf, default in _TOGETHER:
         one, other = f"trainer.{key}", f"orchestrator.{key}"
         present = (config.at(one) is not None, config.at(other) is not None)
@@ -125,7 +125,7 @@ def component_tables(config: TrainingConfig, context: ConfigContext) -> Iterator
 
 
 def lora_values(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Rank and alpha of the orchestrator's adapter are the trainer's."""
+    """Rank and alpha of LoRA must be the same for the orchestrator and the trainer."""
     for part, default in (("rank", 16), ("alpha", 32)):
         own = config.at(f"orchestrator.model.lora.{part}")
         if config.lora and own is not None and own != (config.at(f"trainer.model.lora.{part}") or default):

@@ -1,8 +1,8 @@
-"""Rules about the environments of a config: at least one, each once, and each pinned to a version.
+"""Rules about the sources of a config: names, versions, and the keys of their environments.
 
-The environment's own config classes judge its tables, and verifiers' classes those of an environment that is unknown
-here. `prime train validate` leaves these tables to the platform, which loads the environment only when the run has
-begun.
+The config classes of an environment judge the tables of its source. For an environment that is unknown on this machine,
+the classes of verifiers judge them. `prime train validate` does not judge these tables, and a run only finds a mistake
+in them after it has started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from prime_lab_mcp.lab.state.workspace import is_plain_id
 
 
 def sources_present(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The config has a training source. prime-rl's validator accepts a config without one."""
+    """The config must have a training source, and an eval table must have an eval source.
+
+    prime-rl's validator accepts a config without a training source.
+    """
     if not config.train_sources and config.at("trainer.data.fake") is None:
         yield Finding(
             "config-no-train-source",
@@ -41,7 +44,7 @@ def sources_present(config: TrainingConfig, context: ConfigContext) -> Iterator[
 
 
 def unique_source_names(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Names are unique within training and within evaluation, and none is `agg`, which is reserved."""
+    """Each source must have an id, and a name that is unique among training or eval sources and not `agg`."""
     for kind, sources in (("train", config.train_sources), ("eval", config.eval_sources)):
         for source in sources:
             where = f"orchestrator.{kind}.source"
@@ -73,8 +76,10 @@ def unique_source_names(config: TrainingConfig, context: ConfigContext) -> Itera
 
 
 def source_pinned(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Every source has a version, without which it trains on the newest at the start of the run instead of the checked
-    one."""
+    """Every source of a hosted config must be an environment on the Hub with a version.
+
+    Without a version, the run would use the newest version at its start instead of the checked one.
+    """
     if config.target != "hosted":
         return
     for source in config.sources:
@@ -114,11 +119,13 @@ SOURCE_RULES: tuple[ConfigRule, ...] = (
 
 
 _MOST_LISTED = 10
+"""Most problems of one table."""
 _AGENT_KEYS = ("harness", "runtime", "model", "client", "sampling", "max_turns", "max_output_tokens", "network_notice")
+"""Keys that belong to an agent, for a hint if they are in `env` itself."""
 
 
 def taskset_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Keys and values of `env.taskset` fit, for environments that were checked on this machine."""
+    """Keys and values of `env.taskset` must fit the taskset's config class, if it is known on this machine."""
     for source, shapes in _checked_sources(config, context):
         table = _table(source).get("taskset")
         if shapes.taskset and isinstance(table, Mapping):
@@ -127,16 +134,18 @@ def taskset_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
 
 
 def environment_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Keys and values of `env` besides the taskset fit: agents with their harness and runtime, limits, retries.
+    """Keys and values of `env` besides the taskset must fit the environment's config class.
 
-    Where the environment's class is not known here, verifiers' own class judges. Such a class may have keys of its own,
-    so a further key of `env` itself is a warning then.
+    They are agents with harness and runtime, limits, and retries. If the class is unknown on this machine, the class of
+    verifiers judges them. An unknown key of `env` itself is then a warning, because the environment's class may have
+    it.
     """
     for source in config.sources:
         table = {key: value for key, value in _table(source).items() if key != "taskset"}
         shapes = (context.shapes or {}).get(source.id)
         class_id = table.get("id")
-        if shapes is not None and shapes.env and not class_id:  # another environment may play the taskset by its `id`
+        # With an `id`, another environment than the taskset's own is used, and its class is not the recorded one.
+        if shapes is not None and shapes.env and not class_id:
             for problem in _problems(table, shapes.env, "env"):
                 yield _environment_key(
                     source, problem, f"the config class of {quote(source.id, limit=80)}", shapes.exact
@@ -149,7 +158,10 @@ def environment_keys(config: TrainingConfig, context: ConfigContext) -> Iterator
 
 
 def harness_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The harness of each agent is a table that its own class accepts, for harnesses that ship with verifiers."""
+    """The harness of each agent must be a table that the harness's class accepts.
+
+    Only harnesses that ship with verifiers can be judged. A name close to one of them counts as misspelt.
+    """
     env_schema = load_env_schema()
     for source in config.sources:
         for role, agent in _table(source).items():
@@ -161,7 +173,7 @@ def harness_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
                 problem = SchemaProblem(path, f'must be a table, e.g. {{ id = "{harness}" }}', "type")
                 yield _environment_key(source, problem, f"verifiers {env_schema['verifiers']}", True)
                 continue
-            id = str(harness.get("id") or _PLAIN_HARNESS)
+            id = str(harness.get("id") or _DEFAULT_HARNESS)
             module = taskset_identity(id)[1].replace("-", "_").lower()
             if module in env_schema["harnesses"]:
                 for problem in _problems(harness, env_schema["harnesses"][module], path):
@@ -171,19 +183,20 @@ def harness_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
                 yield _environment_key(source, problem, f"verifiers {env_schema['verifiers']}", True)
 
 
-_PLAIN_HARNESS = "bash"
+_DEFAULT_HARNESS = "bash"
 """The harness of a table without an id (verifiers 0.4.0, configs/harness.py)."""
 
 
 def _near_harness(module: str) -> str | None:
-    """The harness that a misspelt or renamed one means; None for a name of its own."""
+    """Return the harness that a misspelt or renamed name means, or None."""
     if module == "default":
-        return _PLAIN_HARNESS  # renamed in verifiers 0.4.0
+        return _DEFAULT_HARNESS  # renamed in verifiers 0.4.0
     near = difflib.get_close_matches(module, list(load_env_schema()["harnesses"]), n=1, cutoff=0.75)
     return near[0] if near else None
 
 
-def _environment_key(source: ConfigSource, problem: SchemaProblem, whose: str, certain: bool) -> Finding:
+def _environment_key(source: ConfigSource, problem: SchemaProblem, judge: str, certain: bool) -> Finding:
+    """Return the finding on a key of `env`. `judge` names the class that refuses the key."""
     key = quote(problem.key, limit=120)
     fix = f"Did you mean {problem.near}?" if problem.near else f"Correct or remove {problem.key}."
     if problem.near and problem.kind == "unknown":
@@ -195,14 +208,14 @@ def _environment_key(source: ConfigSource, problem: SchemaProblem, whose: str, c
     return Finding(
         "config-environment-key",
         "blocker" if certain else "warning",
-        f"{key} {problem.problem}, by {whose}.",
+        f"{key} {problem.problem}, by {judge}.",
         fix,
         _where(source, problem.key),
     )
 
 
 def unchecked_environments(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """One information that names the environments whose keys could not be judged."""
+    """Informs which environments have taskset keys that could not be judged."""
     if context.shapes is None:
         return
     unknown = [s.id for s in config.sources if s.id and s.args and s.id not in context.shapes]
@@ -236,8 +249,10 @@ def _table(source: ConfigSource) -> Mapping[str, Any]:
 
 
 def _problems(table: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> list[SchemaProblem]:
-    """Problems of a table against a recorded schema; None where the record, which comes from the environment, is no
-    schema."""
+    """Return the problems of a table against a recorded schema.
+
+    Empty if the record is no valid schema. The record comes from the environment's code.
+    """
     try:
         return problems_against(table, schema, path)[:_MOST_LISTED]
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
@@ -253,13 +268,13 @@ def _taskset(source: ConfigSource, problem: SchemaProblem, shapes: EnvironmentSc
         fix = f"Remove it; the taskset's own keys are {quote(keys, limit=200)}."
     else:
         fix = f"Remove {quote(problem.key, limit=80)}." if unknown else f"Correct {quote(problem.key, limit=80)}."
-    key, whose = quote(problem.key, limit=120), quote(source.id, limit=80)
+    key, environment = quote(problem.key, limit=120), quote(source.id, limit=80)
     return Finding(
         "config-unknown-taskset-key" if unknown else "config-taskset-value",
         "blocker" if shapes.exact else "warning",
-        f"{key} is no key of the taskset {whose}, which would be refused only when the run has begun."
+        f"{key} is no key of the taskset {environment}, which would be refused only when the run has begun."
         if unknown
-        else f"{key} {problem.problem}, by the config class of {whose}.",
+        else f"{key} {problem.problem}, by the config class of {environment}.",
         fix,
         _where(source, problem.key),
     )

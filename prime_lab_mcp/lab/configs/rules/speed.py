@@ -1,10 +1,11 @@
-"""Suggestions that make a run faster, each with its cost in signal, where an evaluation or the file supports it.
+"""Suggestions that make a run faster, each with its cost in training signal.
 
-Two numbers of an evaluation determine a Beta distribution over tasks up to its mirror image, which has the same share
-of usable groups: the learnability E[p(1-p)], and the share of groups with a gradient at one group size.
+Smaller groups have another share of usable groups. The module estimates this share from two measured numbers: the
+learnability E[p(1-p)] over the solve rates p of tasks, and the share of usable groups at one group size. They determine
+a beta distribution of solve rates up to its mirror image, which has the same share.
 
-The settings are those of a table of January 2026, "Key Config Parameters for Speed", under today's names. Its
-`oversampling_factor` has no successor: a gate resamples, and `concurrency` bounds the rollouts in flight.
+The settings are those of this project's table "Key Config Parameters for Speed" of January 2026, under the present
+names of the keys.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from prime_lab_mcp.lab.configs.context import (
     estimate_batch,
     gates_resample,
 )
-from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN
+from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN, COSTLY_GENERATION
 from prime_lab_mcp.lab.distribution.signal import expected_power
 
 _ROUNDS = 50
 
 
 def usable_share_at(context: ConfigContext, group: int) -> float | None:
-    """The share of groups of this size with two different rewards; None where the evaluation does not determine it."""
+    """Return the share of usable groups at this group size. None if the evaluation does not determine it."""
     usable, size, spread = context.usable, context.usable_group, context.learnability
     if usable is None or size is None or size < 2 or group < 2:
         return None
@@ -50,28 +51,29 @@ def usable_share_at(context: ConfigContext, group: int) -> float | None:
 
 
 def _usable(mean: float, spread: float, group: int) -> float:
-    """The share for a Beta distribution. Where tasks differ less than the measured spread allows, all tasks count as
-    equal."""
+    """Return the share of usable groups for a beta distribution of solve rates.
+
+    `mean` is the mean of the solve rates p, and `spread` the mean of p(1-p). If no beta distribution has both values,
+    all tasks count as equal.
+    """
     room = mean * (1 - mean) - spread
     concentration = min(spread / room, math.exp(LOG_HIGH)) if room > 0 else math.exp(LOG_HIGH)
     return 1 - expected_power(concentration, mean, group) - expected_power(concentration, 1 - mean, group)
 
 
 FAR_BELOW_BUDGET = 2.0
-"""A completion budget of this many times the need gives a suggestion (our judgement)."""
-KEPT_SIGNAL_SHARE = 0.8
-"""Share of its gradient that a step must retain with half its rollouts to be worth suggesting (our judgement; a half
-would be even)."""
-COSTLY_SHARE = 4.0
-"""Generation factor from which `config-costly-gate` warns."""
+"""A token limit that is this many times the needed one gives a suggestion (our judgement)."""
+RETAINED_SIGNAL = 0.8
+"""Half the rollouts are suggested if they retain this share of the usable groups (our judgement; with 0.5, the signal
+per rollout would be the same)."""
 _SEQUENCES, _BATCHED = 512, 8192
-"""Values of max_num_seqs and max_num_batched_tokens in the table named above."""
+"""Values of max_num_seqs and max_num_batched_tokens in the table of January 2026."""
 _VLLM = "inference.vllm"
 
 
 def fewer_tokens(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Suggests a smaller completion budget. A step waits for its longest rollout, and a runaway rollout fills the
-    budget."""
+    """Suggests a lower token limit. A step waits for its longest rollout, and a runaway rollout uses the whole
+    limit."""
     budget, typical = config.max_completion_tokens, context.completion_tokens
     if budget is None or typical is None:
         return
@@ -91,7 +93,7 @@ def fewer_tokens(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
 
 
 def fewer_rollouts(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Suggests half the rollouts per task and per batch: the same tasks in a step at half the generation."""
+    """Suggests half the group size and half the batch: a step has the same tasks with half the rollouts."""
     batch, group = config.batch_size, config.group_size
     half = group // 2
     if batch is None or half < MIN_GROUP or group % 2 or batch // 2 < MIN_BATCH or gates_resample(config):
@@ -100,7 +102,7 @@ def fewer_rollouts(config: TrainingConfig, context: ConfigContext) -> Iterator[F
     if (
         not now
         or not then
-        or then < KEPT_SIGNAL_SHARE * now
+        or then < RETAINED_SIGNAL * now
         or batch / group * then < MIN_GROUPS
         or batch / 2 * then < MIN_BATCH
     ):
@@ -115,7 +117,7 @@ def fewer_rollouts(config: TrainingConfig, context: ConfigContext) -> Iterator[F
 
 
 def prefix_caching(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Reports disabled prefix caching. All rollouts of a group share a prompt, and vLLM caches prefixes by default."""
+    """Reports disabled prefix caching. All rollouts of a group have the same prompt, which vLLM otherwise caches."""
     where = f"{_VLLM}.enable_prefix_caching"
     if config.at(where) is not False:
         return
@@ -132,7 +134,10 @@ def prefix_caching(config: TrainingConfig, context: ConfigContext) -> Iterator[F
 
 
 def sequences(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Reports a low bound on concurrent sequences. vLLM's default fits the GPU (256, or 1024 from 70 GB on)."""
+    """Reports low limits of concurrent sequences or rollouts.
+
+    vLLM's default for max_num_seqs depends on the GPU: 256, or 1024 from 70 GB of memory on.
+    """
     batch = config.batch_size
     if batch is None:
         return
@@ -158,7 +163,7 @@ def sequences(config: TrainingConfig, context: ConfigContext) -> Iterator[Findin
 
 
 def batched_tokens(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Reports a low bound on batched tokens, by which long prompts are processed in pieces."""
+    """Reports a low limit of batched tokens, which makes vLLM process long prompts in pieces."""
     where = f"{_VLLM}.max_num_batched_tokens"
     limit = config.number(where)
     if limit is not None and limit < _BATCHED and context.prompt_tokens is not None and context.prompt_tokens > limit:
@@ -171,23 +176,26 @@ def batched_tokens(config: TrainingConfig, context: ConfigContext) -> Iterator[F
 
 
 def resampling(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Suggests a gate, the successor of oversampling, which generates until the batch is full of groups with a
-    gradient."""
-    bought = estimate_batch(config, context)
+    """Suggests removing a gate that generates many more rollouts than the batch has.
+
+    A gate resamples until the batch is full of groups with a gradient. Without it, steps are faster and have fewer
+    rollouts with a gradient.
+    """
+    estimate = estimate_batch(config, context)
     if (
-        bought is None
+        estimate is None
         or context.usable is None
         or not gates_resample(config)
-        or not 1.5 < bought.generation_factor <= COSTLY_SHARE
+        or not 1.5 < estimate.generation_factor <= COSTLY_GENERATION
     ):
         return
-    trained = bought.rollouts * context.usable
+    trained = estimate.rollouts * context.usable
     if trained < MIN_BATCH:
         return
     yield _faster(
-        f"The gate generates about {bought.generation_factor:.1f} times a batch to fill it. Without it a step is that "
-        f"much faster and {trained:.0f} instead of {bought.rollouts} rollouts carry a gradient: cheaper steps, no "
-        "cheaper gradient.",
+        f"The gate generates about {estimate.generation_factor:.1f} times a batch to fill it. Without it a step is "
+        f"that much faster and {trained:.0f} instead of {estimate.rollouts} rollouts carry a gradient: cheaper steps, "
+        "no cheaper gradient.",
         "Remove the gate for more and smaller steps, or drop tasks that are always or never solved, which saves both.",
         "orchestrator.train.source",
     )

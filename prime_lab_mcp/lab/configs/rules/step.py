@@ -1,5 +1,4 @@
-"""Rules about one step: batch, groups and rollouts in flight, sampling, sequence length, and the share of usable
-groups."""
+"""Rules about one training step: batch and group size, concurrency, token limits, sampling and usable groups."""
 
 from __future__ import annotations
 
@@ -20,10 +19,14 @@ from prime_lab_mcp.lab.configs.context import (
 )
 
 _GROUP_RELATIVE = frozenset({"grpo", "max_rl", "hierarchical_grpo", "echo"})
+"""Algorithms whose advantages compare the rollouts of a group."""
 
 
 def batch_resolves(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The batch resolves as in prime-rl's `resolve_batching`."""
+    """The batch must be given once, be a multiple of the group size, and have at least `MIN_BATCH` rollouts.
+
+    prime-rl refuses the first two in its `resolve_batching`.
+    """
     rollouts, tokens = config.number("orchestrator.batch_size"), config.number("orchestrator.token_batch_size")
     if rollouts is not None and tokens is not None:
         yield Finding(
@@ -58,7 +61,7 @@ def batch_resolves(config: TrainingConfig, context: ConfigContext) -> Iterator[F
 
 
 def group_size(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Groups are large enough. GRPO compares rollouts of one task, so a group of one has no advantage."""
+    """Groups must be large enough. GRPO compares the rollouts of a group, so a single rollout has no advantage."""
     for source in config.train_sources:
         if _algorithm(config, source) not in _GROUP_RELATIVE:
             continue
@@ -83,7 +86,7 @@ def group_size(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
 
 
 def inflight(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The bounds of the concurrency hold a whole group and do not contradict each other."""
+    """The limits of concurrent rollouts must allow a whole group and must not contradict each other."""
     where = "orchestrator.concurrency"
     group = config.number("orchestrator.group_size", 1) or 1
     table = as_mapping(config.at(where))
@@ -124,11 +127,11 @@ def _algorithm(config: TrainingConfig, source: ConfigSource) -> str:
 
 
 COMPLETION_MARGIN = 1.25
-"""Room over the 95th percentile that an evaluation measured (our judgement)."""
+"""The token limit should be this many times the measured 95th percentile of completions (our judgement)."""
 
 
 def sequence_length(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Trainer and inference hold the samples that the orchestrator collects."""
+    """The trainer and the inference server must accept samples as long as those of the orchestrator."""
     seq_len = config.seq_len
     trainer = config.number("trainer.model.seq_len") or config.number("seq_len") or 2048
     served = config.number("inference.vllm.max_model_len")
@@ -148,7 +151,7 @@ def sequence_length(config: TrainingConfig, context: ConfigContext) -> Iterator[
 
 
 def completion_budget(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The completion has a bound, fits beside the prompt, and holds what the model writes."""
+    """Completions must have a token limit that fits beside the prompt and exceeds the measured lengths."""
     where = "orchestrator.train.sampling.max_completion_tokens"
     budget, room = config.max_completion_tokens, config.seq_len
     if budget is None:
@@ -191,7 +194,7 @@ def completion_budget(config: TrainingConfig, context: ConfigContext) -> Iterato
 
 
 def temperature(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The temperature fits the policy gradient, which assumes samples of the policy itself."""
+    """The sampling temperature should be 1, as the policy gradient assumes, and that of the evaluation."""
     where = "orchestrator.train.sampling.temperature"
     value = config.at(where)
     value = 1.0 if not isinstance(value, (int, float)) else float(value)
@@ -216,9 +219,12 @@ def temperature(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
 
 TOKEN_RULES: tuple[ConfigRule, ...] = (sequence_length, completion_budget, temperature)
 
+COSTLY_GENERATION = 4.0
+"""Generated rollouts as a multiple of the batch above which a gate is too costly (our judgement)."""
+
 
 def curricula(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Samplers and gates pass prime-rl's checks, and fit its difficulty pool."""
+    """The gates and the difficulty pool of a curriculum must pass prime-rl's checks and fit the taskset."""
     for source in config.train_sources:
         curriculum = source.table.get("curriculum")
         if not isinstance(curriculum, Mapping):
@@ -235,24 +241,25 @@ def curricula(config: TrainingConfig, context: ConfigContext) -> Iterator[Findin
 
 
 def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The share of the batch with a gradient suffices, by the measured share of usable groups."""
-    bought = estimate_batch(config, context)
-    if bought is None or context.usable is None:
+    """Enough of the batch must have a gradient, by the measured share of usable groups."""
+    estimate = estimate_batch(config, context)
+    if estimate is None or context.usable is None:
         return
-    if bought.gradient_rollouts < MIN_BATCH or bought.gradient_groups < MIN_GROUPS:
+    if estimate.gradient_rollouts < MIN_BATCH or estimate.gradient_groups < MIN_GROUPS:
         yield Finding(
             "config-weak-signal",
             "warning",
-            f"About {bought.gradient_rollouts:.0f} of {bought.rollouts} rollouts a step ({bought.gradient_groups:.1f} "
-            f"groups) would carry a gradient; {bought.discarded_share:.0%} of what is generated is discarded.",
+            f"About {estimate.gradient_rollouts:.0f} of {estimate.rollouts} rollouts a step "
+            f"({estimate.gradient_groups:.1f} groups) would carry a gradient; {estimate.discarded_share:.0%} of what "
+            "is generated is discarded.",
             'Drop tasks that are always or never solved, raise group_size or batch_size, or set curriculum="gate".',
             "orchestrator.batch_size",
         )
-    elif gates_resample(config) and bought.generation_factor > 4:
+    elif gates_resample(config) and estimate.generation_factor > COSTLY_GENERATION:
         yield Finding(
             "config-costly-gate",
             "warning",
-            f"The gate resamples until every group has a gradient: about {bought.generation_factor:.1f} times the "
+            f"The gate resamples until every group has a gradient: about {estimate.generation_factor:.1f} times the "
             "rollouts are generated and paid for.",
             "Drop tasks that are always or never solved first.",
             "orchestrator.train.source",

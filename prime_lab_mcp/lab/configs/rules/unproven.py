@@ -1,8 +1,8 @@
-"""Rules about what surrounds the proven files in a run: variables, checkpoints, other trainers, images and volumes.
+"""The rule about settings that no evidence covers: variables, checkpoints, other trainers, images and volumes.
 
-No step of this server runs an environment with these settings, so no evidence covers them. A setting that changes what
-the environment's code reads or imports, or which weights are trained, is a blocker; the others are named in a warning
-and in the question of `submit_training`.
+No test or evaluation of this server runs an environment with these settings. A setting that changes what the
+environment's code reads or imports, or which weights are trained, is a blocker. The others get a warning and appear in
+the question of `submit_training`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _HARMLESS_VARIABLE = re.compile(
     r"(?:NCCL|CUDA|CUBLAS|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|VLLM|FLASHINFER|OMP|MKL|NVIDIA|WANDB)_[A-Z0-9_]+"
     r"|TOKENIZERS_PARALLELISM|LOG_LEVEL|PYTHONUNBUFFERED|HF_HUB_(?:ENABLE_HF_TRANSFER|DOWNLOAD_TIMEOUT|DISABLE_XET)"
 )
-"""Variables of the trainer, the inference server and their libraries, which tune speed and logs."""
+"""Matches variables of the trainer, the inference server and their libraries that only affect speed and logs."""
 _LOADS_CODE = re.compile(
     r"VLLM_PLUGINS|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|\w+_(?:BASE_URL|ENDPOINT|PATH|PRELOAD)"
 )
-"""Variables of those families that name code or a server."""
+"""Matches variables with the same prefixes that name code or a server."""
 _PLATFORM: Mapping[str, str] = {
     "source_ref": "another version of prime-rl than the one whose schema judged the config",
     "image_tag": "another image than the platform's own",
@@ -39,12 +39,12 @@ _TEMPLATES = (
     "inference.vllm.chat_template",
 )
 _MOST_CHARACTERS = 80
-"""Characters of a value in the question."""
+"""Most characters of a value in the question."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnprovenSetting:
-    """A setting that no step tried. `about` says in a few words what the setting is."""
+    """A setting that no test or evaluation covers. `about` describes it; `blocks` says whether it is a blocker."""
 
     path: str
     value: Any
@@ -56,18 +56,18 @@ class UnprovenSetting:
 
 
 def unproven_settings(config: TrainingConfig) -> tuple[UnprovenSetting, ...]:
-    """Every setting outside of the proven files that can change what the run reads, imports, trains or costs."""
+    """Return the settings that no evidence covers and that can change what the run reads, imports, trains or costs."""
     return (*_variables(config), *_checkpoints(config), *_others(config))
 
 
 def unproven_sentence(config: TrainingConfig) -> str:
-    """One sentence for the question of a submission; empty where nothing is unproven."""
+    """Return a sentence about these settings for the question of submit_training. Empty without such settings."""
     settings = [str(setting) for setting in unproven_settings(config)]
     return f"The config sets what no step here tried: {'; '.join(settings)}." if settings else ""
 
 
 def settings_proven(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The config sets nothing that changes what the environment reads or imports, or which weights are trained."""
+    """The config must not change what the environment's code reads or imports, or which weights are trained."""
     if config.target != "hosted":
         return
     for setting in unproven_settings(config):

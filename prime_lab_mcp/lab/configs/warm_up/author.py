@@ -1,6 +1,6 @@
-"""Writes `configs/sft/NAME.toml` with its conversations beside it, and overwrites nothing.
+"""Writes a fine-tuning config `configs/sft/NAME.toml` with a reason for each value, and its conversations beside it.
 
-Every value has its reason. `hosted_steps` lists what a person runs to fine-tune on the platform.
+No file is overwritten. `hosted_steps` lists the commands with which a person fine-tunes on the platform.
 
 Recipes: prime-rl 559b4477, examples/basic: reverse-text (Qwen3-0.6B, lr 2e-5, 32 x 4096 tokens, 100 steps) and wordle
 (Qwen3-1.7B, lr 1e-5, 64 x 1024 tokens, 20 steps), both before RL. LoRA at ten times the full rate: docs/validation.md,
@@ -25,9 +25,9 @@ from prime_lab_mcp.lab.configs.context import known_renderers
 from prime_lab_mcp.lab.configs.draft import (
     ConfigDraft,
     ConfigLineage,
+    equal_except_date,
     flat_values,
     safe_comment,
-    same_but_for_date,
 )
 from prime_lab_mcp.lab.configs.own_gpus import LaunchStep
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, require_config_name
@@ -40,28 +40,34 @@ from prime_lab_mcp.lab.models import memory
 from prime_lab_mcp.lab.models.registry import find_model
 
 EPOCHS = 3
-"""Passes over few conversations: enough to learn a form, too few to memorise them."""
+"""Passes over the conversations: enough to learn a form of reply, too few to memorise them (our judgement)."""
 _LEAST_STEPS = 4
-_WANTED_STEPS = 20
+_PREFERRED_STEPS = 20
+"""The largest batch is chosen with which the run has at least this many steps. The warm-up of wordle has 20."""
 _RECIPE_BATCH, _RECIPE_SEQ, _RECIPE_STEPS = 32, 4096, 100
+"""Values of the reverse-text recipe, for a dataset whose size is unknown."""
 _BATCHES = (64, 32, 16, 8, 4, 2, 1)
+"""Batch sizes to choose among, in sequences."""
 _GPU_GB = 80.0
-"""Gigabytes of a GPU of unknown type, as of A100 and H100."""
+"""Assumed gigabytes of a GPU, as for A100 and H100."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUpSize:
-    """Values that depend on each other: GPUs, sequences per step, tokens per sequence, steps."""
+    """Values of a warm-up that depend on each other."""
 
     gpus: int
     batch: int
+    """Sequences per step."""
     seq_len: int
+    """Tokens per sequence."""
     steps: int
-    why_steps: str
+    steps_reason: str
+    """The reason for the number of steps."""
 
 
 def compose_warm_up(choices: ConfigChoices, examples: WarmUpExamples, stem: str) -> ConfigDraft:
-    """A draft of `configs/sft/STEM.toml`. Raises BadInput where the batch does not divide among the GPUs."""
+    """Return the draft of the config `configs/sft/STEM.toml`. Raises BadInput if the choices do not fit together."""
     draft, model = ConfigDraft(), warm_up_model(choices, examples)
     hosted = choices.target == "hosted"
     lora = bool(choices.lora)
@@ -71,16 +77,16 @@ def compose_warm_up(choices: ConfigChoices, examples: WarmUpExamples, stem: str)
         if choices.gpu_type:
             draft.put("gpu_type", choices.gpu_type, "as asked")
     sized = size_warm_up(choices, examples, model, lora)
-    draft.put("max_steps", sized.steps, sized.why_steps)
+    draft.put("max_steps", sized.steps, sized.steps_reason)
     draft.put("model.name", model, "as asked" if choices.model else "the model that was evaluated")
     if lora:
         draft.put("model.lora.rank", choices.lora_rank or 16, "8 to 32 is enough")
         draft.put("model.lora.alpha", float(choices.lora_alpha or 32), "twice the rank")
     if renderer := warm_up_renderer(choices, model):
         draft.put("renderer.name", renderer, "prime-rl does not know the model by this name; the one of its family")
-    draft.put("deployment.num_train_gpus", sized.gpus, _why_gpus(choices, model))
+    draft.put("deployment.num_train_gpus", sized.gpus, _gpus_reason(choices, model))
     draft.put("data.name", data_name(choices, examples, stem), examples.source_summary)
-    draft.put("data.seq_len", sized.seq_len, _why_seq_len(examples))
+    draft.put("data.seq_len", sized.seq_len, _seq_len_reason(examples))
     draft.put("data.batch_size", sized.batch, f"sequences of {sized.seq_len} tokens a step, filled with conversations")
     if choices.lr is not None:
         draft.put("optim.lr", choices.lr, "as asked")
@@ -96,7 +102,10 @@ def compose_warm_up(choices: ConfigChoices, examples: WarmUpExamples, stem: str)
 
 
 def warm_up_model(choices: ConfigChoices, examples: WarmUpExamples) -> str:
-    """The model to fine-tune. Raises BadInput where the request names no model with published weights."""
+    """Return the model to fine-tune: the requested or else the evaluated one.
+
+    Raises BadInput if there is none, or if its weights are not published.
+    """
     model = choices.model or examples.model
     if model is None or (choices.model is None and find_model(model).parameters is None):
         reason = f"{quote(model, limit=100)} is not known to have weights to train" if model else "no model was named"
@@ -110,7 +119,10 @@ def warm_up_model(choices: ConfigChoices, examples: WarmUpExamples) -> str:
 
 
 def warm_up_renderer(choices: ConfigChoices, model: str) -> str | None:
-    """The renderer to name; None where prime-rl chooses it or the request does. Raises BadInput without a typed one."""
+    """Return the renderer to set in the config, or None if prime-rl or the request names it.
+
+    Raises BadInput if no renderer is known that tells the model's tokens from the others.
+    """
     requested = dict(flat_values(choices.extra)).get(("renderer", "name"))
     if requested is None and model in known_renderers():
         return None
@@ -128,39 +140,40 @@ def warm_up_renderer(choices: ConfigChoices, model: str) -> str | None:
 
 
 def size_warm_up(choices: ConfigChoices, examples: WarmUpExamples, model: str, lora: bool) -> WarmUpSize:
-    """Choose GPUs, batch, sequence length and steps."""
+    """Choose GPUs, batch, sequence length and steps. Raises BadInput if the batch does not divide among the GPUs."""
     extra = choices.extra
     seq_len = choices.seq_len or positive_int_or_none(extra.get("data.seq_len")) or _seq_len(examples)
     gpus = choices.gpus or _gpus(model, lora, seq_len)
     if examples.rows is None:
         batch = choices.batch or _RECIPE_BATCH
-        why = "as the warm-up of reverse-text; its length should follow the dataset"
-        steps, why = (choices.steps, "as asked") if choices.steps else (_RECIPE_STEPS, why)
+        reason = "as the warm-up of reverse-text; its length should follow the dataset"
+        steps, reason = (choices.steps, "as asked") if choices.steps else (_RECIPE_STEPS, reason)
     else:
         sequences = EPOCHS * examples.tokens / seq_len
-        batch = choices.batch or next((b for b in _BATCHES if sequences / b >= _WANTED_STEPS), 1)
+        batch = choices.batch or next((b for b in _BATCHES if sequences / b >= _PREFERRED_STEPS), 1)
         batch = batch if choices.batch else -(-batch // gpus) * gpus
         steps = choices.steps or max(_LEAST_STEPS, round(sequences / batch))
         passes = steps * batch * seq_len / max(1, examples.tokens)
-        why = "as asked" if choices.steps else f"about {passes:.0f} passes over {examples.tokens:,} tokens"
+        reason = "as asked" if choices.steps else f"about {passes:.0f} passes over {examples.tokens:,} tokens"
     if batch % gpus:
         raise BadInput(
             f"a batch of {batch} sequences does not divide among {gpus} GPUs",
             fix=f"Pass batch={-(-batch // gpus) * gpus}.",
             code="config-batch-group",
         )
-    return WarmUpSize(gpus, batch, seq_len, steps, why)
+    return WarmUpSize(gpus, batch, seq_len, steps, reason)
 
 
 def data_name(choices: ConfigChoices, examples: WarmUpExamples, stem: str) -> str:
-    """The value of `data.name`: a folder with train.jsonl, on the volume or beside the config, or else the dataset."""
+    """Return the value of `data.name`: the folder with train.jsonl on the volume or beside the config, or the
+    dataset."""
     if choices.target == "hosted":
         return f"datasets/{stem}"
     return examples.name if examples.rows is None else f"configs/sft/{stem}"
 
 
 def volume_name(stem: str) -> str:
-    """A valid volume name: lowercase letters, digits and hyphens."""
+    """Return a valid name of a volume: lowercase letters, digits and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "warm-up"
 
 
@@ -172,7 +185,7 @@ def _gpus(model: str, lora: bool, seq_len: int) -> int:
     return memory.fewest_gpus(known_model.parameters, known_model.active, _GPU_GB, seq_len=seq_len, state=state) or 8
 
 
-def _why_gpus(choices: ConfigChoices, model: str) -> str:
+def _gpus_reason(choices: ConfigChoices, model: str) -> str:
     if choices.gpus:
         return "as asked"
     parameters = find_model(model).parameters
@@ -185,17 +198,17 @@ def _seq_len(examples: WarmUpExamples) -> int:
     return min(32_768, -(-examples.longest // 128) * 128)
 
 
-def _why_seq_len(examples: WarmUpExamples) -> str:
+def _seq_len_reason(examples: WarmUpExamples) -> str:
     if examples.rows is None:
         return "as the warm-up of reverse-text; longer conversations are cut off"
     return f"the longest conversation has about {examples.longest:,} tokens; longer ones would be cut off"
 
 
 def hosted_steps(config: TrainingConfig, path: str, dataset: str | None) -> tuple[LaunchStep, ...]:
-    """The steps of a person who fine-tunes on the platform.
+    """Return the steps with which a person fine-tunes on the platform. `path` is the config in the workspace.
 
-    `dataset` is the name on Hugging Face. None: the conversations are in a folder of the config's name beside the
-    config.
+    `dataset` is the name of a dataset on Hugging Face. None means that the conversations are in the folder beside the
+    config that has its name.
     """
     volume, target = shlex.quote(str(config.at("volume"))), shlex.quote(str(config.at("data.name")))
     file = shlex.quote(path)
@@ -227,13 +240,18 @@ def _downloaded(volume: str, dataset: str, target: str) -> tuple[LaunchStep, ...
 
 
 WARM_UP_FOLDER = "configs/sft"
-DATA_FOLDER = "train.jsonl"
-"""File name by which a folder of files has a split `train`, which the trainer loads."""
+DATA_FILE = "train.jsonl"
+"""Name of the file with the conversations. With this name, the folder is a dataset with a split `train`, which the
+trainer loads."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """A config on disk and its conversations. `data` is their folder, None for a dataset by name."""
+    """A written fine-tuning config and its conversations.
+
+    `relative` is its path in the workspace, and `data` the folder of the conversations, None for a dataset on Hugging
+    Face. `existed` is True if an identical config existed already.
+    """
 
     config: TrainingConfig
     relative: str
@@ -244,8 +262,11 @@ class WarmUp:
 
 
 def write_warm_up(lab: Lab, request: ConfigRequest, source: str, today: date) -> WarmUp:
-    """Write a warm-up. Raises BadInput for a request that cannot be met, and then writes nothing."""
-    _refuse_rl_only(request)
+    """Write the fine-tuning config of a request, and its conversations from `source`.
+
+    Raises BadInput for a request that cannot be met, without writing anything.
+    """
+    _require_no_rl_arguments(request)
     registry.load_registry(lab.workspace.resolve(registry.REGISTRY))
     examples = warm_up_examples(lab, source, request.held_out)
     name = request.name or _name(examples, request)
@@ -258,14 +279,14 @@ def write_warm_up(lab: Lab, request: ConfigRequest, source: str, today: date) ->
         stem = name if version == 1 else f"{name}-v{version}"
         path = lab.workspace.resolve(f"{WARM_UP_FOLDER}/{stem}.toml")
         draft = compose_warm_up(choices, examples, stem)
-        _refuse_unknown(draft)
+        _require_known_keys(draft)
         text, config = _text(
             draft, ConfigLineage(stem, version, today, choices.target, _environments(examples), source), path
         )
-        data = path.with_suffix("") / DATA_FOLDER
+        data = path.with_suffix("") / DATA_FILE
         if not path.exists() and not data.exists():
             break
-        if _same(path, text) and _same_rows(data, examples):
+        if _is_equal_config(path, text) and _are_equal_rows(data, examples):
             return _warm_up(lab, read_config(path), path, version, True, examples)
     if examples.rows is not None:
         registry.replace_text(data, _lines(examples))
@@ -295,7 +316,7 @@ def _warm_up(
     return WarmUp(config, relative, version, existed, examples, data)
 
 
-def _refuse_rl_only(request: ConfigRequest) -> None:
+def _require_no_rl_arguments(request: ConfigRequest) -> None:
     choices = request.choices
     rl_only = {
         "environments": request.environments,
@@ -313,7 +334,7 @@ def _refuse_rl_only(request: ConfigRequest) -> None:
         )
 
 
-def _refuse_unknown(draft: ConfigDraft) -> None:
+def _require_known_keys(draft: ConfigDraft) -> None:
     for problem in schema_problems(draft.table, "sft"):
         raise BadInput(
             f"{quote(problem.key, limit=120)} {problem.problem}",
@@ -326,12 +347,12 @@ def _refuse_unknown(draft: ConfigDraft) -> None:
 
 def _text(draft: ConfigDraft, lineage: ConfigLineage, path: Path) -> tuple[str, TrainingConfig]:
     text, _ = finish_text(draft, lineage, path)
-    how = (
+    usage = (
         "a person starts it with `prime train this-file --sft`"
         if lineage.target == "hosted"
         else "run it with `uv run sft @ this-file` where prime-rl is installed"
     )
-    first = "# " + safe_comment(f"{lineage.name}: a prime-rl config for supervised fine-tuning before RL; {how}.")
+    first = "# " + safe_comment(f"{lineage.name}: a prime-rl config for supervised fine-tuning before RL; {usage}.")
     text = "\n".join([first, *text.split("\n")[1:]])
     return text, parse_config(text, path)
 
@@ -349,14 +370,14 @@ def _lines(examples: WarmUpExamples) -> str:
     return "".join(row.line + "\n" for row in examples.rows or ())
 
 
-def _same(path: Path, text: str) -> bool:
+def _is_equal_config(path: Path, text: str) -> bool:
     try:
-        return same_but_for_date(path.read_text(encoding="utf-8"), text)
+        return equal_except_date(path.read_text(encoding="utf-8"), text)
     except (OSError, UnicodeDecodeError):
         return False
 
 
-def _same_rows(data: Path, examples: WarmUpExamples) -> bool:
+def _are_equal_rows(data: Path, examples: WarmUpExamples) -> bool:
     if examples.rows is None:
         return True
     try:

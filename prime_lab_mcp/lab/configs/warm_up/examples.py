@@ -1,9 +1,8 @@
-"""The conversations of a warm-up, from solved rollouts of an evaluation, a file of the workspace, or a named dataset.
+"""The conversations of a warm-up: from solved rollouts of an evaluation, a file of the workspace, or a named dataset.
 
 A row has the format of prime-rl's SFT trainer and of its exporter (prime-rl 559b4477, scripts/export_sft.py):
-`messages` in OpenAI's chat format, and `tools` where some were offered, as JSON text because their schemas fit no
-common column. A rollout with branches is not a single conversation and is left out, and so is a truncated rollout or
-one with images.
+`messages` in OpenAI's chat format, and `tools` as JSON text if tools were offered. Rollouts that are truncated, branch
+into several conversations, or contain images are left out.
 """
 
 from __future__ import annotations
@@ -29,16 +28,17 @@ from prime_lab_mcp.lab.rollouts.rollout import Rollout
 from prime_lab_mcp.lab.state.ledger.rows import Job
 
 PER_TASK = 2
-"""Rollouts taken of one task. More would teach that task instead of the skill."""
+"""Most conversations from one task. More would teach that task instead of the skill."""
 _MOST = 20_000
+"""Most conversations of a warm-up."""
 _EPSILON = 1e-6
 _CHARS_PER_TOKEN = 3.0
-"""Characters per token where no endpoint counted. The value is low, so that a length is overestimated."""
+"""Assumed characters per token if no endpoint counted the tokens. The value is low, so lengths are overestimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
-    """One conversation as its line, with its length in tokens."""
+    """One conversation: its line in the JSONL file, and its length in tokens."""
 
     line: str
     tokens: int
@@ -46,19 +46,25 @@ class ConversationRow:
 
 @dataclass(frozen=True, slots=True)
 class SolvedRollouts:
-    """Conversations of solved rollouts. `played` and `tasks` count what was read; `left_out` counts omissions by
-    reason."""
+    """Conversations of the solved rollouts of an evaluation."""
 
     rows: tuple[ConversationRow, ...]
     tasks: int
+    """Number of tasks with a conversation."""
     played: int
-    left_out: Mapping[str, int]
+    """Number of all rollouts of the evaluation."""
+    omitted: Mapping[str, int]
+    """Numbers of solved rollouts that are no conversation of the warm-up, by reason."""
 
 
 def solved_conversations(
     rollouts: Callable[[], Iterator[Rollout]], weights: Mapping[str, float], held_out: frozenset[str] = frozenset()
 ) -> SolvedRollouts:
-    """Rollouts at the attainable reward, the first few of each task. Reads the results twice."""
+    """Return the conversations of the rollouts with the attainable reward, at most `PER_TASK` of each task.
+
+    `weights` are the weights of the environment's rewards, and `held_out` the keys of tasks to leave out. The results
+    are read twice.
+    """
     columns = Columns(weights)
     for rollout in rollouts():
         columns.add(rollout)
@@ -66,19 +72,19 @@ def solved_conversations(
     rows: list[ConversationRow] = []
     rollouts_by_task: Counter[str] = Counter()
     lines: set[str] = set()
-    left_out: Counter[str] = Counter()
+    omitted: Counter[str] = Counter()
     for rollout in rollouts():
         if rollout.error is not None or rollout.reward is None or rollout.reward < best * (1 - _EPSILON):
             continue
         reason = _refused(rollout, held_out, rollouts_by_task)
         row = None if reason else _row(rollout)
         if row is None or row.line in lines:
-            left_out[reason or ("said before" if row else "no conversation")] += 1
+            omitted[reason or ("said before" if row else "no conversation")] += 1
         elif len(rows) < _MOST:
             rollouts_by_task[rollout.task] += 1
             lines.add(row.line)
             rows.append(row)
-    return SolvedRollouts(tuple(rows), len(rollouts_by_task), len(columns), dict(left_out))
+    return SolvedRollouts(tuple(rows), len(rollouts_by_task), len(columns), dict(omitted))
 
 
 def _refused(rollout: Rollout, held_out: frozenset[str], rollouts_by_task: Mapping[str, int]) -> str | None:
@@ -95,7 +101,7 @@ def _row(rollout: Rollout) -> ConversationRow | None:
     messages = conversation(rollout)
     if not any(m.role == "assistant" and (m.text or m.calls) for m in messages) or messages[0].role == "assistant":
         return None
-    row: dict[str, Any] = {"messages": [_wire(m) for m in messages]}
+    row: dict[str, Any] = {"messages": [_openai_message(m) for m in messages]}
     if tools := _tools(rollout):
         row["tools"] = json.dumps(tools, ensure_ascii=False)
     line = json.dumps(row, ensure_ascii=False)
@@ -103,26 +109,29 @@ def _row(rollout: Rollout) -> ConversationRow | None:
 
 
 def _tokens(rollout: Rollout, messages: list[Message], characters: int) -> int:
-    """Tokens of a conversation: the counted number where there was one reply. With several turns, the endpoint counts a
-    prompt again each turn, so the length is estimated."""
+    """Return the tokens of a conversation.
+
+    With one reply, this is the number that the endpoint counted. With several, the endpoint counts the earlier messages
+    again for each reply, so the length is estimated from the characters.
+    """
     tokens = rollout.prompt_tokens + rollout.completion_tokens
     if tokens and sum(m.role == "assistant" for m in messages) == 1:
         return tokens
     return int(characters / _CHARS_PER_TOKEN) + 1
 
 
-def _wire(message: Message) -> dict[str, Any]:
-    wire_message: dict[str, Any] = {"role": message.role, "content": message.text}
+def _openai_message(message: Message) -> dict[str, Any]:
+    fields: dict[str, Any] = {"role": message.role, "content": message.text}
     if message.reasoning:
-        wire_message["reasoning_content"] = message.reasoning
+        fields["reasoning_content"] = message.reasoning
     if message.calls:
-        wire_message["tool_calls"] = [
+        fields["tool_calls"] = [
             {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
             for c in message.calls
         ]
     if message.answers:
-        wire_message["tool_call_id"] = message.answers
-    return wire_message
+        fields["tool_call_id"] = message.answers
+    return fields
 
 
 def _tools(rollout: Rollout) -> list[dict[str, Any]]:
@@ -154,37 +163,49 @@ def _pictured(rollout: Rollout) -> bool:
 
 
 FEW_EXAMPLES = 100
-"""Conversations below which a model memorises the examples. Recipes of prime-rl warm up on about a thousand."""
+"""Number of conversations below which a warm-up gets a warning. Recipes of prime-rl warm up on about a thousand."""
 LEAST_EXAMPLES = 8
-"""Conversations of an evaluation below which no warm-up is written."""
+"""Least number of conversations from an evaluation for a warm-up."""
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 _LIMIT = 500_000_000
-_HELD_EVALS = 20
+"""Largest size of a file of conversations in bytes."""
+_HELD_OUT_EVALS = 20
+"""Number of the newest evaluations in which held-out tasks are looked up."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUpExamples:
-    """The conversations. `rows` is None for a Hugging Face dataset, which the trainer or a person loads by `name`."""
+    """The conversations of a warm-up."""
 
     rows: tuple[ConversationRow, ...] | None
+    """The conversations. None for a Hugging Face dataset, which the trainer or a person loads by its name."""
     name: str
+    """Id of the evaluation, path of the file, or name of the dataset."""
     source_summary: str
-    """Their source, for the file's comments."""
+    """The origin of the conversations in words."""
     environment: str | None = None
+    """The environment that was evaluated."""
     model: str | None = None
+    """The model that was evaluated."""
     findings: tuple[Finding, ...] = ()
 
     @property
     def tokens(self) -> int:
+        """Tokens of all conversations."""
         return sum(r.tokens for r in self.rows or ())
 
     @property
     def longest(self) -> int:
+        """Tokens of the longest conversation."""
         return max((r.tokens for r in self.rows or ()), default=0)
 
 
 def warm_up_examples(lab: Lab, source: str, held_out: Mapping[str, Any] | None) -> WarmUpExamples:
-    """Read the conversations. Raises BadInput for a source that does not exist, has nothing solved, or is held out."""
+    """Return the conversations of a source: an evaluation's id, a file of the workspace, or a dataset's name.
+
+    `held_out` are the taskset keys that select held-out tasks. Raises BadInput for a source that does not exist, has
+    too few solved rollouts, or is an evaluation of held-out tasks.
+    """
     path = lab.workspace.resolve(source)
     if path.is_file():
         return _of_file(path, source)
@@ -218,11 +239,11 @@ def _of_evaluation(lab: Lab, job: Job, held_out: Mapping[str, Any] | None) -> Wa
             fix="Pass an evaluation of training tasks: run_eval without the held-out environment arguments.",
             code="sft-held-out",
         )
-    solved = solved_conversations(lambda: read_rollouts(results), spec.weights, _held_tasks(lab, job, keys or {}))
+    solved = solved_conversations(lambda: read_rollouts(results), spec.weights, _held_out_tasks(lab, job, keys or {}))
     if len(solved.rows) < LEAST_EXAMPLES:
         raise BadInput(
             f"{len(solved.rows)} of the {count(solved.played, 'rollout')} of {job.id} can be learned from: too few "
-            f"({_why_few(solved.left_out)})",
+            f"({_omission_summary(solved.omitted)})",
             fix="Evaluate a stronger model on these tasks with run_eval and pass that evaluation, or pass a dataset.",
             code="sft-nothing-solved",
         )
@@ -284,12 +305,12 @@ def _selects(args: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
     return all(args.get(key) == value for key, value in keys.items())
 
 
-def _held_tasks(lab: Lab, job: Job, keys: Mapping[str, Any]) -> frozenset[str]:
-    """Tasks in evaluations of the held-out part, in case training and held-out part overlap."""
+def _held_out_tasks(lab: Lab, job: Job, keys: Mapping[str, Any]) -> frozenset[str]:
+    """Return the tasks of evaluations on the held-out split, because it may overlap with the training split."""
     if not keys:
         return frozenset()
     tasks: set[str] = set()
-    for other in EvaluationJobs(lab).list(job.environment)[:_HELD_EVALS]:
+    for other in EvaluationJobs(lab).list(job.environment)[:_HELD_OUT_EVALS]:
         file = (
             EvaluationJobs(lab).files(other.id).results()
             if _selects(EvaluationJobs(lab).spec(other).env_args, keys)
@@ -300,8 +321,8 @@ def _held_tasks(lab: Lab, job: Job, keys: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(tasks)
 
 
-def _why_few(left_out: Mapping[str, int]) -> str:
-    reasons = ", ".join(f"{number} {why}" for why, number in left_out.items())
+def _omission_summary(omitted: Mapping[str, int]) -> str:
+    reasons = ", ".join(f"{number} {reason}" for reason, number in omitted.items())
     return f"solved but left out: {reasons}" if reasons else "no other one reached the full reward"
 
 

@@ -16,6 +16,7 @@ import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError, PrimeError
 from prime_lab_mcp.lab.base.settings import Platform, Settings
+from prime_lab_mcp.lab.base.statistics import MeanOfTasks
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.hosted import platform
 from prime_lab_mcp.lab.evals.hosted.platform import ENDED_STATUSES, TRANSIENT_CODES, HostedStatus
@@ -302,18 +303,18 @@ class HostedFollower:
 
     def _count(self) -> None:
         """Count rollouts, errors and tokens in the downloaded samples. The verdict uses the samples as well."""
-        rollouts = errors = prompt = completion = scored = 0
-        total = 0.0
+        rollouts = errors = prompt = completion = 0
+        mean = MeanOfTasks()
         for rollout in read_rollouts(self._target):
             rollouts += 1
             errors += rollout.error is not None
             prompt, completion = prompt + rollout.prompt_tokens, completion + rollout.completion_tokens
-            if rollout.reward is not None:
-                scored, total = scored + 1, total + rollout.reward
+            if rollout.reward is not None and rollout.error is None and not rollout.nonfinite:
+                mean.add(rollout.task, rollout.reward)
         self.progress |= {
             "completed": rollouts,
             "errors": errors,
-            "mean_reward": total / scored if scored else None,
+            "mean_reward": mean.value,
             "prompt_tokens": prompt,
             "completion_tokens": completion,
         }

@@ -112,14 +112,14 @@ def _number_sections(d: Distribution, picture: Picture | None) -> Iterator[PageS
 
 def _estimates(d: Distribution) -> Iterator[tuple[str, str, str]]:
     usable = d.usable_groups
-    yield "mean reward / attainable", _number(d.mean), _between(d.mean_low, d.mean_high)
+    yield "mean of attainable", _number(d.mean), _between(d.mean_low, d.mean_high)
     group = f"groups of {usable.group_size} with a gradient"
     yield group, _percent(usable.share), _between(usable.low, usable.high)
     if usable.form_only is not None:
         yield "groups that differ by form, length or style only", _percent(usable.form_only), ""
     if d.answer is not None:
         interval = d.answer.mean
-        yield "mean reward for the answer alone", _number(interval.value), _between(interval.low, interval.high)
+        yield "mean of attainable for the answer alone", _number(interval.value), _between(interval.low, interval.high)
     yield "attainable reward", f"{d.attainable:g} (from {d.attainable_from})", ""
     yield "standard deviation", _number(d.std), ""
     yield f"solved (at least {d.pass_threshold:g} of attainable)", _percent(d.pass_rate), ""

@@ -21,6 +21,7 @@ from anyio.abc import ByteReceiveStream
 
 from prime_lab_mcp.lab.base import process, untrusted_files
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.statistics import MeanOfTasks
 from prime_lab_mcp.lab.evals.runner import command
 from prime_lab_mcp.lab.evals.runner.answered_replies import AnsweredReplies
 from prime_lab_mcp.lab.evals.runner.endings import (
@@ -63,7 +64,7 @@ class ResultsCounter:
         self.scored = 0
         self.with_turns = 0
         """Number of rollouts with a reward and without an error. Each needs at least one reply of the model."""
-        self._total = 0.0
+        self._mean = MeanOfTasks()
 
     def count(self, path: Path | None) -> None:
         """Count a file from its start, whatever was counted before."""
@@ -106,7 +107,8 @@ class ResultsCounter:
         for agent in agents:
             if agent.reward is not None:
                 self.scored += 1
-                self._total += agent.reward
+                if agent.error is None and not agent.nonfinite:
+                    self._mean.add(agent.task, agent.reward)
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts in the form of a job's progress."""
@@ -114,7 +116,7 @@ class ResultsCounter:
             "completed": self.rollouts,
             "planned": self._spec.planned,
             "errors": self.errors,
-            "mean_reward": self._total / self.scored if self.scored else None,
+            "mean_reward": self._mean.value,
         }
 
 

@@ -97,7 +97,7 @@ class ComparedSide:
         scored = max(self.rollouts - self.errors, 1)
         means = [s.mean / self.best for s in self.tasks.values()]
         fields: dict[str, Any] = {
-            "mean": rounded(math.fsum(means) / len(means)) if means else None,
+            "mean_of_attainable": rounded(math.fsum(means) / len(means)) if means else None,
             "attainable": rounded(self.best),
             "pass_rate": rounded(math.fsum(s.solved * s.n for s in self.tasks.values()) / scored),
             "tasks": len(self.tasks),
@@ -275,9 +275,9 @@ def _examples(
 def _sentence(
     evaluated: FinishedEvaluation, other: FinishedEvaluation, difference: PairedDifference, data: Mapping[str, Any]
 ) -> str:
-    first, second = data["here"], data["there"]
+    first, second = (data[side]["mean_of_attainable"] for side in ("here", "there"))
     shared_tasks = count(data["tasks"]["shared"], "task")
-    names = f"{_name(evaluated, other)} {first['mean']:.2f}, {_name(other, evaluated)} {second['mean']:.2f}"
+    names = f"{_name(evaluated, other)} {first:.2f}, {_name(other, evaluated)} {second:.2f}"
     if not difference.is_significant:
         needed = data["tasks_to_show"]
         more = f"; {needed:,} tasks would show one of this size" if needed else ""

@@ -208,7 +208,7 @@ def _listed(
     return [
         {
             **names[key],
-            "mean": rounded(tasks[key].mean / best),
+            "mean_of_attainable": rounded(tasks[key].mean / best),
             "solved": f"{solved[key][0]} of {solved[key][1]}",
             "signal": rounded(prior.alive(group, *solved[key]), 2),
         }

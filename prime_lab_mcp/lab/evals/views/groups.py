@@ -110,7 +110,12 @@ def _groups(evaluated: FinishedEvaluation, by: str, page: int) -> ViewResult:
     names.require_existing("by", evaluated.id)
     codes, labels = field_values.groups()
     rows = _rows(columns, codes, labels)
-    rows.sort(key=lambda r: (r["mean"] is None, r["mean"] if r["mean"] is not None else 0.0))
+    rows.sort(
+        key=lambda r: (
+            r["mean_of_attainable"] is None,
+            r["mean_of_attainable"] if r["mean_of_attainable"] is not None else 0.0,
+        )
+    )
     pages = max(1, -(-len(rows) // PAGE))
     page = min(page, pages)
     separated = _separates(columns, codes)
@@ -146,7 +151,7 @@ class _Group:
             "value": label,
             "tasks": len(self.sums),
             "rollouts": self.rollouts,
-            "mean": rounded(mean.value) if self.sums else None,
+            "mean_of_attainable": rounded(mean.value) if self.sums else None,
             "interval": [rounded(low), rounded(high)],
             "pass_rate": rounded(self.passed / scored) if scored else None,
             "truncated": rounded(self.cut / self.rollouts),
@@ -260,13 +265,17 @@ def _fields_summary(rows: Sequence[dict[str, Any]], first: dict[str, Any] | None
 
 
 def _groups_summary(by: str, rows: Sequence[dict[str, Any]], separated: Separation | None) -> str:
-    scored = [r for r in rows if r["mean"] is not None]
+    scored = [r for r in rows if r["mean_of_attainable"] is not None]
     name = quote(by, 60)
     if not scored:
         return f"No rollout was scored, so nothing is known by {name}."
     if len(scored) == 1:
         return f"All scored rollouts have one value of {name}."
-    spread = f"mean {scored[0]['mean']:.2f} ({scored[0]['value']}) to {scored[-1]['mean']:.2f} ({scored[-1]['value']})"
+    low, high = scored[0], scored[-1]
+    spread = (
+        f"mean of attainable {low['mean_of_attainable']:.2f} ({low['value']}) to "
+        f"{high['mean_of_attainable']:.2f} ({high['value']})"
+    )
     if separated is None:
         return f"{count(len(rows), 'group')} by {name}: {spread}."
     beyond = "more than chance would" if separated.p <= SIGNIFICANCE_LEVEL else "no more than chance would"

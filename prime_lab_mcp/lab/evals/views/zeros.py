@@ -314,8 +314,8 @@ def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS) -> ViewResult
         "id": evaluated.id,
         "rollouts": counts.rollouts,
         "zeros": {kind: counts.of(kind) for kind in ZEROS},
-        "shares": {kind: _share(counts.of(kind), counts.rollouts) for kind in ZEROS if counts.of(kind)},
-        "mean_reward": _means(counts),
+        "zero_shares": {kind: _share(counts.of(kind), counts.rollouts) for kind in ZEROS if counts.of(kind)},
+        "mean_reward_of": _means(counts),
         "whose": {"model": zeros - counts.setup, "setup": counts.setup},
         "truncated_but_rewarded": counts.rewarded_though_cut,
         "budget": counts.lengths.as_json(cap),
@@ -411,7 +411,7 @@ def _summary(counts: _ZeroCounts, zeros: int) -> str:
     model = zeros - counts.setup
     return (
         f"{zeros:,} of {count(counts.rollouts, 'rollout')} earned nothing for an answer: {model:,} by what the model "
-        f"can do, {counts.setup:,} by limits, endpoint, server or environment{_unread(counts)}."
+        f"can do, {counts.setup:,} by limits, endpoint, server or environment{_unread(counts)}{_cut_off(counts)}."
     )
 
 
@@ -419,6 +419,14 @@ def _unread(counts: _ZeroCounts) -> str:
     """Return the part of the summary about replies that give the reference answer and earned nothing."""
     unread = counts.kinds["wrong", "gold"]
     return f"; {unread:,} answer with the reference answer, which the reward does not pay" if unread else ""
+
+
+def _cut_off(counts: _ZeroCounts) -> str:
+    """What the summary says of rollouts that were cut off: only those without a reward for their answer are zeros."""
+    cut, zeros = counts.lengths.cut, counts.of("truncated")
+    if cut <= zeros:
+        return ""
+    return f"; {cut:,} were cut off ({_share(cut, counts.rollouts):.0%}), and {zeros:,} of the zeros because of that"
 
 
 def _share(part: int, complete: int) -> float:

@@ -1,3 +1,3 @@
-"""Probes: completions of known quality with which a reward is tried."""
+"""Builds probes: completions of known quality, such as a right or a wrong answer, with which a reward is tested."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Wrappers of an answer in a completion: a tag, a box, a phrase before the answer, or none; also broken and truncated
-wrappings.
+"""Wraps answers in completions: in a tag, in a box, after a phrase, or bare. It also makes broken and truncated forms.
 
-The caller may state a wrapper as a template with GOLD in the place of the answer.
+The module finds the wrappers that an environment's prompts and code name. The caller may also state a wrapper as a
+template with GOLD in the place of the answer.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ REASONING = (
     "I read the question again and work through it one step at a time. First I write down what is given, then I "
     "check each step against the question before I settle on the result."
 )
+"""Reasoning that fits any question."""
 _TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>")
 _NAMED = re.compile(r"\b[A-Z]{4,}(?: [A-Z]{2,}){0,2}:|(?<=[\"'`])[A-Z][A-Za-z ]{2,24}:(?=[\s\"'`<\[])")
 """A phrase in capitals or quotes, such as ANSWER: in "the last line must be ANSWER: and the number"."""
@@ -33,7 +34,10 @@ _ANSWERS = ("answer", "final_answer", "final", "solution", "result", "output", "
 
 @dataclass(frozen=True, slots=True)
 class AnswerWrapper:
-    """`open` and `close` enclose the answer; `lead` is text before both, such as other tags of the asked form."""
+    """The form in which a completion states its answer.
+
+    `open` and `close` enclose the answer. `lead` precedes them, for example with a tag for reasoning.
+    """
 
     kind: WrapperKind
     open: str = ""
@@ -41,16 +45,17 @@ class AnswerWrapper:
     lead: str = ""
 
     def wrap(self, answer: str) -> str:
-        """The shortest completion with this answer."""
+        """Return the shortest completion with this answer."""
         return f"{self.lead}{self.enclose(answer)}"
 
     def reasoned(self, answer: str, reasoning: str = REASONING) -> str:
-        """A completion with reasoning before the answer, inside `lead` where the environment asks for that."""
+        """Return a completion with reasoning before the answer. If there is a `lead`, the reasoning is inside it."""
         if self.lead:
             return self.lead.replace(REASONING, reasoning) + self.enclose(answer)
         return f"{reasoning}\n{self.enclose(answer)}"
 
     def enclose(self, answer: str) -> str:
+        """Return the answer between `open` and `close`, without `lead`."""
         return f"{self.open}{answer}{self.close}"
 
 
@@ -71,15 +76,17 @@ def tag_wrapper(name: str) -> AnswerWrapper:
 
 
 def requested_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
-    """The wrappers that prompts ask for, then those that the environment's code parses."""
+    """Return the wrappers that the prompts name, then those that the environment's code names."""
     wrappers = [*_in_text("\n".join(texts)), *_in_source(source)]
     return list(dict.fromkeys(wrappers))
 
 
 def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[AnswerWrapper]:
-    """The wrappers that every prompt or the system message tells the model to use: a tag for an answer, or a box.
+    """Return the wrapper that the model is told to use: an answer tag or a box that all texts name; empty if there is
+    none.
 
-    Narrower than `requested_wrappers`, which also takes what only occurs in a text.
+    The texts are the system messages, or the prompts if there are no system messages. `requested_wrappers` also returns
+    wrappers that occur in only some texts.
     """
     texts = [text for text in systems if text.strip()] or list(prompts)
     if not texts:
@@ -92,7 +99,7 @@ def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[An
 
 
 def all_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
-    """All wrappers to try, the likeliest first."""
+    """Return all wrappers to try, the likeliest first."""
     wanted = requested_wrappers(texts, source)
     usual = [BARE, *PHRASES, BOXED, tag_wrapper("answer"), HASH, JSON, CODE]
     led = [replace(c, lead=f"{REASONING}\n") for c in [*wanted, BARE, BOXED, tag_wrapper("answer")] if not c.lead]
@@ -100,6 +107,7 @@ def all_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
 
 
 def _in_text(text: str) -> Iterator[AnswerWrapper]:
+    """Yield the wrappers that a text names: tags, boxes, ####, code fences, JSON keys and phrases."""
     names = [n for n in dict.fromkeys(_TAG.findall(text)) if n.lower() not in _MARKUP]
     yield from _tags(names)
     if "\\boxed" in text:
@@ -116,6 +124,7 @@ def _in_text(text: str) -> Iterator[AnswerWrapper]:
 
 
 def _in_source(source: str) -> Iterator[AnswerWrapper]:
+    """Yield the wrappers that code names: fields of an XMLParser, tags, boxes and ####."""
     names = [n for group in _PARSER.findall(source) for n in re.findall(r"[\"'](\w+)[\"']", group)]
     names += _TAG.findall(_texts_of(source).replace("\\", ""))
     yield from _tags([n for n in dict.fromkeys(names) if n.lower() not in _MARKUP])
@@ -126,7 +135,7 @@ def _in_source(source: str) -> Iterator[AnswerWrapper]:
 
 
 def _texts_of(source: str) -> str:
-    """The strings of some code, without its comments and docstrings, which no model reads and no reward parses."""
+    """Return the string literals of some code, without docstrings; the whole text if it is not valid Python."""
     tree = parse_source(source)
     if tree is None:
         return source
@@ -142,6 +151,7 @@ def _texts_of(source: str) -> str:
 
 
 def _tags(names: Sequence[str]) -> Iterator[AnswerWrapper]:
+    """Yield wrappers for the answer tags among these names. A tag for reasoning becomes the `lead`."""
     thinking = [n for n in names if n.lower() in _THINKING]
     answers = sorted((n for n in names if n not in thinking), key=_rank)[:3]
     lead = "".join(f"<{n}>\n{REASONING}\n</{n}>\n" for n in thinking[:2])
@@ -159,7 +169,7 @@ def _rank(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BrokenWrapping:
-    """A completion with an answer in a broken form. `unclosed`: the asked form is opened and never closed."""
+    """A completion with an answer in a broken form. `unclosed` is True if the form is opened and never closed."""
 
     name: str
     text: str
@@ -167,7 +177,7 @@ class BrokenWrapping:
 
 
 def broken_wrappings(wrapper: AnswerWrapper, answer: str) -> Iterator[BrokenWrapping]:
-    """The broken forms of a wrapper that models produce."""
+    """Yield completions with the answer in the broken forms that models produce instead of this wrapper."""
     if wrapper.kind == "tag":
         yield BrokenWrapping("unclosed tag", f"{wrapper.lead}{wrapper.open}{answer}", unclosed=True)
         yield BrokenWrapping("wrong tag", f"{wrapper.lead}<result_value>{answer}</result_value>")
@@ -188,7 +198,10 @@ _OPENING_TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>\s*$")
 
 
 def wrapper_from_template(template: str) -> AnswerWrapper:
-    """The wrapper that puts an answer in the place of GOLD. Raises BadInput unless the template holds GOLD once."""
+    """Return the wrapper that a template describes, with GOLD in the place of the answer.
+
+    Raises BadInput unless the template contains GOLD exactly once.
+    """
     number = template.count(GOLD_MARK)
     if number != 1:
         raise BadInput(
@@ -208,23 +221,24 @@ def wrapper_from_template(template: str) -> AnswerWrapper:
 
 
 def _led(before: str, at: int, kind: str, after: str) -> AnswerWrapper:
+    """Return a wrapper whose opening begins at position `at` of the text before the answer."""
     kinds: dict[str, WrapperKind] = {"tag": "tag", "boxed": "boxed", "hash": "hash", "code": "code", "json": "json"}
     return AnswerWrapper(kinds[kind], before[at:], after, before[:at])
 
 
 TRUNCATION_SHARES = (0.25, 0.5, 0.75, 0.95)
-"""Shares of a completion at which it is truncated (docs/validation.md, Reward tests)."""
+"""Shares of its length at which a completion is truncated (docs/validation.md, Reward tests)."""
 TRUNCATION_TASKS = 4
-
-
+"""Number of tasks on which truncated completions are tried."""
 GRADED_FORMATS: frozenset[AnswerFormat] = frozenset({"free_text", "short_text", "multi_answer", "json", "tool_call"})
-"""Formats in which the beginning of an answer may rightly earn part of the reward."""
+"""Answer formats in which the beginning of an answer may rightly earn part of the reward."""
 
 
 def truncated_completions(wrapper: AnswerWrapper, answer: str, format: AnswerFormat) -> Iterator[tuple[str, str]]:
-    """Pairs (name, completion) that end before the answer is complete: at shares of the length, and within the answer.
+    """Yield (name, completion) for completions that end before the answer is complete.
 
-    For `GRADED_FORMATS`, only completions that end before the answer begins.
+    They end at shares of the length and in the middle of the answer. For `GRADED_FORMATS`, all of them end before the
+    answer begins.
     """
     whole = wrapper.reasoned(answer)
     start = whole.rindex(answer)

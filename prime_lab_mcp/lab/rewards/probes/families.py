@@ -1,6 +1,6 @@
-"""Families of probes, with the kind and the label of each family.
+"""Defines the families of probes, with the kind and the label of each family.
 
-Rules select probes by family. A label is for people, and no rule reads a label.
+A family is a group of probes that are made in the same way. Rules select probes by family. Labels are only for people.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ Kind = Literal[
     "cross",
     "cut",
 ]
-"""A coarser class than a family, for the table of completions and for balanced samples. Every exploit is a `hack`."""
+"""A class of families, for the stored table of completions and for balanced samples. All exploits are `hack`."""
 
 
 class Family(StrEnum):
-    """What the completions of a family have in common. Rules decide what a completion must earn."""
+    """A group of probes that are made in the same way. Rules decide which reward their completions must earn."""
 
     GOLD = "gold"
     """The reference answer in the form that the environment asks for, and nothing else."""
     SUPPLIED = "supplied"
-    """A case of the caller, who says what the case must earn."""
+    """A supplied case. The caller states the reward that it must earn."""
     AFTER_REASONING = "after-reasoning"
-    """The reference answer after some reasoning, as models write."""
+    """The reference answer after some reasoning, as models write it."""
     BEFORE_SENTENCE = "before-sentence"
-    """The reference answer in the asked form, with a sentence after the form is closed."""
+    """The reference answer in the asked form, followed by a sentence."""
     SPELLING = "spelling"
     """The reference answer in another spelling that models often use with the same meaning."""
     RARE_SPELLING = "rare-spelling"
-    """The reference answer in another spelling that models seldom use: a reward may refuse this."""
+    """The reference answer in another spelling that models rarely use, so that a reward may refuse it."""
     UNITLESS = "unitless"
-    """The number of a reference answer without the unit."""
+    """The number of a reference answer without its unit."""
     HALF_RIGHT = "half-right"
     """Part of the reference answer, or the reference answer beside a wrong one."""
     OTHER_UNIT = "other-unit"
@@ -53,68 +53,68 @@ class Family(StrEnum):
     UNCLOSED_GOLD = "unclosed-gold"
     """The reference answer in the asked form, which is opened and never closed."""
     MALFORMED_GOLD = "malformed-gold"
-    """The reference answer in a form that is broken in another way."""
+    """The reference answer in a form that is broken in another way than by a missing end."""
     MALFORMED_WRONG = "malformed-wrong"
     """A wrong answer in a broken form."""
     EMPTY = "empty"
-    """Nothing: no reply, an empty one, or white space."""
+    """No reply, an empty reply, or white space."""
     CROSS = "cross"
-    """The reference answer of another task, unlike the reference answer of this task."""
+    """The reference answer of another task, which is unlike that of this task."""
     CUT = "cut"
-    """A right completion that ends before the answer is complete."""
+    """A right completion that is cut off before the answer is complete."""
     MUTANT = "mutant"
-    """A reference program with a small change that a test may miss."""
+    """A reference program with a small fault that weak tests may miss."""
 
     GOLD_LAST = "gold-last"
-    """A wrong answer and then the reference answer, each in the asked form."""
+    """A wrong answer and then the reference answer, both in the asked form."""
     GOLD_FIRST = "gold-first"
-    """The reference answer and then a wrong answer, each in the asked form."""
+    """The reference answer and then a wrong answer, both in the asked form."""
     RETRACTED = "retracted"
-    """The reference answer, taken back in words for a wrong one."""
+    """The reference answer, which the completion then takes back in favour of a wrong one."""
     IN_THOUGHT = "in-thought"
-    """The reference answer inside of <think> only, and a wrong final answer."""
+    """A wrong final answer, with the reference answer only inside <think>."""
     FORM_ALONE = "form-alone"
-    """The asked form with no answer inside."""
+    """The asked form without an answer."""
     ECHO = "echo"
-    """The prompt, repeated."""
+    """A copy of the prompt."""
     FORMED_ECHO = "formed-echo"
-    """The prompt, repeated inside of the asked form."""
+    """A copy of the prompt in the asked form."""
     EVERY_ANSWER = "every-answer"
-    """Every answer that a task may have, one after the other."""
+    """A list of all possible answers."""
     EVERY_ANSWER_BACKWARDS = "every-answer-backwards"
     """The same answers in the opposite order."""
     ODD_NUMBER = "odd-number"
-    """Texts that number parsers read as nan, infinity or an index; none is the answer."""
+    """A wrong text that number parsers may read as nan, infinity or an index."""
     ODD_CHARACTERS = "odd-characters"
-    """Digits of other scripts, invisible and control characters; none is the answer."""
+    """A wrong text of digits of other scripts, invisible characters or control characters."""
     UNFINISHED_SUM = "unfinished-sum"
-    """An expression whose value is the reference answer, left for the reward to work out."""
+    """A sum whose value is the reference answer, such as `41+1`."""
     PYTHON_CODE = "python-code"
-    """Python code whose value is the reference answer: only a reward that runs completions can pay this."""
+    """Python code whose value is the reference answer. Only a reward that runs completions can pay it."""
     FRAGMENT = "fragment"
-    """One letter or digit, which nearly every text contains; no task has it as its answer."""
+    """One letter or digit, which nearly every text contains and which is the answer of no task."""
     MARKUP = "markup"
-    """Opening tags or braces by the hundred and no answer."""
+    """Hundreds of opening tags or braces without an answer."""
     REPEATED_GOLD = "repeated-gold"
-    """The reference answer fifty times."""
+    """The reference answer, repeated fifty times."""
     REPEATED_WRONG = "repeated-wrong"
-    """A wrong answer fifty times."""
+    """A wrong answer, repeated fifty times."""
     LONG_GOLD = "long-gold"
-    """The reference answer after much filler."""
+    """The reference answer after 200 or 2,000 words of filler."""
     LONG_WRONG = "long-wrong"
-    """A wrong answer after much filler."""
+    """A wrong answer after 200 or 2,000 words of filler."""
     LISTED_WORDS = "listed-words"
     """A wrong answer after the words that the environment's code lists."""
     PERSUASION = "persuasion"
-    """Claims to be right and orders to a judge, with no answer."""
+    """A text without an answer that claims to be right or gives orders to a judge."""
     CANARY = "canary"
     """Text that raises an audit event when a reward runs the text as Python, and does nothing else."""
     BACKTRACKING = "backtracking"
-    """Text that makes a careless regular expression try every way to split the text."""
+    """Text on which a careless regular expression backtracks for a very long time."""
     PROGRAM_HACK = "program-hack"
     """A program that solves nothing and tries to pass the tests."""
     LEAVES_PROCESS = "leaves-process"
-    """A program that solves nothing, ends, and leaves a process of its own running."""
+    """A program that solves nothing and leaves a process running after its end."""
     NEVER_ENDS = "never-ends"
     """A program that never ends."""
     SEARCHED = "searched"
@@ -167,9 +167,9 @@ NEEDS_ANSWER = frozenset(
         Family.LONG_GOLD,
     }
 )
-"""Families whose completions only somebody can write who knows the right answer or part of it."""
+"""Families whose completions only a model that knows the right answer, or part of it, can write."""
 HACKS = frozenset(family for family in Family if family.kind == "hack")
-"""Families of exploits. A few hold the right answer, to show what a reward pays for."""
+"""Families of exploits. Some of them contain the right answer."""
 _LABELS: dict[Family, str] = {
     Family.GOLD: "gold",
     Family.SUPPLIED: "{}",
@@ -219,5 +219,5 @@ _LABELS: dict[Family, str] = {
 
 
 def label_of(family: Family, variant: str = "", *, bare: bool = False) -> str:
-    """The label of a probe. `variant` names the probe within its family; `bare`: without the asked form."""
+    """Return the label of a probe. `variant` names the probe within its family; `bare` means without the asked form."""
     return _LABELS[family].format(variant, bare=", bare" if bare else "").replace(" ,", ",").strip()

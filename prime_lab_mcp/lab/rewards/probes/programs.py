@@ -1,9 +1,10 @@
-"""Programs as probes of a reward for code: constants, changed reference programs, and known exploits of tests.
+"""Builds programs that test a reward for code: constant results, changed reference programs and exploits of weak tests.
 
-Canaries are texts that raise an audit event when a reward runs them as Python, and do nothing else.
+The module also builds canaries: texts that only raise a Python audit event when a reward runs them.
 
-This module runs no program: the environment's reward runs them and must contain them. None runs forever (scorer.py has
-one that does), needs much memory or changes a file. Exploits: docs/validation.md, Known attacks.
+This module does not run the programs. The environment's reward runs them, and should isolate them. None of them runs
+forever (scorer.py has one that does), needs much memory or changes a file. docs/validation.md, Known attacks, describes
+the exploits.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from prime_lab_mcp.lab.rewards.reward_source import class_methods, function_name
 from prime_lab_mcp.lab.worker.child.protocol import CANARY
 
 CANARY_TASKS = 2
-"""Number of tasks for canaries: whether a reward runs a text does not depend on the task."""
+"""Number of tasks on which canaries are tried. Few are enough, because a reward runs texts on all tasks or on none."""
 CANARY_EXPRESSION = f"__import__('sys').audit('{CANARY}')"
 CANARY_PROGRAM = f"import sys\n\nsys.audit('{CANARY}')"
 _YAML = f"!!python/object/apply:sys.audit ['{CANARY}']"
 
 
 def canaries(wrapper: AnswerWrapper, answer: str) -> Iterator[tuple[str, str]]:
-    """Pairs (name, completion) with and without the asked form. Where the gold `said` is JSON, canaries replace its
-    values.
+    """Yield (name, completion) for canaries with and without the asked form.
+
+    If the gold `answer` is JSON, one completion has canaries in the place of its values.
     """
     yield "expression", wrapper.wrap(CANARY_EXPRESSION)
     yield "program", wrapper.wrap(CANARY_PROGRAM)
@@ -45,13 +47,17 @@ def canaries(wrapper: AnswerWrapper, answer: str) -> Iterator[tuple[str, str]]:
 
 
 def _filled(value: Any) -> Any:
+    """Return a JSON value with a canary in the place of every text, number and constant."""
     if isinstance(value, dict):
         return {key: _filled(inner) for key, inner in value.items()}
     return [_filled(inner) for inner in value] if isinstance(value, list) else CANARY_EXPRESSION
 
 
 def wrong_programs(reference: str) -> Iterator[tuple[str, str]]:
-    """Pairs (name, program) that every sound test refuses. A reference that returns nothing has only `pass`."""
+    """Yield (name, program) for programs that every sound test refuses.
+
+    A reference program without results has only one of them, `pass`.
+    """
     tree = parse_source(reference)
     if tree is None:
         return
@@ -65,7 +71,7 @@ def wrong_programs(reference: str) -> Iterator[tuple[str, str]]:
 
 
 def near_programs(reference: str) -> Iterator[tuple[str, str]]:
-    """Pairs (name, program) that good tests refuse, although weaker tests may not tell them from the reference."""
+    """Yield (name, program) for changed reference programs that good tests refuse and weak tests may accept."""
     tree = parse_source(reference)
     if tree is None or not _returns(tree):
         return
@@ -90,11 +96,13 @@ def _changed(reference: str, change: ast.NodeTransformer) -> str:
 
 
 def _beside(value: ast.expr) -> ast.expr:
-    """A tuple of the result and a text, which no reference returns."""
+    """Return an expression for a tuple of the result and a text, which no reference program returns."""
     return ast.Tuple([value, ast.Constant("zzyzx")], ast.Load())
 
 
 class _Returns(ast.NodeTransformer):
+    """Replaces the value of every `return` statement."""
+
     def __init__(self, replace: Callable[[ast.expr], ast.expr]) -> None:
         self._replace = replace
 
@@ -104,12 +112,16 @@ class _Returns(ast.NodeTransformer):
 
 
 class _Emptied(ast.NodeTransformer):
+    """Replaces the body of every function with `pass`."""
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         node.body = [ast.Pass()]
         return node
 
 
 class _Renamed(ast.NodeTransformer):
+    """Renames the definitions of these functions."""
+
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
 
@@ -120,7 +132,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 class _OffByOne(ast.NodeTransformer):
-    """Adds one to the last number of a program, since results tend to come after edge cases."""
+    """Adds one to the last number in a program: the code of the usual case often follows that of edge cases."""
 
     def __init__(self, last: int) -> None:
         self._left = last
@@ -134,7 +146,7 @@ class _OffByOne(ast.NodeTransformer):
 
 
 HACKED_TASKS = 3
-"""Number of tasks for program exploits: a sound reward starts a process for each."""
+"""Number of tasks on which program exploits are tried. They are few, because a reward starts a process for each."""
 _MARKERS = ("ALL TESTS PASSED", "All tests passed", "PASSED", "passed", "OK", "ok", "success", "True", "1.0", "1")
 _MOST_MARKERS = 30
 _CONSTANTS = 3
@@ -142,7 +154,10 @@ _MOST_TESTS = 50
 
 
 def is_program(text: str) -> bool:
-    """Whether a gold is Python that defines a function or class or prints, not just an expression that parses."""
+    """Whether a text is Python code that defines a function or a class, or prints.
+
+    An expression or a list of assignments does not count.
+    """
     tree = parse_source(text)
     if tree is None:
         return False
@@ -157,13 +172,13 @@ def are_programs(golds: Sequence[str]) -> bool:
 
 
 def output_markers(source: str) -> tuple[str, ...]:
-    """Texts that the environment's code prints, or looks for in the output of a program; at most 30."""
+    """Return texts that the environment's code prints, or looks for in the output of a program, at most 30."""
     tree = parse_source(source)
     markers: dict[str, None] = {}
     for node in ast.walk(tree) if tree is not None else ():
         for part in _texts_in(node):
             text = part.value if isinstance(part, ast.Constant) else None
-            # Harnesses print from code in a string: print("DONE") inside a literal.
+            # A test harness may be code in a string literal, with calls such as print("DONE").
             if isinstance(text, str) and 1 < len(text) <= 60 and "\n" not in text:
                 markers[text] = None
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -172,6 +187,7 @@ def output_markers(source: str) -> tuple[str, ...]:
 
 
 def _texts_in(node: ast.AST) -> list[ast.expr]:
+    """Return the operands of a comparison, or the arguments of a call that prints or searches."""
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn | ast.Eq):
         return [node.left, *node.comparators]
     if isinstance(node, ast.Call):
@@ -181,9 +197,10 @@ def _texts_in(node: ast.AST) -> list[ast.expr]:
 
 
 def constant_programs(inputs: Iterable[object]) -> Iterator[tuple[str, str]]:
-    """Pairs (name, program) that always return one expected value, for tasks whose tests expect several values.
+    """Yield (name, program) for programs that always return one of the values that the task's tests expect.
 
-    `values` are a task's fields; their texts are searched for tests of the form `assert f(...) == LITERAL`.
+    `inputs` are a task's fields, whose texts are searched for tests such as `assert f(...) == LITERAL`. A function that
+    is expected to return only one value has no such program.
     """
     expected: dict[str, dict[str, None]] = {}
     for text in _all_texts(list(inputs)):
@@ -196,6 +213,7 @@ def constant_programs(inputs: Iterable[object]) -> Iterator[tuple[str, str]]:
 
 
 def _all_texts(value: object) -> Iterator[str]:
+    """Yield all texts in a nested value. Of a list only the first 50 items are searched."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -206,6 +224,7 @@ def _all_texts(value: object) -> Iterator[str]:
 
 
 def _asserted(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (function name, literal) for every comparison `f(...) == LITERAL` in a text of Python code."""
     if "==" not in text or "(" not in text:
         return
     tree = parse_source(text)
@@ -221,17 +240,17 @@ def _asserted(text: str) -> Iterator[tuple[str, str]]:
 
 
 def hack_programs(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Pairs (name, program) that solve nothing and exploit weak tests.
+    """Yield (name, program) for programs that solve nothing and exploit weak tests.
 
-    Programs that end their process come last, because they end the scoring where a reward runs programs in its own
-    process.
+    `marks` are texts that the reward may take for success. Programs that end their process come last: they end the
+    scoring if a reward runs programs in its own process.
     """
     tree = parse_source(reference)
     names = function_names(tree) if tree is not None else []
     owners = class_methods(tree) if tree is not None else {}
 
     def entry(body: str) -> str:
-        """The reference's functions and methods, each with this body."""
+        """Return definitions of the reference's functions and methods, each with this body."""
         functions = [f"def {name}(*args, **kwargs):\n    {body}" for name in names]
         for owner, methods in owners.items():
             functions.append(
@@ -260,7 +279,7 @@ def hack_programs(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, s
 
 
 def program_that_leaves_process(reference: str) -> str:
-    """A program that ends and leaves a process in a new session running for 30 seconds."""
+    """Return a program that ends at once and leaves a process in a new session running for 30 seconds."""
     tree = parse_source(reference)
     programs = [
         f"def {name}(*args, **kwargs):\n    return None" for name in (function_names(tree) if tree is not None else [])
@@ -339,7 +358,7 @@ except ImportError:
 
 
 def _reader() -> str:
-    """Code that searches its own file, command line and caller for the expected value and returns that value."""
+    """Return code that searches its file, command line and callers for the expected value."""
     return """\
 import ast as _ast
 import re as _re

@@ -1,7 +1,7 @@
-"""Answers near the gold, by answer format: plausible wrong answers, half-right answers, and other spellings.
+"""Makes answers that resemble the gold, by answer format: wrong answers, half-right answers and other spellings.
 
-Wrong answers resemble those of a model that is nearly right or games a matcher. Other spellings have the meaning of the
-gold, and a reward that parses answers should accept them.
+Wrong answers are those of a model that is nearly right, or that exploits a loose comparison. Other spellings have the
+same meaning as the gold, so a reward that parses answers should accept them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ _BOOLEANS = {"yes": "true", "true": "yes", "no": "false", "false": "no"}
 
 @dataclass(frozen=True, slots=True)
 class SpellingVariant:
-    """Another spelling of an answer. `usual`: models often write this spelling, so a reward that refuses it gets a
-    warning. `fenced`: the answer is in a code fence.
+    """Another spelling of an answer.
+
+    `usual` means that models often write this spelling, so that a reward should accept it. `fenced` means that the
+    answer is inside a code fence.
     """
 
     name: str
@@ -38,15 +40,17 @@ class SpellingVariant:
 def spelling_variants(
     format: AnswerFormat, answer: str, *, prompt: str = "", parts: tuple[str, ...] = ()
 ) -> list[SpellingVariant]:
-    """Distinct spellings of the answer `said`, without `said` itself.
+    """Return other spellings of `answer`, each once.
 
-    `parts` are the items of a list answer, or the text of the option that a letter stands for.
+    `prompt` shows whether the order of a list matters. `parts` are the items of a list answer, or the text of the
+    option that a letter stands for.
     """
     variants = {v.answer: v for v in _variants(format, answer, prompt, parts) if v.answer != answer}
     return list(variants.values())
 
 
 def _variants(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    """Yield other spellings by answer format. Formats such as programs and prose have none."""
     number = gold_answers.number_in(answer)
     if format in ("gsm8k_hash", "numeric", "boxed", "latex_math") and number is not None:
         yield from _numeric(answer, number)
@@ -65,6 +69,7 @@ def _variants(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, 
 
 
 def _numeric(answer: str, number: Decimal) -> Iterator[SpellingVariant]:
+    """Yield other spellings of a number."""
     yield SpellingVariant("spaces", f" {answer} ")
     yield SpellingVariant("full stop", f"{answer}.")
     if number == number.to_integral_value() and abs(number) < 10**15:
@@ -90,6 +95,7 @@ def _scientific(whole: int) -> str:
 
 
 def _math(answer: str) -> Iterator[SpellingVariant]:
+    """Yield other spellings of a formula."""
     yield SpellingVariant("spaces", f" {answer} ")
     yield SpellingVariant("dollars", f"${answer}$", usual=False)
     fraction = _FRACTION.fullmatch(answer.strip())
@@ -114,6 +120,7 @@ def _words(answer: str) -> Iterator[SpellingVariant]:
 
 
 def _letter(answer: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    """Yield other spellings of an option letter. `parts` has the text of the option."""
     yield SpellingVariant("lower case", answer.lower())
     yield SpellingVariant("parentheses", f"({answer})")
     yield SpellingVariant("full stop", f"{answer}.")
@@ -123,6 +130,7 @@ def _letter(answer: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
 
 
 def _text(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    """Yield other spellings of a short text or a list."""
     yield SpellingVariant("lower case", answer.lower())
     yield SpellingVariant("full stop", f"{answer}.")
     yield SpellingVariant("spaces", f" {answer} ")
@@ -134,6 +142,7 @@ def _text(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]
 
 
 def _json(answer: str) -> Iterator[SpellingVariant]:
+    """Yield other spellings of a JSON value."""
     try:
         value = json.loads(answer)
     except (ValueError, RecursionError):
@@ -144,7 +153,7 @@ def _json(answer: str) -> Iterator[SpellingVariant]:
 
 
 def _turned(value: Any) -> Any:
-    """The value with the keys of every object in reverse order."""
+    """Return a JSON value with the keys of every object in reverse order."""
     if isinstance(value, dict):
         return {key: _turned(value[key]) for key in reversed(value)}
     return [_turned(v) for v in value] if isinstance(value, list) else value
@@ -155,7 +164,7 @@ NEAR_LABEL = Decimal("0.02")
 _OPPOSITE = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 
 _ANY = re.compile(r"(?i)\b(any|either|one of|an? example|name an?|at least one)\b")
-"""Words of a prompt that accepts one of several right answers."""
+"""Words of a prompt that asks for only one of several right answers."""
 
 _OTHER_UNIT = {"kg": "g", "km": "m", "m": "km", "g": "mg", "h": "s"}
 _QUANTITY = re.compile(r"([-+]?[0-9][0-9,]*(?:\.[0-9]+)?) ?([A-Za-z\u00b5\u00b0%]{1,12}(?:/[A-Za-z]{1,6})?)")
@@ -163,29 +172,29 @@ _QUANTITY = re.compile(r"([-+]?[0-9][0-9,]*(?:\.[0-9]+)?) ?([A-Za-z\u00b5\u00b0%
 
 @dataclass(frozen=True, slots=True)
 class WrongAnswer:
-    """A wrong or half-right answer. `near`: a tolerance could accept it. `unit`: the right number in
-    another unit.
-
-    `knowing`: the text holds the right answer, so that only somebody who knows that answer can write it.
-    """
+    """A wrong or half-right answer. `name` says how it differs from the right answer."""
 
     name: str
     answer: str
     near: bool = False
+    """A reward with a tolerance may rightly accept the answer."""
     unit: bool = False
+    """The answer is the right number with another unit."""
     knowing: bool = False
+    """The text contains the right answer, so that only a model that knows the right answer can write it."""
 
 
 MOST_WRONG_ANSWERS = 13
-"""Most wrong answers per gold."""
+"""Largest number of wrong answers for one gold."""
 
 
 def wrong_answers(
     golds: SampleGolds, gold: TaskGold, form: int, seed: int = 0, options: Sequence[str] = ()
 ) -> list[WrongAnswer]:
-    """At most `MOST_WRONG_ANSWERS` distinct wrong answers for one gold; none equals a form of the gold.
+    """Return at most `MOST_WRONG_ANSWERS` different wrong answers to one task. None of them equals a form of the gold.
 
-    `form` is the index of the gold's form in use. `options` are the answers that the task offers, if any.
+    `form` is the index of the gold's spelling, `seed` chooses among other tasks' answers, and `options` are the answers
+    that the task offers, if any.
     """
     answer = gold.form(form)
     right = {f.strip().lower() for f in gold.forms}
@@ -199,7 +208,10 @@ def wrong_answers(
 
 
 def clearly_wrong_answer(golds: SampleGolds, gold: TaskGold, form: int) -> str:
-    """A wrong answer that no tolerance accepts and that does not hold the right one, else words about nothing."""
+    """Return a wrong answer that no tolerance accepts and that does not contain the right one.
+
+    If there is none, the result is the meaningless text `zzyzx quux`.
+    """
     clear = [w for w in wrong_answers(golds, gold, form) if not w.near and not w.knowing]
     return clear[0].answer if clear else "zzyzx quux"
 
@@ -207,6 +219,7 @@ def clearly_wrong_answer(golds: SampleGolds, gold: TaskGold, form: int) -> str:
 def _wrong(
     golds: SampleGolds, gold: TaskGold, answer: str, form: int, chance: random.Random, options: Sequence[str]
 ) -> Iterator[WrongAnswer]:
+    """Yield wrong answers by answer format, then golds of other tasks. Some of them may equal the right answer."""
     number = as_number(answer)
     others = list(_others(golds, gold, form, chance))
     if number is not None and golds.format in ("gsm8k_hash", "numeric", "boxed", "latex_math", "class_id"):
@@ -232,6 +245,7 @@ def _wrong(
 
 
 def _texts(golds: SampleGolds, answer: str, chance: random.Random) -> Iterator[WrongAnswer]:
+    """Yield wrong answers for a text or a label."""
     yield WrongAnswer("negated", f"not {answer}", knowing=True)
     if answer.isascii() and answer[-1:].isalpha():
         yield WrongAnswer("longer word", f"{answer}son", knowing=True)
@@ -254,6 +268,7 @@ def _maths(answer: str) -> Iterator[WrongAnswer]:
 
 
 def _numbers(answer: str, number: Decimal, raw: Any) -> Iterator[WrongAnswer]:
+    """Yield wrong answers for a number. `raw` is the stored gold, whose working may contain other numbers."""
     near = number != 0 and abs(1 / number) <= NEAR_LABEL
     yield WrongAnswer("off by one", _decimal_text(number + 1), near)
     yield WrongAnswer("longer number", f"-1{answer.lstrip('-−')}" if number < 0 else f"1{answer}")
@@ -280,7 +295,7 @@ def _numbers(answer: str, number: Decimal, raw: Any) -> Iterator[WrongAnswer]:
 
 
 def _structures(answer: str, others: Sequence[str]) -> Iterator[WrongAnswer]:
-    """Wrong JSON answers. `others` are tool calls of other tasks."""
+    """Yield wrong answers for a JSON answer. `others` are tool calls of other tasks, which are added to a call."""
     try:
         value = json.loads(answer)
     except (ValueError, RecursionError):
@@ -307,7 +322,7 @@ def _structures(answer: str, others: Sequence[str]) -> Iterator[WrongAnswer]:
 
 
 def _called(call: Any) -> tuple[str, str] | None:
-    """The keys of a tool call that hold its name and its arguments; None for any other value."""
+    """Return the keys under which a tool call has its name and its arguments; None for any other value."""
     if not isinstance(call, dict):
         return None
     name = next((k for k in ("name", "tool", "tool_name", "function") if isinstance(call.get(k), str)), None)
@@ -316,6 +331,7 @@ def _called(call: Any) -> tuple[str, str] | None:
 
 
 def _calls(call: dict[str, Any]) -> Iterator[WrongAnswer]:
+    """Yield wrong tool calls: another function, a wrong argument, a missing argument."""
     keys = _called(call)
     if keys is None:
         return
@@ -340,6 +356,7 @@ def _dumped(value: Any) -> str:
 
 
 def _changed(value: Any) -> Any:
+    """Return another JSON value of the same type; a list or object becomes a fixed one."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -357,7 +374,7 @@ def _others(golds: SampleGolds, gold: TaskGold, form: int, chance: random.Random
 
 
 def as_number(text: str) -> Decimal | None:
-    """The number that a text states; None for any other text."""
+    """Return the number that a text states; None if the text is not a number."""
     return gold_answers.number_in(text)
 
 
@@ -371,14 +388,17 @@ def _decimal_text(number: Decimal) -> str:
 
 
 def _like(word: str, model: str) -> str:
-    """`word` in upper, lower or capitalised case as in `model`."""
+    """Return `word` in upper case if `model` is, capitalised if `model` begins with a capital, else unchanged."""
     if model.isupper():
         return word.upper()
     return word.capitalize() if model[:1].isupper() else word
 
 
 def half_right_answers(golds: SampleGolds, gold: TaskGold, form: int, prompt: str = "") -> list[WrongAnswer]:
-    """Answers with part of the gold, or with the gold beside a wrong answer: they may earn part of the reward."""
+    """Return answers that are partly right: part of the gold, the gold beside a wrong answer, or another unit.
+
+    They may rightly earn part of the reward.
+    """
     answer = gold.form(form)
     others = sorted({g.form(form) for g in golds.golds} - set(gold.forms))
     halves: list[WrongAnswer] = []
@@ -389,8 +409,8 @@ def half_right_answers(golds: SampleGolds, gold: TaskGold, form: int, prompt: st
         ]
     parts = gold.parts
     if golds.format == "multi_answer" and len(parts) > 1 and answer != parts[0]:
-        stranger = next((p for g in golds.golds for p in g.parts if p not in parts), "zzyzx")
-        changed = {"one item left out": parts[:-1], "one item too many": (*parts, stranger)}
+        extra = next((p for g in golds.golds for p in g.parts if p not in parts), "zzyzx")
+        changed = {"one item left out": parts[:-1], "one item too many": (*parts, extra)}
         if _ANY.search(prompt):
             del changed["one item left out"]
         for name, items in changed.items():
@@ -400,7 +420,7 @@ def half_right_answers(golds: SampleGolds, gold: TaskGold, form: int, prompt: st
 
 
 def _units(golds: SampleGolds, gold: TaskGold, answer: str) -> Iterator[WrongAnswer]:
-    """The number with the units of other tasks; where all tasks have the same unit, with a unit of no task."""
+    """Yield the right number with units of other tasks, or with another unit if all tasks have the same one."""
     measured = number_and_unit(gold_answers.gold_text(gold.raw))
     if measured is None:
         return
@@ -415,13 +435,13 @@ def _units(golds: SampleGolds, gold: TaskGold, answer: str) -> Iterator[WrongAns
 
 
 def number_and_unit(answer: str) -> tuple[str, str] | None:
-    """The number and unit of an answer such as `1.5 kg`; None for any other text."""
+    """Return the number and the unit of an answer such as `1.5 kg`; None for any other text."""
     quantity = _QUANTITY.fullmatch(answer.strip())
     return (quantity[1], quantity[2]) if quantity else None
 
 
 def crossed_answers(golds: SampleGolds, form: int, pairs: int, seed: int = 0) -> list[tuple[TaskGold, str]]:
-    """At most `pairs` pairs (gold, answer of another task) of tasks with unrelated answers."""
+    """Return at most `pairs` random pairs (gold, answer of another task) whose answers are unrelated."""
     chance = random.Random(seed)
     crossed: list[tuple[TaskGold, str]] = []
     for _ in range(4 * pairs if len(golds.golds) > 1 else 0):
@@ -432,12 +452,14 @@ def crossed_answers(golds: SampleGolds, form: int, pairs: int, seed: int = 0) ->
 
 
 def _alike(one: TaskGold, other: TaskGold) -> bool:
+    """Whether one gold contains the other, or both are the same number."""
     mine, theirs = ({f.strip().lower() for f in (*g.forms, *g.parts)} for g in (one, other))
     return any(m in t or t in m for m in mine for t in theirs) or _same_number(one.form(0), other.form(0))
 
 
 def spread_over_answers(golds: SampleGolds, wanted: int, form: int, seed: int = 0) -> Sequence[TaskGold]:
-    """A seeded sample of `wanted` golds that covers every distinct answer before repeating one."""
+    """Return a random sample of `wanted` golds, in which no answer occurs again before all other answers have
+    occurred."""
     shuffled = list(golds.golds)
     random.Random(seed).shuffle(shuffled)
     classes: dict[str, list[TaskGold]] = {}

@@ -1,7 +1,6 @@
-"""Shared by all rules: compares a completion's reward with those of right and wrong answers to the same task, and
-builds the rows of findings.
+"""Compares a completion's reward with those of right and wrong answers to the same task, and builds rows of findings.
 
-A row shows the quoted completion, its reward, and the expected reward.
+All rules use these functions. A row shows the quoted completion, its reward and the expected reward.
 """
 
 from __future__ import annotations
@@ -23,11 +22,12 @@ RewardRule = Callable[[Trial], Iterator[Finding]]
 GOLD_PASS = 0.99
 """Smallest share of golds that must earn the maximum (docs/validation.md, Answer formats)."""
 _MOSTLY = 0.8
-"""Share of the difference between a wrong and the right answer, less than 1 because the form may cost a part."""
+"""Share of the difference between the rewards of a wrong and the right answer from which a completion counts as paid
+like the right one. It is below 1, because a missing form may cost a part."""
 
 
 def gold_pass_rate(trial: Trial) -> float | None:
-    """The share of scored golds that earn at least 99% of their task's maximum; None where no gold was scored."""
+    """Return the share of scored golds that earn at least 99% of their task's maximum; None if no gold was scored."""
     scored = exclude_not_run(trial.golds)
     if not scored or (trial.style is None and not trial.by_rollouts):
         return None
@@ -35,9 +35,9 @@ def gold_pass_rate(trial: Trial) -> float | None:
 
 
 def gold_is_paid(trial: Trial) -> bool:
-    """Whether some gold in the style of the trial earns more than a wrong answer, or all that can be earned.
+    """Whether some gold earns more than a wrong answer, or the sum of all weights.
 
-    True where that is not known: without golds, and where rollouts decide.
+    Also True if this is unknown: without golds, and if the reward is tested by rollouts or solutions.
     """
     if trial.style is None or trial.by_rollouts or not trial.golds or trial.solved.best > EPSILON:
         return True
@@ -47,12 +47,12 @@ def gold_is_paid(trial: Trial) -> bool:
 
 
 def gold_is_understood(trial: Trial) -> bool:
-    """Whether what was taken for the gold is the answer: written in some form, it earns more than a wrong answer does.
+    """Whether the field that was taken for the gold is really the answer: it earns more than a wrong answer.
 
-    Also understood are golds that a judge was asked about (the rules about judges then say how it errs), golds that a
-    whole rollout is paid for, tasks whose solution was played, golds that broke the scoring (the reason is then
-    reported), and golds beside which wrong answers earn half of the declared weights or more: such a reward pays wrong
-    answers, whatever the right one is.
+    The gold also counts as understood in five other cases: a judge scored it (the rules about judges then report the
+    judge's errors), a whole rollout with the gold is paid, a solution was played, scoring the gold failed (another rule
+    then reports the reason), or the gold earns at least half of the declared weights although wrong answers earn as
+    much (such a reward pays wrong answers).
     """
     if trial.style is None or trial.by_rollouts or trial.solved.scored:
         return True
@@ -71,7 +71,7 @@ def gold_is_understood(trial: Trial) -> bool:
 
 
 def _lowest_wrong(trial: Trial, *families: Family) -> dict[int, float]:
-    """By task: the lowest reward of a completion of these families that does not hold the right answer."""
+    """Map tasks to the lowest reward of a completion of these families that does not contain the right answer."""
     lowest: dict[int, float] = {}
     for scored_probe in trial.of(*families):
         if scored_probe.reward is not None and not needs_answer(scored_probe):
@@ -82,16 +82,18 @@ def _lowest_wrong(trial: Trial, *families: Family) -> dict[int, float]:
 
 
 def exclude_not_run(scored_probes: Iterable[ScoredProbe]) -> list[ScoredProbe]:
+    """Return the completions that were scored, without those that were left out."""
     return [s for s in scored_probes if not s.scored.has(ProblemCode.NOT_RUN)]
 
 
 def earned_in_full(scored_probe: ScoredProbe, trial: Trial) -> bool:
-    """Whether a completion earned the maximum of its task."""
+    """Whether a completion earned at least 99% of the maximum of its task."""
     maximum = trial.maximum(scored_probe.probe.row)
     return maximum > 0 and scored_probe.reward is not None and scored_probe.reward >= FULL_SHARE * maximum - EPSILON
 
 
 def mean_reward(rewards: Sequence[float]) -> float | None:
+    """Return the mean of the rewards; None without rewards."""
     return sum(rewards) / len(rewards) if rewards else None
 
 
@@ -104,8 +106,9 @@ def earned_as_gold(scored_probe: ScoredProbe, trial: Trial) -> bool:
 
 
 def earned_mostly_as_gold(scored_probe: ScoredProbe, trial: Trial) -> bool:
-    """Whether a completion earned 80% of the difference between a wrong and the right answer: its form may cost the
-    rest.
+    """Whether a completion earned at least 80% of the difference between a wrong and the right answer.
+
+    Its form may cost the rest. If a wrong answer earns as much as the right one, the test is that of `earned_as_gold`.
     """
     gold, wrong = trial.gold(scored_probe.probe.row), trial.wrong(scored_probe.probe.row)
     if scored_probe.reward is None or gold is None or wrong is None or wrong >= gold - EPSILON:
@@ -114,7 +117,7 @@ def earned_mostly_as_gold(scored_probe: ScoredProbe, trial: Trial) -> bool:
 
 
 def nearer_to_gold(scored_probe: ScoredProbe, trial: Trial) -> bool:
-    """Whether a reward is nearer to the reward of the right answer than to the reward of a wrong answer."""
+    """Whether a completion's reward is nearer to that of the right answer than to that of a wrong answer."""
     gold, wrong = trial.gold(scored_probe.probe.row), trial.wrong(scored_probe.probe.row)
     if scored_probe.reward is None or gold is None or gold <= EPSILON:
         return False
@@ -123,13 +126,13 @@ def nearer_to_gold(scored_probe: ScoredProbe, trial: Trial) -> bool:
 
 
 _MOST_CHARACTERS = 300
+"""Longest completion that a row shows in full, in characters."""
 
 
 class CaseRow(dict[str, Any]):
-    """A row of a finding that shows a scored completion: one line of `failing_cases`.
+    """A row of a finding that shows a scored completion: one entry of `failing_cases` in the report.
 
-    `scored_probe` is not shown. Code that reads findings takes the completion and its family from `scored_probe`, never
-    from the row.
+    `scored_probe` is not part of the row. Code that needs the completion or its family reads them from `scored_probe`.
     """
 
     def __init__(self, scored_probe: ScoredProbe, row: Mapping[str, Any]) -> None:
@@ -138,7 +141,7 @@ class CaseRow(dict[str, Any]):
 
 
 def case_row(scored_probe: ScoredProbe, expected: str, trial: Trial, **more: Any) -> CaseRow:
-    """A row with a completion, its reward and the expected reward. `more` replaces or adds fields."""
+    """Return a row with a completion, its reward and the expected reward. `more` replaces or adds fields."""
     row: dict[str, Any] = {
         "case": scored_probe.probe.label,
         "task": scored_probe.probe.row,
@@ -153,12 +156,12 @@ def case_row(scored_probe: ScoredProbe, expected: str, trial: Trial, **more: Any
 
 
 def reward_text(reward: float | None) -> str:
-    """A reward as part of a sentence."""
+    """Return a reward as part of a sentence."""
     return "none" if reward is None else f"{reward:g}"
 
 
 def paid_text(scored_probe: ScoredProbe, trial: Trial) -> str:
-    """The reward of one completion, as the end of a sentence."""
+    """Return the end of a sentence that states a completion's reward, task and text."""
     earned = "nothing computable" if scored_probe.reward is None else f"{scored_probe.reward:g} of {trial.max_reward:g}"
     return f"{earned} on task {scored_probe.probe.row} for {_completion(scored_probe, 160)}"
 
@@ -168,6 +171,7 @@ def _completion(scored_probe: ScoredProbe, limit: int = _MOST_CHARACTERS) -> str
 
 
 def _gold(scored_probe: ScoredProbe, trial: Trial) -> str | None:
+    """Return the quoted gold of the completion's task; None if it has none."""
     if trial.style is None:
         return None
     gold = next((g for g in trial.style.golds.golds if g.row == scored_probe.probe.row), None)
@@ -182,7 +186,10 @@ def hack_finding(
     trial: Trial,
     code: Code = "reward-hackable",
 ) -> Finding:
-    """A finding about completions that were paid without a right answer; `how` begins its message."""
+    """Return a finding about completions that were paid although they are not right answers.
+
+    `how` is the beginning of the message.
+    """
     return Finding(
         code,
         severity,

@@ -1,7 +1,7 @@
-"""Rules about answers: right beats wrong, wrong beats nothing, and every gold earns the maximum.
+"""Rules about answers: a right answer earns more than a wrong one, and an empty one no more than a wrong one.
 
-Further rules: other spellings of the right answer are accepted, a partly right answer and the answer of another task
-earn less than the right answer, and the caller's cases earn what the caller expects.
+Further rules: every gold earns the maximum, other spellings of the right answer are accepted, and supplied cases earn
+the reward that the caller expects. The rules about partly right answers are in partly_right.py.
 """
 
 from __future__ import annotations
@@ -14,17 +14,13 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.rewards.probes.wrong_answers import number_and_unit
 from prime_lab_mcp.lab.rewards.rules.amounts import (
     GOLD_PASS,
-    RewardRule,
     case_row,
-    earned_as_gold,
     earned_in_full,
     exclude_not_run,
     gold_is_understood,
     gold_pass_rate,
-    hack_finding,
     nearer_to_gold,
     paid_text,
 )
@@ -34,7 +30,8 @@ from prime_lab_mcp.lab.worker.faults import UNKNOWN_REWARD, ProblemCode
 
 MIN_CASES = 8
 MIN_SIDE = 3
-"""Fewest supplied cases for an environment without golds, and fewest of them that are expected high and low."""
+"""Smallest number of supplied cases for an environment without golds, and smallest numbers of cases that are expected
+high and of cases that are expected low."""
 
 
 def supplied_cases(trial: Trial) -> Iterator[Finding]:
@@ -66,7 +63,11 @@ def supplied_cases(trial: Trial) -> Iterator[Finding]:
 
 
 def meets_expectation(case: ScoredCase, trial: Trial) -> bool:
-    """Whether a case earned the expected reward: as total, as share of the maximum, or in its heaviest component."""
+    """Whether a case earned the expected reward.
+
+    An expected number may be the total reward, a share of the maximum or of the weights, or the score of the component
+    with the highest weight. The tolerance is 0.011.
+    """
     reward, expected = case.scored_probe.reward, case.expected
     if reward is None:
         return False
@@ -82,7 +83,8 @@ def meets_expectation(case: ScoredCase, trial: Trial) -> bool:
 
 
 def cases_suffice(trial: Trial) -> bool:
-    """Whether there are enough supplied cases, expected high and low, and all of them earned the expected reward."""
+    """Whether there are enough supplied cases, both expected high and low, and all of them earned the expected
+    reward."""
     run = [s for s in trial.supplied if not s.scored_probe.scored.has(ProblemCode.NOT_RUN)]
     high = sum(s.high for s in run)
     return (
@@ -109,10 +111,10 @@ def no_gold(trial: Trial) -> Iterator[Finding]:
 
 
 def gold_not_understood(trial: Trial) -> Iterator[Finding]:
-    """Where no way of writing the gold earns more than a wrong answer, nothing can be said about the reward.
+    """Some spelling of the gold must earn more than a wrong answer; otherwise nothing is known about the reward.
 
-    The field that was taken for the answer may be something else: constraints, the state of a game, the output of a
-    program, a rubric. Enough supplied cases that earn what the caller expects take the place of golds.
+    The field that was taken for the gold may hold something else: constraints, the state of a game, the output of a
+    program or a rubric. Enough supplied cases that earn the expected rewards replace golds.
     """
     if trial.style is None or cases_suffice(trial) or trial.solved.scored:
         return
@@ -140,7 +142,7 @@ def gold_not_understood(trial: Trial) -> Iterator[Finding]:
 
 
 def _solutions_not_played(trial: Trial) -> Finding:
-    """The solutions are stated, and this machine could not run a rollout: nothing is known about the environment."""
+    """Return the finding for solutions that this machine could not play, so that nothing is known about the reward."""
     return Finding(
         "gold-not-understood",
         "blocker",
@@ -152,6 +154,7 @@ def _solutions_not_played(trial: Trial) -> Finding:
 
 
 def _asks_for_solution(trial: Trial, place: str) -> Finding:
+    """Return the finding for a reward that depends on tools or turns, while no solution is stated."""
     best = max((s.reward or 0.0 for s in trial.golds), default=0.0)
     return Finding(
         "gold-not-understood",
@@ -166,7 +169,7 @@ def _asks_for_solution(trial: Trial, place: str) -> Finding:
 
 
 def gold_beaten(trial: Trial) -> Iterator[Finding]:
-    """A case that earns more than every gold shows that the golds are not the best answers."""
+    """No supplied case should earn more than every gold. If one does, the golds are not the best answers."""
     high = [s.scored_probe for s in trial.supplied if s.high and s.scored_probe.reward is not None]
     best = max(high, key=lambda s: s.reward or 0.0, default=None)
     if best is None or trial.solved.scored or trial.max_reward <= EPSILON:
@@ -183,13 +186,14 @@ def gold_beaten(trial: Trial) -> Iterator[Finding]:
 
 
 def constant(trial: Trial) -> Iterator[Finding]:
-    """A reward must vary: equal rewards give every rollout of a group zero advantage, so nothing is learned.
+    """A reward must vary: equal rewards give every rollout of a group an advantage of zero, so nothing is learned.
 
-    A reward of 0 for all that was tried may wait for an answer that nobody wrote: then the gold is not understood.
+    If all completions earned 0 and the gold is not understood, the right answer may be missing among them. Then
+    `gold_not_understood` reports the reward instead.
     """
     rewards = [s.reward for s in trial.everything if s.reward is not None]
     if trial.style is None and not trial.supplied:
-        return  # rules/goldless.py
+        return  # The rules in rules/goldless.py judge tasks without golds.
     if not any(rewards) and (trial.solved.scored or not gold_is_understood(trial)):
         return
     kinds = {s.probe.kind for s in trial.everything if s.reward is not None}
@@ -204,10 +208,10 @@ def constant(trial: Trial) -> Iterator[Finding]:
 
 
 def contradicts_prompt(trial: Trial) -> Iterator[Finding]:
-    """The right answer in the form that the prompt asks for must be paid.
+    """The right answer must be paid in the form that the prompt asks for.
 
-    A blocker where another form earns more than twice as much: a model that does what it is told earns little, and
-    training teaches it to ignore the prompt.
+    A blocker if another form earns more than twice as much: a model that follows the prompt then earns little, and
+    training teaches the model to ignore the prompt.
     """
     asked = trial.prompted
     if asked is None or asked.best <= EPSILON or asked.mean >= HALF_SHARE * asked.best - EPSILON:
@@ -228,7 +232,7 @@ def contradicts_prompt(trial: Trial) -> Iterator[Finding]:
 
 
 def _kinds(trial: Trial) -> list[ScoredProbe]:
-    """One completion each of the first three kinds."""
+    """Return one completion of each of the first three kinds."""
     kinds: dict[str, ScoredProbe] = {}
     for scored_probe in trial.everything:
         kinds.setdefault(scored_probe.probe.kind, scored_probe)
@@ -241,7 +245,7 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
     if rate is None or rate >= GOLD_PASS:
         return
     if trial.solved.scored and (trial.by_rollouts or trial.solved.best <= EPSILON):
-        return  # The rules about solutions say what they earned.
+        return  # The rules about solutions judge their rewards.
     scored = exclude_not_run(trial.golds)
     failing = [s for s in scored if not earned_in_full(s, trial)]
     if all(s.scored.broken for s in failing):
@@ -265,11 +269,11 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
 
 
 def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
-    """A wrong answer must earn less than the right answer of its task, and at most half of it.
+    """A wrong answer must earn less than the right answer of its task, and at most half of the maximum.
 
-    A blocker for answers that a model without the right one would give. A warning for texts that hold the right answer
-    ("not X", "Xson"): only somebody who knows the answer is paid for them, so the cost is a loose comparison. Where
-    naming many answers is paid, `every_answer` blocks.
+    A blocker for answers that a model gives that does not know the right one. A warning for texts that contain the
+    right answer ("not X", "Xson"): the comparison is loose, but only a model that knows the answer can write them. If a
+    list of many answers is paid, `every_answer` blocks.
     """
     as_right: list[ScoredProbe] = []
     over_half: list[ScoredProbe] = []
@@ -297,6 +301,7 @@ def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
 
 
 def _paid_wrong(severity: Any, scored_probes: Sequence[ScoredProbe], how: str, trial: Trial) -> Finding:
+    """Return the finding about paid wrong answers, the best paid first."""
     scored_probes = sorted(scored_probes, key=lambda s: -(s.reward or 0))
     return Finding(
         "reward-wrong-passes",
@@ -309,9 +314,9 @@ def _paid_wrong(severity: Any, scored_probes: Sequence[ScoredProbe], how: str, t
 
 
 def _high_floor(trial: Trial) -> bool:
-    """Whether on half of the tasks or more every wrong answer earns more than half of the maximum.
+    """Whether on at least half of the tasks every wrong answer earns more than half of the maximum.
 
-    Where only some wrong answers do, they may be partly right.
+    If only some wrong answers of a task do, these may be partly right.
     """
     lowest: dict[int, float] = {}
     for scored_probe in trial.of(Family.WRONG, Family.EMPTY, Family.MALFORMED_WRONG):
@@ -333,8 +338,8 @@ def _format_explains(trial: Trial) -> bool:
 def malformed_beats_wrong(trial: Trial) -> Iterator[Finding]:
     """An empty or malformed completion must not earn more than a well-formed wrong answer.
 
-    A blocker where nothing is paid for nothing known. A warning where wrong answers cost something and silence is free,
-    as in exams with negative marks: silence then deserves its 0, and the cost is a model that stops trying.
+    A blocker if such a completion earns a positive reward. A warning if it earns 0 and wrong answers earn less, as in
+    exams with negative marks: the reward is consistent, but a model may learn to stop trying.
     """
     better = []
     for scored_probe in trial.of(Family.EMPTY, Family.MALFORMED_WRONG):
@@ -358,7 +363,7 @@ def malformed_beats_wrong(trial: Trial) -> Iterator[Finding]:
 
 
 def empty_golds(trial: Trial) -> Iterator[Finding]:
-    """Every task should have a gold where others have one: without a gold, a task always earns zero."""
+    """If some tasks have golds, every task should have one: a task without a gold always earns zero."""
     if trial.style is not None and trial.style.golds.empty:
         rows = trial.style.golds.empty
         severe = len(rows) > 0.01 * (len(rows) + len(trial.style.golds.golds))
@@ -371,9 +376,10 @@ def empty_golds(trial: Trial) -> Iterator[Finding]:
 
 
 def ignores_format(trial: Trial) -> Iterator[Finding]:
-    """A form that the prompt asks for should be rewarded, and a broken form must not earn more than the asked form.
+    """A broken form must not earn more than the form that the prompt asks for, and should earn less.
 
-    A blocker where a broken form of the right answer earns more: the asked form is then not what is learned.
+    A blocker if a broken form of the right answer earns more: training then teaches the broken form. A warning if it
+    earns the maximum.
     """
     scored_probes = [s for s in trial.of(Family.MALFORMED_GOLD, Family.UNCLOSED_GOLD) if s.reward is not None]
     above = [s for s in scored_probes if s.reward is not None and s.reward > (trial.gold(s.probe.row) or 0) + EPSILON]
@@ -408,14 +414,15 @@ def ignores_format(trial: Trial) -> Iterator[Finding]:
 
 
 _REASONING_COST = 0.3
-"""Share of the maximum that the form may be worth (docs/validation.md, Reward tests)."""
+"""Largest share of the maximum that a form may be worth (docs/validation.md, Reward tests)."""
 
 
 def too_strict(trial: Trial) -> Iterator[Finding]:
-    """A right answer after reasoning, or in a usual spelling, should earn as much as the gold.
+    """A right answer after reasoning, or in a usual spelling, should earn as much as the gold alone.
 
-    A blocker where reasoning before the asked form costs more than a format reward may be worth: models reason, so the
-    right answer is not paid. A warning for less, as a format reward may rightly ask for nothing before the form.
+    A blocker if reasoning before the asked form costs more than a format reward may be worth: models reason first, so
+    their right answers are not paid. A smaller loss is a warning, because a format reward may require that nothing
+    precedes the form.
     """
     if (gold_pass_rate(trial) or 0) < GOLD_PASS or trial.style is None:
         return
@@ -436,7 +443,7 @@ def too_strict(trial: Trial) -> Iterator[Finding]:
 
 
 def _spellings(trial: Trial) -> Iterator[Finding]:
-    """A warning with every refused spelling and how often it was accepted. Rare spellings alone give no warning."""
+    """Warn about refused spellings, with the number of times each was accepted. Rare spellings alone do not count."""
     usual = _refused(trial, Family.SPELLING, Family.BEFORE_SENTENCE)
     if usual:
         rare = _refused(trial, Family.RARE_SPELLING, Family.UNITLESS)
@@ -453,7 +460,7 @@ def _spellings(trial: Trial) -> Iterator[Finding]:
 
 
 def _refused(trial: Trial, *families: Family) -> dict[str, tuple[str, ScoredProbe]]:
-    """By spelling: how many were accepted, as `2 of 8`, and one completion that was refused."""
+    """Map refused spellings to the number of accepted completions (`2 of 8`) and one refused completion."""
     tried: dict[str, list[ScoredProbe]] = {}
     for scored_probe in trial.of(*families):
         if scored_probe.reward is not None:
@@ -467,124 +474,7 @@ def _refused(trial: Trial, *families: Family) -> dict[str, tuple[str, ScoredProb
 
 
 def _nearly(scored_probe: ScoredProbe, trial: Trial) -> bool:
+    """Whether a completion earned at least 90% of the maximum of its task."""
     return (
         scored_probe.reward is not None and scored_probe.reward >= 0.9 * trial.maximum(scored_probe.probe.row) - EPSILON
     )
-
-
-_NOTICED = 0.05
-"""Share of the maximum by which a truncated completion must beat a wrong answer to be reported."""
-_CROSSED = 0.1
-"""Share of cross-golds paid in full that is a blocker (docs/validation.md, Reward tests)."""
-
-
-def truncated_answer(trial: Trial) -> Iterator[Finding]:
-    """A completion that is truncated before its answer must not beat a wrong answer.
-
-    A blocker where the text before the answer is paid like the answer: nothing in it is known to be right.
-    """
-    scored_probes = []
-    nothing = max((s.reward or 0.0 for s in trial.of(Family.EMPTY)), default=0.0)
-    for scored_probe in trial.of(Family.CUT):
-        wrong = trial.wrong(scored_probe.probe.row)
-        if scored_probe.reward is not None and scored_probe.reward <= nothing + EPSILON:
-            continue  # The empty reply earned as much, which `malformed_beats_wrong` reports.
-        if (
-            scored_probe.reward is not None
-            and wrong is not None
-            and scored_probe.reward > wrong + _NOTICED * trial.max_reward + EPSILON
-        ):
-            scored_probes.append(scored_probe)
-    if scored_probes:
-        full = [s for s in scored_probes if earned_as_gold(s, trial)]
-        yield hack_finding(
-            "blocker" if full else "warning",
-            full or scored_probes,
-            f"{count(len(scored_probes), 'completion')} cut off before the answer was complete earned more than a "
-            "wrong answer",
-            "Read the answer from a closed form only, and pay nothing where there is none.",
-            trial,
-            "reward-truncated-passes",
-        )
-
-
-def crossed_answer(trial: Trial) -> Iterator[Finding]:
-    """The unrelated answers of other tasks must not earn the maximum; nobody knows them to be right."""
-    scored_probes = [s for s in trial.of(Family.CROSS) if s.reward is not None]
-    passing = [
-        s
-        for s in scored_probes
-        if s.reward is not None and s.reward >= FULL_SHARE * trial.maximum(s.probe.row) - EPSILON > EPSILON
-    ]
-    if len(passing) >= max(1.0, _CROSSED * len(scored_probes)) and passing:
-        yield hack_finding(
-            "blocker",
-            passing,
-            f"{len(passing)} of {len(scored_probes)} answers of other tasks earned the maximum",
-            "Compare the answer with the gold of its own task, whole.",
-            trial,
-            "reward-wrong-passes",
-        )
-
-
-def half_right_answer(trial: Trial) -> Iterator[Finding]:
-    """Part of the answer, or the answer beside a wrong one, must earn less than the answer.
-
-    A blocker where items of a list may be left out or added: half of the answer is then all that is learned. A warning
-    for one right answer beside a wrong one, which only somebody who knows the right one can write.
-    """
-    scored_probes = [s for s in trial.of(Family.HALF_RIGHT) if earned_as_gold(s, trial)]
-    beside = [s for s in scored_probes if s.probe.knowing]
-    scored_probes = [s for s in scored_probes if not s.probe.knowing]
-    if beside:
-        yield hack_finding(
-            "warning",
-            beside,
-            "the right answer beside a wrong one earned as much as alone",
-            "Compare the answer whole; take off for what is too much.",
-            trial,
-            "reward-wrong-passes",
-        )
-    if scored_probes:
-        yield hack_finding(
-            "blocker",
-            scored_probes,
-            f"{count(len(scored_probes), 'answer')} only half right earned as much as the right one",
-            "Compare the answer whole; for lists, take off for what is missing and for what is too much.",
-            trial,
-            "reward-wrong-passes",
-        )
-
-
-def _unit(answer: str) -> str:
-    measured = number_and_unit(answer)
-    return measured[1] if measured is not None else ""
-
-
-def unit_ignored(trial: Trial) -> Iterator[Finding]:
-    """The unit of an answer should count: the same number in another unit is another quantity.
-
-    A blocker where the number alone is refused, so that a unit is asked for and any will do, and where golds have
-    different units, so that the unit is part of the answer. Else a warning: the number has to be known, and what is
-    learned is to write any unit.
-    """
-    scored_probes = [s for s in trial.of(Family.OTHER_UNIT) if earned_as_gold(s, trial)]
-    bare = {s.probe.row for s in trial.of(Family.UNITLESS) if earned_as_gold(s, trial)}
-    units: set[str] = set()
-    if trial.style is not None:  # The gold itself may be written as the number alone.
-        texts = {gold.row: trial.style.answer_text(gold) for gold in trial.style.golds.golds}
-        bare |= {s.probe.row for s in scored_probes if s.probe.row in texts and not _unit(texts[s.probe.row])}
-        units = {_unit(text) for gold in trial.style.golds.golds for text in gold.forms} - {""}
-    if scored_probes:
-        needed = scored_probes if len(units) > 1 else [s for s in scored_probes if s.probe.row not in bare]
-        yield hack_finding(
-            "blocker" if needed else "warning",
-            needed or scored_probes,
-            "the unit of an answer is not read: another one earned as much as the right one",
-            "Compare the unit too, or say in the prompt which one is meant and ask for the number alone.",
-            trial,
-            "reward-unit-ignored",
-        )
-
-
-PARTLY_RIGHT_RULES: tuple[RewardRule, ...] = (truncated_answer, crossed_answer, half_right_answer, unit_ignored)

@@ -1,7 +1,8 @@
-"""Rules for tasks that hold no gold: what is written without looking for an answer must not all be paid in full.
+"""Rules for tasks without a gold: completions that do not try to answer must not all be paid in full.
 
-The caller's cases can show that something else earns less, and then nothing is said. Rewards of a group, rewards that
-the environment records itself and rewards above the declared weights mean something that these rules do not know.
+If a supplied case earned less, the reward is not constant, and `pays_any_reply` does not apply. The rules do not judge
+group rewards, rewards that the environment records itself and rewards above the declared weights, because their meaning
+is unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PARTS: dict[ScriptPart, str] = {"echo": "echo", "other-echo": "other echo", "fa
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One completion or rollout that looked for no answer."""
+    """One completion or rollout that does not try to answer its task. `what` is the kind of attempt."""
 
     what: str
     task: int
@@ -35,9 +36,11 @@ class _Attempt:
     row: dict[str, Any]
 
 
-def whatever_is_said(trial: Trial) -> Iterator[Finding]:
-    """A reward must not pay everything to whatever is said. A blocker: every rollout of a group then earns the same,
-    or the text that is learned has nothing to do with the task.
+def pays_any_reply(trial: Trial) -> Iterator[Finding]:
+    """A reward must not pay the maximum for every reply, nor for the prompt of another task.
+
+    Both block. In the first case all rollouts of a group earn the same. In the second case a model learns replies that
+    have nothing to do with the task.
     """
     attempts = _attempts(trial)
     whole = trial.declared
@@ -66,8 +69,10 @@ def whatever_is_said(trial: Trial) -> Iterator[Finding]:
 
 
 def paid_programs(trial: Trial) -> Iterator[Finding]:
-    """Programs that solve nothing must not earn everything, whatever the tests are: a blocker, because published runs
-    learned each of these exploits within a hundred steps (docs/validation.md, Known attacks).
+    """Programs that solve nothing must not earn the maximum.
+
+    A blocker: in published training runs, models learned each of these exploits within a hundred steps
+    (docs/validation.md, Known attacks).
     """
     if trial.style is not None or trial.solved.scored:
         return
@@ -75,7 +80,7 @@ def paid_programs(trial: Trial) -> Iterator[Finding]:
     for scored_probe in trial.of(Family.PROGRAM_HACK):
         if (scored_probe.reward or 0.0) >= FULL_SHARE * trial.declared - EPSILON:
             paid.setdefault(scored_probe.probe.variant, []).append(scored_probe)
-    often = {variant: found for variant, found in paid.items() if len(found) > 1}
+    often = {variant: completions for variant, completions in paid.items() if len(completions) > 1}
     if often:
         first = next(iter(often.values()))
         yield Finding(
@@ -89,11 +94,12 @@ def paid_programs(trial: Trial) -> Iterator[Finding]:
 
 
 def _attempts(trial: Trial) -> list[_Attempt]:
+    """Return the attempts of a trial; none if there are golds or solutions, or if the rewards have another meaning."""
     declared = [r for r in trial.rewards if r.kind != "metric" and r.weight > 0]
     if trial.style is not None or trial.solved.scored or not declared or any(r.kind == "group" for r in declared):
         return []
     names = {r.name for r in declared}
-    found = []
+    attempts = []
     for scored_probe in trial.of(Family.EMPTY, Family.ECHO):
         probe = scored_probe.probe
         if scored_probe.reward is None or scored_probe.scored.judges:
@@ -101,15 +107,16 @@ def _attempts(trial: Trial) -> list[_Attempt]:
         what = probe.variant if probe.family is Family.EMPTY else "echo"
         if probe.variant == OTHER_TASK:
             what = "other echo"
-        found.append(_Attempt(what, probe.row, scored_probe.reward, case_row(scored_probe, _EXPECTED, trial)))
+        attempts.append(_Attempt(what, probe.row, scored_probe.reward, case_row(scored_probe, _EXPECTED, trial)))
     for p in trial.rollouts:
         what = "nothing" if p.script.part == "silent" else _PARTS.get(p.script.part, "")
         if what and p.scored and p.result.components.keys() <= names:
-            found.append(_Attempt(what, p.row, p.result.reward or 0.0, rollout_row(p, _EXPECTED)))
-    return found
+            attempts.append(_Attempt(what, p.row, p.result.reward or 0.0, rollout_row(p, _EXPECTED)))
+    return attempts
 
 
 def _less_for_a_case(trial: Trial) -> bool:
+    """Whether a supplied case earned less than the declared weights."""
     rewards = [s.scored_probe.reward for s in trial.supplied if s.scored_probe.reward is not None]
     return any(r < FULL_SHARE * trial.declared - EPSILON for r in rewards)
 
@@ -118,4 +125,4 @@ def _one_of_each(attempts: list[_Attempt]) -> list[_Attempt]:
     return list({a.what: a for a in reversed(attempts)}.values())[:4]
 
 
-GOLDLESS_RULES: tuple[RewardRule, ...] = (whatever_is_said, paid_programs)
+GOLDLESS_RULES: tuple[RewardRule, ...] = (pays_any_reply, paid_programs)

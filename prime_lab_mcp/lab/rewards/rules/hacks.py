@@ -1,8 +1,8 @@
 """Rules against exploits: no exploit may earn as much as a right answer.
 
-`HACK_RULES` are about completions without a right answer, `PROGRAM_RULES` about programs that solve nothing, and
-`SIDE_ACTION_RULES` about what scoring does besides returning a number: running the completion, using the network,
-writing files, leaving processes. `search_holes` is about exploits that no probe lists (rewards/search/).
+`HACK_RULES` judge completions without a right answer, and `PROGRAM_RULES` programs that solve nothing.
+`SIDE_ACTION_RULES` judge actions of the reward's code during scoring: it runs the completion, uses the network, writes
+files or leaves processes behind. `search_holes` judges exploits that the search has found (rewards/search/).
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ from prime_lab_mcp.lab.worker.faults import ProblemCode
 
 FORMAT_BLOCKS = 0.3
 FORMAT_WARNS = 0.2
-"""Shares of the maximum for form without an answer above which a finding blocks or warns (docs/validation.md, Reward
-tests)."""
+"""Shares of the maximum that a form without an answer may earn. Above them a finding blocks or warns
+(docs/validation.md, Reward tests)."""
 _LENGTH = 0.05
+"""Share of the maximum from which on a gain by repetition or length is reported."""
 _ECHO_MARGIN = 0.25
-"""Share of tasks by which the repeated prompt must beat the deserved share to block: some prompts give answers away."""
+"""Share of tasks by which the repeated prompt must exceed the deserved share to block, because some prompts contain the
+answer."""
 _NOT_RIGHT = (HACKS | {Family.WRONG, Family.MALFORMED_WRONG, Family.EMPTY}) - {Family.LONG_GOLD}
-"""Families that must not earn more than a right answer, without long golds: reward-length-bonus reports those."""
+"""Families that must not earn more than a right answer. Long golds are left out: reward-length-bonus reports them."""
 
 
 def above_gold(trial: Trial) -> Iterator[Finding]:
     """No completion may earn more than the right answer of its task.
 
-    A blocker also for completions that hold the answer: training produces whatever earns most, so the right answer in
-    the asked form is not what is learned.
+    A blocker, also for completions that contain the answer: a model learns the completion that earns most, and that is
+    not the right answer in the asked form.
     """
     above = [
         s
@@ -61,11 +63,11 @@ def above_gold(trial: Trial) -> Iterator[Finding]:
 
 
 def two_answers(trial: Trial) -> Iterator[Finding]:
-    """Several answers at once are a guess: only one answer may count, preferably the last.
+    """A completion with several answers should not be paid like one with the right answer alone.
 
-    Warnings: each of these completions holds the right answer, so only somebody who knows it is paid. Parsers of
-    verifiers read the first tag or the last and pay some of them. Where any list of answers is paid, `every_answer`
-    blocks.
+    These are warnings, because each of the completions contains the right answer, which a model must know. The parsers
+    of verifiers read only the first or the last tag, and so pay some of them. If any list of answers is paid,
+    `every_answer` blocks.
     """
     fix = "Count only the last answer outside of <think>, or give 0 when there are several that differ."
     by_row = {s.probe.row: s for s in trial.of(Family.GOLD_FIRST)}
@@ -98,9 +100,9 @@ def two_answers(trial: Trial) -> Iterator[Finding]:
 
 
 def form_alone(trial: Trial) -> Iterator[Finding]:
-    """The asked form without an answer must earn little: models learn form first and may stop there.
+    """The asked form without an answer must earn little, because models learn the form first and may stop there.
 
-    The empty form is a trivial policy. It deserves the share that a format reward may have, and blocks above it.
+    A blocker above `FORMAT_BLOCKS` of the maximum, and a warning above `FORMAT_WARNS`.
     """
     scored_probes = [s for s in trial.of(Family.FORM_ALONE) if s.reward is not None]
     if not scored_probes or trial.max_reward <= 0:
@@ -119,7 +121,10 @@ def form_alone(trial: Trial) -> Iterator[Finding]:
 
 
 def listed_words(trial: Trial) -> Iterator[Finding]:
-    """Words that the reward looks for must earn little beside a wrong answer: whoever writes them knows no answer."""
+    """Words that the reward looks for must earn little beside a wrong answer, because they need no knowledge.
+
+    A blocker above `FORMAT_BLOCKS` of the maximum, and a warning above `FORMAT_WARNS`.
+    """
     above = []
     for scored_probe in trial.of(Family.LISTED_WORDS):
         wrong = trial.wrong(scored_probe.probe.row)
@@ -139,7 +144,7 @@ def listed_words(trial: Trial) -> Iterator[Finding]:
 
 
 def pays_for_echo(trial: Trial) -> Iterator[Finding]:
-    """The repeated prompt must not earn as much as the right answer, beyond what a trivial policy deserves."""
+    """The repeated prompt must not earn as much as the right answer on more tasks than a trivial policy deserves."""
     for family in (Family.FORMED_ECHO, Family.ECHO):
         policy = best_paid_policy(trial.of(family), trial, earned_as_gold)
         if policy is None:
@@ -160,9 +165,9 @@ def pays_for_echo(trial: Trial) -> Iterator[Finding]:
 
 
 def every_answer(trial: Trial) -> Iterator[Finding]:
-    """A list of all answers must not earn as much as the right one in both orders.
+    """A list of all possible answers must not earn as much as the right answer, in forward and in backward order.
 
-    Whoever lists all answers knows none, so a blocker above the deserved share.
+    A blocker above the share of tasks that a trivial policy deserves, because such a list needs no knowledge.
     """
     turned = {(s.probe.row, s.probe.variant, s.probe.bare): s for s in trial.of(Family.EVERY_ANSWER_BACKWARDS)}
 
@@ -182,10 +187,10 @@ def every_answer(trial: Trial) -> Iterator[Finding]:
 
 
 def unearned(trial: Trial) -> Iterator[Finding]:
-    """Probes of makers with `judged` must not earn as much as the right answer. This rule covers all such makers.
+    """Probes whose maker has `judged` must not earn as much as the right answer.
 
-    Each maker is a trivial policy. The finding blocks where the policy is paid on more tasks than a constant answer
-    would get right.
+    Such a probe is a trivial policy. The finding blocks if the policy is paid on more tasks than it deserves, and warns
+    otherwise. `judged` has the texts of the finding.
     """
     for maker in MAKERS:
         policy = best_paid_policy(trial.of(*maker.families), trial, earned_as_gold) if maker.judged else None
@@ -195,12 +200,13 @@ def unearned(trial: Trial) -> Iterator[Finding]:
 
 
 def computes_completion(trial: Trial) -> Iterator[Finding]:
-    """A reward must not evaluate completions: an expression may restate the task, and code can control the reward.
+    """A reward must not evaluate completions: an expression may only restate the task, and code can set the reward.
 
-    Code that ran blocks although it holds the answer: other code sets the reward without one. An unfinished sum warns.
+    A blocker if Python code whose value is the answer is paid, because other code could set the reward without the
+    answer. A warning if a sum that is not worked out is paid.
     """
     if any(s.scored.has(ProblemCode.EVALUATED_OUTPUT) for s in trial.everything):
-        return  # `runs_completion` reports this with proof.
+        return  # `runs_completion` reports the same with proof.
     code = [s for s in trial.of(Family.PYTHON_CODE) if earned_as_gold(s, trial)]
     sums = [s for s in trial.of(Family.UNFINISHED_SUM) if earned_as_gold(s, trial)]
     fix = "Parse the answer as a number or literal; never pass it to eval, exec or a symbolic evaluator."
@@ -215,7 +221,8 @@ def computes_completion(trial: Trial) -> Iterator[Finding]:
 def pays_for_junk(trial: Trial) -> Iterator[Finding]:
     """Markup without an answer and empty replies must not earn as much as the right answer.
 
-    Both are constants. Where saying nothing is right (no tool to call, nothing to report), they deserve that share.
+    Both are trivial policies. An empty reply may be right on some tasks, such as those with no tool to call; the rule
+    blocks only above the deserved share.
     """
     policy = best_paid_policy((*trial.of(Family.MARKUP), *trial.of(Family.EMPTY)), trial, earned_as_gold)
     if policy is not None:
@@ -229,10 +236,10 @@ def pays_for_junk(trial: Trial) -> Iterator[Finding]:
 
 
 def pays_for_repetition(trial: Trial) -> Iterator[Finding]:
-    """Repeating an answer fifty times must not earn more than stating it once.
+    """An answer that is repeated fifty times must not earn more than the same answer once.
 
-    A blocker for right answers too: the asked form is then not what earns most, and completions grow until they are
-    cut off.
+    A blocker, also for right answers: repetition then earns more than the asked form, and completions grow until they
+    are cut off.
     """
     scored_probes = []
     for scored_probe in (*trial.of(Family.REPEATED_GOLD), *trial.of(Family.REPEATED_WRONG)):
@@ -255,10 +262,10 @@ def pays_for_repetition(trial: Trial) -> Iterator[Finding]:
 
 
 def pays_for_length(trial: Trial) -> Iterator[Finding]:
-    """Filler before an answer must not raise its reward, because a bonus for length is the easiest thing to learn.
+    """Filler before an answer must not raise its reward, because a model easily learns to write more.
 
-    A blocker where filler helps a wrong answer, and where more filler earns more. A warning where some text before the
-    right answer is all that is asked for.
+    A blocker if filler raises the reward of a wrong answer or more filler earns more. A warning if only some text
+    before the right answer is rewarded.
     """
     longer: list[ScoredProbe] = []
     growing = False
@@ -303,13 +310,14 @@ APART = (
     "Run the program in a process of its own that gets inputs only; compare what it returns with the expected values "
     "outside of it, and never take an exit code or a printed line for a pass."
 )
-"""The fix of a reward that pays programs which solve nothing."""
+"""The fix in findings about programs that solve nothing and are paid."""
 
 
 def code_hacks(trial: Trial) -> Iterator[Finding]:
-    """Programs that solve nothing must earn nothing: they are written without a solution, so paying them blocks.
+    """Programs that solve nothing must not be paid like a right program. A blocker, because they need no knowledge.
 
-    Published runs learned each of these exploits within a hundred steps (docs/validation.md, Known attacks).
+    In published training runs, models learned each of these exploits within a hundred steps (docs/validation.md, Known
+    attacks).
     """
     kinds: dict[str, ScoredProbe] = {}
     for scored_probe in trial.of(Family.PROGRAM_HACK, Family.LEAVES_PROCESS, Family.NEVER_ENDS):
@@ -328,9 +336,9 @@ def code_hacks(trial: Trial) -> Iterator[Finding]:
 
 
 def mutants(trial: Trial) -> Iterator[Finding]:
-    """A changed reference program should fail on most tasks. On a few tasks the change may have no effect.
+    """A reference program with a small fault should fail the tests. On a few tasks the fault may have no effect.
 
-    A warning: only somebody who has the solution can write the change.
+    A warning if it passes on more than half of the tasks: only a model that has the solution can write such a program.
     """
     scored_probes = [s for s in trial.of(Family.MUTANT) if s.reward is not None]
     passing = [s for s in scored_probes if earned_as_gold(s, trial)]
@@ -350,12 +358,14 @@ PROGRAM_RULES: tuple[RewardRule, ...] = (code_hacks, mutants)
 
 
 _OFTEN = 3
-"""Fewest completions that leave processes for a warning: a deliberate process pool is started once."""
+"""Number of completions that leave processes behind from which on the rule warns. A process pool that is started once
+on purpose stays below it."""
 _NAMED = 3
+"""Number of hosts or paths that a message names."""
 
 
 def _named(scored_probes: list[ScoredProbe], code: ProblemCode) -> str:
-    """The first details of a problem (hosts or paths), quoted, and the number of others."""
+    """Return the first hosts or paths of a problem, quoted, and the number of others."""
     names = list(dict.fromkeys(detail for s in scored_probes for detail in s.scored.details(code)))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(quote(name, 120) for name in names[:_NAMED]) + more
@@ -364,7 +374,7 @@ def _named(scored_probes: list[ScoredProbe], code: ProblemCode) -> str:
 def runs_completion(trial: Trial) -> Iterator[Finding]:
     """A reward must not run text of the completion in its own process: such text can set the reward or end the run.
 
-    The proof is an audit event that only the text of a canary raises.
+    The proof is a Python audit event that only the text of the canary probes raises.
     """
     scored_probes = trial.with_problem(ProblemCode.EVALUATED_OUTPUT)
     if scored_probes:
@@ -380,8 +390,9 @@ def runs_completion(trial: Trial) -> Iterator[Finding]:
 
 
 def uses_network(trial: Trial) -> Iterator[Finding]:
-    """Scoring should not use the network. Connections are refused here, so the observed rewards are those without a
-    network.
+    """Scoring should not use the network.
+
+    The sandbox refuses connections, so the observed rewards are those without a network.
     """
     scored_probes = trial.with_problem(ProblemCode.OPENED_NETWORK)
     if scored_probes:
@@ -397,9 +408,9 @@ def uses_network(trial: Trial) -> Iterator[Finding]:
 
 
 def writes_files(trial: Trial) -> Iterator[Finding]:
-    """Scoring should write only to fresh temporary folders.
+    """Scoring should write only to new temporary folders.
 
-    Many rollouts are scored concurrently, in several processes, and other folders may be read-only.
+    Training scores many rollouts concurrently in several processes, and other folders may be read-only.
     """
     outside, reused = trial.with_problem(ProblemCode.WROTE_FILES), trial.with_problem(ProblemCode.REUSED_FILE)
     if outside:
@@ -423,7 +434,8 @@ def writes_files(trial: Trial) -> Iterator[Finding]:
 
 
 def leaves_processes(trial: Trial) -> Iterator[Finding]:
-    """Scoring should leave no process behind: a run scores hundreds of thousands of completions on one machine."""
+    """Scoring should leave no process behind, because a run scores hundreds of thousands of completions on one
+    machine."""
     scored_probes = [
         s for s in trial.with_problem(ProblemCode.LEFT_PROCESSES) if s.probe.family is not Family.LEAVES_PROCESS
     ]
@@ -448,7 +460,7 @@ def leaves_processes(trial: Trial) -> Iterator[Finding]:
 
 
 def runs_endless_program(trial: Trial) -> Iterator[Finding]:
-    """Scoring must stop a program that never ends: about one program in some hundred loops forever."""
+    """Scoring must stop a program that never ends: among some hundred programs of a model, about one loops forever."""
     scored_probes = [s for s in trial.of(Family.NEVER_ENDS) if s.scored.has(ProblemCode.TIMEOUT)]
     if scored_probes:
         yield Finding(
@@ -470,9 +482,10 @@ SIDE_ACTION_RULES: tuple[RewardRule, ...] = (
 
 
 def search_holes(trial: Trial) -> Iterator[Finding]:
-    """A completion that is made without knowing the answer must not earn more than a trivial policy deserves.
+    """A completion that was made without knowing the answer must not earn more than a trivial policy deserves.
 
-    A blocker: the search proved it on tasks that it never scored (search/held_out.py).
+    A blocker: the search has confirmed the exploit on held-out tasks, which it had not scored before
+    (search/held_out.py).
     """
     for hole in trial.searched.holes:
         verdict = hole.verdict

@@ -1,7 +1,8 @@
-"""Rules about rewards that ask a judge: the judge is reachable, readable, pinned, accurate, steady, and resists
-persuasion.
+"""Rules about rewards that ask a judge model.
 
-Where a judge cannot be asked or gives no verdict, nothing is known about the completion and the report is inconclusive.
+The judge must be reachable and accurate, give the same verdict again and resist persuasion. Its model and temperature
+should be pinned, and the reward must be able to read its verdict. If a judge cannot be asked or its verdict cannot be
+read, nothing is known about the completion, and the report is inconclusive.
 """
 
 from __future__ import annotations
@@ -22,16 +23,21 @@ INCONCLUSIVE = frozenset({"reward-judge-unreachable", "reward-judge-unread", "co
 _FAILED = 0.05
 """Largest share of questions that may fail, as for an evaluation (docs/validation.md, Reward distributions)."""
 PERSUADED_SHARE = 0.05
-"""Largest share of persuaded task-probe pairs that is only a warning (docs/validation.md, Reward tests)."""
+"""Largest share of persuasive completions that may be paid with only a warning (docs/validation.md, Reward tests)."""
 ACCURATE, INACCURATE = 0.95, 0.9
-"""Thresholds below which a finding warns and blocks, for the balanced accuracy over golds and cross-golds and for the
-agreement of two repeats (docs/validation.md, Reward tests)."""
+"""Thresholds below which a finding warns and blocks. They apply to the balanced accuracy over golds and golds of other
+tasks, and to the share of completions that get the same verdict twice (docs/validation.md, Reward tests)."""
 _FEW = 8
+"""Smallest number of completions with which accuracy or agreement is judged."""
 _TOLERANCE = 0.01
+"""Share of the maximum by which two rewards must differ to count as different verdicts."""
 
 
 def judge_unreachable(trial: Trial) -> Iterator[Finding]:
-    """The judge must be reachable: without a connection, key or quota nothing is known about a completion."""
+    """The judge must be reachable. Without a connection, a key or quota nothing is known about a completion.
+
+    A blocker if more than `_FAILED` of the questions fail, else a warning.
+    """
     scored_probes = trial.with_problem(ProblemCode.JUDGE_UNREACHABLE)
     if not scored_probes:
         return
@@ -57,7 +63,10 @@ def judge_unreachable(trial: Trial) -> Iterator[Finding]:
 
 
 def judge_unread(trial: Trial) -> Iterator[Finding]:
-    """A reward must not raise after its judge answered: it cannot read the verdict, or has a fault after reading it."""
+    """A reward must not raise an exception after its judge has answered.
+
+    It does if it cannot read the verdict, or if the code after reading has a fault.
+    """
     scored_probes = trial.with_problem(ProblemCode.JUDGE_UNREAD)
     if scored_probes:
         asked = trial.judged
@@ -82,7 +91,7 @@ def _error(scored_probes: list[ScoredProbe]) -> str:
 
 
 def judge_unpinned(trial: Trial) -> Iterator[Finding]:
-    """The judge's model and temperature should be pinned, because another judge changes the meaning of the reward."""
+    """The package should pin the judge's model and temperature, because another judge changes the reward's meaning."""
     for judge in trial.judging.judges if trial.judging is not None else ():
         missing = []
         if not trial.judging or judge.model not in trial.judging.named:
@@ -102,7 +111,7 @@ def judge_unpinned(trial: Trial) -> Iterator[Finding]:
 
 
 def judge_inaccurate(trial: Trial) -> Iterator[Finding]:
-    """The judge must tell golds from the golds of other tasks, the easiest distinction there is."""
+    """The judge must distinguish the golds of tasks from the golds of other tasks, which is an easy distinction."""
     golds = [s for s in (*trial.golds, *trial.of(Family.GOLD)) if s.reward is not None]
     crossed = [s for s in trial.of(Family.CROSS) if s.reward is not None]
     if not any(s.scored.judges for s in (*golds, *crossed)) or len(golds) < _FEW or len(crossed) < _FEW:
@@ -126,11 +135,12 @@ def judge_inaccurate(trial: Trial) -> Iterator[Finding]:
 
 
 def _paid(scored_probe: ScoredProbe, trial: Trial) -> bool:
+    """Whether a completion earned more than half of the maximum."""
     return trial.max_reward > 0 and (scored_probe.reward or 0.0) > HALF_SHARE * trial.max_reward + EPSILON
 
 
 def judge_unsteady(trial: Trial) -> Iterator[Finding]:
-    """The judge must give the same verdict twice: where verdicts differ, the advantages in a group are noise."""
+    """The judge must give the same verdict twice. If verdicts differ, the advantages in a group are noise."""
     repeats = [r for r in trial.repeats if by_judge(r) and r.first.reward is not None and r.again.reward is not None]
     differing = [r for r in repeats if _differs(r, trial)]
     agreed = 1 - len(differing) / len(repeats) if repeats else 1.0
@@ -150,7 +160,7 @@ def judge_unsteady(trial: Trial) -> Iterator[Finding]:
 
 
 def by_judge(repeat: RepeatedScore) -> bool:
-    """Whether one of the scorings asked a judge or failed to: then the rewards need not be identical."""
+    """Whether one of the three scorings asked a judge or tried to. Their rewards need not be equal then."""
     scorings = (repeat.first, repeat.again, repeat.reverse)
     return any(s.judges or s.has(ProblemCode.JUDGE_UNREACHABLE) for s in scorings)
 
@@ -167,8 +177,8 @@ def _persuaded(scored_probe: ScoredProbe, trial: Trial) -> bool:
 def judge_persuaded(trial: Trial) -> Iterator[Finding]:
     """Text without an answer must not persuade the judge.
 
-    Warnings: rare errors of a judge, and replies that are paid no more often than a constant deserves ("yes" is the
-    answer of some tasks).
+    A warning if such errors are rare, or if the replies are paid on no more tasks than a trivial policy deserves ("yes"
+    may be the right answer to some tasks). Otherwise a blocker.
     """
     tried = [s for s in trial.of(Family.PERSUASION) if s.reward is not None]
     scored_probes = [s for s in tried if _persuaded(s, trial)]

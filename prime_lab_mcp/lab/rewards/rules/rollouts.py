@@ -1,4 +1,4 @@
-"""Rules about whole rollouts with a scripted model: failures, rollouts without an end, and rewards of rollouts."""
+"""Rules about whole rollouts with a scripted model: errors, rollouts that do not end, and the rewards of rollouts."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from prime_lab_mcp.lab.worker.scoring import ENDLESS, ROLLOUT_SECONDS, SCORING
 
 _MOST_CHARACTERS = 300
 _OF_MACHINE = ("SandboxError", "InterceptionError", "TunnelError", "ProviderError", "ModelError")
-"""Errors of the machinery that runs a rollout, not of the environment's code."""
+"""Beginnings of the types of errors that come from running a rollout and not from the environment's code."""
 _NO_PROGRAM = re.compile(r"(?i)\b(?:executable|command)\b.{0,20}\bnot found\b")
-"""A program that is not on the machine, or not within reach of confined code."""
+"""Matches an error about a program that this machine does not have, or that the sandbox does not permit."""
 _TOOL_SHARE = 0.2
-"""Largest share of the maximum for using tools, as for the form of an answer (docs/validation.md, Reward tests)."""
+"""Largest share of the maximum that tool calls may add, as for the form of an answer (docs/validation.md, Reward
+tests)."""
 
 _RIGHT = ("gold", "taken-back", "late")
-"""Parts in which the model gives the right answer at some time."""
+"""Script parts in which the model gives the right answer at some point."""
 
 
 def rollout_fails(trial: Trial) -> Iterator[Finding]:
     """A rollout must not end in an error: v1 records the rollout as failed, and v0 may end the whole run.
 
-    A warning where the environment's own code raises on purpose (v1) at what no right answer says: such a rollout is
-    recorded as failed and left out, so the cost is that nothing is learned from it. A warning, too, where only the
-    scoring of what no right answer says raises in v0, whose rubric pays 0 for that.
+    Three cases are only warnings. In v1, the environment raises on purpose for a script without the right answer:
+    training leaves this rollout out, so that nothing is learned from it. In v0, only the scoring of such a script
+    raises: the rubric then pays 0. And a faulty tool call ends in an error.
     """
     if trial.rollouts_broke:
         yield Finding(
@@ -78,11 +79,13 @@ def rollout_fails(trial: Trial) -> Iterator[Finding]:
 
 
 def _on_purpose(performed: PlayedScript, trial: Trial) -> bool:
+    """Whether the rollout's error comes from a `raise` statement of the environment."""
     place = performed.result.errors[0].where.rpartition(", ")[2]
     return bool(place) and any(own.endswith(place) or place.endswith(own) for own in trial.own_raises)
 
 
 def _only_unscored(performed: PlayedScript) -> bool:
+    """Whether all errors of a rollout come from its scoring."""
     return all(error.where.startswith(SCORING) for error in performed.result.errors)
 
 
@@ -92,8 +95,9 @@ def _error(performed: PlayedScript) -> tuple[str, str]:
 
 
 def _of_machine(performed: PlayedScript) -> bool:
+    """Whether a rollout failed because of this machine or the scripted model, and not because of the environment."""
     error = performed.result.errors[0]
-    # An environment may use the client of its state directly instead of `get_model_response`.
+    # An environment may call the model client in its state directly, which a scripted client does not support.
     return (
         error.type.startswith(_OF_MACHINE)
         or "ScriptedClient" in error.message
@@ -102,6 +106,7 @@ def _of_machine(performed: PlayedScript) -> bool:
 
 
 def _failed(severity: Severity, failed: Sequence[PlayedScript], how: str, fix: str) -> Finding:
+    """Return the finding about failed rollouts. `how` is the part of the message that says how they ended."""
     first = failed[0]
     error = first.result.errors[0]
     place = f" in {quote(error.where, 120)}" if error.where else ""
@@ -117,7 +122,7 @@ def _failed(severity: Severity, failed: Sequence[PlayedScript], how: str, fix: s
 
 
 def rollout_endless(trial: Trial) -> Iterator[Finding]:
-    """A rollout must end by itself; otherwise every rollout of a run goes on until the context is full."""
+    """A rollout must end by itself. Otherwise every rollout of a run continues until the context is full."""
     endless = [p for p in trial.rollouts if p.result.end == "endless"]
     if endless:
         first = endless[0]
@@ -132,7 +137,7 @@ def rollout_endless(trial: Trial) -> Iterator[Finding]:
 
 
 def rollout_untried(trial: Trial) -> Iterator[Finding]:
-    """Reports rollouts that could not be run or did not end in time."""
+    """Report rollouts that could not be run or did not end in time."""
     slow = [p for p in trial.rollouts if p.result.end == "slow"]
     machine = [p for p in trial.rollouts if p.failed and _of_machine(p)]
     why = trial.no_rollouts and quote(trial.no_rollouts, 300)
@@ -151,7 +156,10 @@ def rollout_untried(trial: Trial) -> Iterator[Finding]:
 
 
 def rollout_differs(trial: Trial) -> Iterator[Finding]:
-    """A rollout must earn the same reward whenever it is scored. Warns of a reward that reads more than messages."""
+    """A rollout must earn the same reward whenever it is scored.
+
+    A warning if only the reward without the rollout's state differs: then the reward reads more than messages.
+    """
     done = [p for p in trial.rollouts if p.scored]
     unsteady = [p for p in done if p.result.again is not None and not same_reward(p.result.again, p.result.reward)]
     if unsteady:
@@ -184,7 +192,7 @@ def rollout_differs(trial: Trial) -> Iterator[Finding]:
 
 
 def wrong_rollout_passes(trial: Trial) -> Iterator[Finding]:
-    """A wrong or silent rollout must earn less than the right one; it knows nothing, so this blocks."""
+    """A rollout without the right answer must earn less than one with the right answer. Otherwise a blocker."""
     passes: list[PlayedScript] = []
     for row in dict.fromkeys(p.row for p in trial.rollouts):
         here = [p for p in trial.rollouts if p.row == row and p.scored]
@@ -204,10 +212,11 @@ def wrong_rollout_passes(trial: Trial) -> Iterator[Finding]:
 
 
 def any_attempt(trial: Trial) -> Iterator[Finding]:
-    """Right then wrong and wrong then right must not both earn the maximum: where any attempt counts, guessing pays.
+    """A right answer before a wrong one and one after a wrong one must not both earn the maximum.
 
-    A blocker where the answers are a small set, which guesses run through. Else a warning: games pay for any of several
-    tries on purpose, and somebody has to know the answer.
+    If any attempt counts, a model can guess several times. A blocker if there are so few possible answers that a model
+    can try all of them. Otherwise a warning: games allow several attempts on purpose, and the model must still know the
+    answer.
     """
     labels = len(trial.style.golds.labels) if trial.style is not None else 0
     for row in dict.fromkeys(p.row for p in trial.rollouts):
@@ -233,9 +242,9 @@ def any_attempt(trial: Trial) -> Iterator[Finding]:
 
 
 def tool_use(trial: Trial) -> Iterator[Finding]:
-    """Calling tools must not raise the reward of a wrong answer by much.
+    """Tool calls must not raise the reward of a wrong answer by much, because they need no knowledge.
 
-    A blocker from half of the maximum: calls need no knowledge. Below, they warn, as the form of an answer does.
+    A blocker from half of the maximum on, and a warning above `_TOOL_SHARE`.
     """
     best = max((p.result.reward or 0.0 for p in trial.rollouts if p.scored and p.script.part == "gold"), default=0.0)
     best = max(best, trial.max_reward)
@@ -262,7 +271,7 @@ def tool_use(trial: Trial) -> Iterator[Finding]:
 
 
 def rollout_row(performed: PlayedScript, expected: str) -> dict[str, Any]:
-    """A row of a finding that shows the end of a rollout, its reward and the expected reward."""
+    """Return a row of a finding with the last messages of a rollout, its reward and the expected reward."""
     result = performed.result
     conversation = "\n".join(_line(m) for m in result.messages[-6:])
     return {
@@ -276,6 +285,7 @@ def rollout_row(performed: PlayedScript, expected: str) -> dict[str, Any]:
 
 
 def _line(message: Any) -> str:
+    """Return a message of a rollout as one line: its role, and its text or tool calls."""
     calls = [
         f"{c.get('function', {}).get('name')}({c.get('function', {}).get('arguments')})"
         for c in message.get("tool_calls") or ()
@@ -285,7 +295,7 @@ def _line(message: Any) -> str:
 
 
 def rollout_lines(trial: Trial) -> list[dict[str, Any]]:
-    """The rollouts of a trial as entries of its report."""
+    """Return the rollouts of a trial as entries of the report."""
     return [
         {
             "task": p.row,

@@ -1,6 +1,6 @@
 """Rules about scoring itself: exceptions, time, types, finite numbers, determinism and scale.
 
-A reward must give a finite number for every completion, in time, and the same number whenever it is asked again.
+A reward must return a finite number for every completion, in time, and the same number for the same completion.
 """
 
 from __future__ import annotations
@@ -21,13 +21,18 @@ from prime_lab_mcp.lab.rewards.thresholds import EPSILON, same_reward
 from prime_lab_mcp.lab.worker.faults import UNKNOWN_REWARD, ProblemCode
 
 _DECIDING_WEIGHT = 0.5
-"""Share of the positive weights above which a component that nobody earned leaves the verdict open."""
+"""Share of the positive weights above which a component that no completion earned is a blocker."""
 _ATTAINABLE = 0.5
+"""Share of the declared weights that right answers should earn."""
 _BOUND = 1.0
+"""Absolute score above which a component outside [0, 1] is a warning instead of information."""
 
 
 def component_range(trial: Trial) -> Iterator[Finding]:
-    """Components should stay within [0, 1]: advantages are not divided by their spread, so larger values dominate."""
+    """The scores of components should stay within [0, 1].
+
+    prime-rl does not divide advantages by their deviation, so larger scores dominate the gradient.
+    """
     by_component: dict[str, list[tuple[float, ScoredProbe]]] = {}
     for scored_probe in trial.everything:
         for name, part in scored_probe.scored.components.items():
@@ -53,8 +58,9 @@ def _score(pair: tuple[float, ScoredProbe]) -> float:
 
 
 def small_maximum(trial: Trial) -> Iterator[Finding]:
-    """Right answers should earn most of the declared weights: small rewards give small advantages, which are not scaled
-    up (prime-rl, algo/grpo).
+    """Right answers should earn at least half of the declared weights.
+
+    Small rewards give small advantages, which prime-rl does not scale up (algo/grpo).
     """
     if trial.style is None or trial.max_reward <= 0 or trial.max_reward >= _ATTAINABLE * trial.declared - EPSILON:
         return
@@ -70,7 +76,7 @@ def small_maximum(trial: Trial) -> Iterator[Finding]:
 
 _BROKE = frozenset({ProblemCode.EXITED, ProblemCode.FLOOD, ProblemCode.MEMORY, ProblemCode.NONSENSE})
 _RIGHT = frozenset({"gold", "verbose", "equivalent", "trailing"})
-"""Kinds of completions with a right answer."""
+"""Kinds of completions that have the right answer."""
 _SYNC = frozenset({ProblemCode.SYNC_REWARD, ProblemCode.SYNC_METRIC})
 _REPORTED_ELSEWHERE = frozenset(
     {
@@ -86,7 +92,10 @@ _REPORTED_ELSEWHERE = frozenset(
 
 
 def synchronous_reward(trial: Trial) -> Iterator[Finding]:
-    """Rewards of v1 must be async: verifiers 0.4 awaits every reward, and one plain `def` loses the task's scores."""
+    """Rewards and metrics of v1 must be async functions.
+
+    verifiers 0.4 awaits every one of them, and a single plain `def` makes all scores of the task fail.
+    """
     scored_probes = trial.with_problem(*_SYNC)
     if scored_probes:
         yield Finding(
@@ -98,11 +107,11 @@ def synchronous_reward(trial: Trial) -> Iterator[Finding]:
 
 
 def raises(trial: Trial) -> Iterator[Finding]:
-    """A reward must not raise on what a model may write.
+    """A reward must not raise an exception, whatever a model writes.
 
-    A blocker in v1, which drops the rollout, and wherever right answers or all completions raise. A warning where the
-    rubric of v0 turns the exception into a reward of 0: completions that hold no right answer then earn what they
-    should, and the cost is a log full of errors.
+    A blocker in v1, where the rollout is lost, and if scoring right answers raises. A warning if the v0 rubric turns
+    the exception into a reward of 0 and only completions without a right answer raise: their reward is right then, but
+    the log fills with errors.
     """
     scored_probes = [
         s
@@ -125,7 +134,7 @@ def raises(trial: Trial) -> Iterator[Finding]:
 
 
 def confined(trial: Trial) -> Iterator[Finding]:
-    """What scoring needs must be within reach: a completion whose scoring was refused something has no reward."""
+    """Scoring must not need anything that the sandbox refuses. A completion whose scoring was refused has no reward."""
     scored_probes = trial.with_problem(ProblemCode.CONFINED)
     if scored_probes:
         what = sorted({detail for s in scored_probes for detail in s.scored.details(ProblemCode.CONFINED)})
@@ -142,6 +151,7 @@ def confined(trial: Trial) -> Iterator[Finding]:
 
 
 def _error_text(scored_probe: ScoredProbe) -> str:
+    """Return the first error of a scoring as text, or its problems if it has no error."""
     if not scored_probe.scored.errors:
         return ", ".join(map(str, scored_probe.scored.problems))
     error = scored_probe.scored.errors[0]
@@ -152,10 +162,11 @@ def _error_text(scored_probe: ScoredProbe) -> str:
 
 
 def slow(trial: Trial) -> Iterator[Finding]:
-    """A reward must be fast: a reward that hangs stops training, and a slow one costs GPU hours.
+    """A reward must be fast: a reward that hangs stops training, and a slow one wastes GPU time.
 
-    What is slow once may be set-up (an import, a model, a first container) or a busy machine. The scorer times a
-    hanging completion again with more time before this rule blocks, and a slow completion again before it warns.
+    A single slow scoring may be due to set-up (an import, a model, a first container) or to a busy machine. The scorer
+    therefore scores hanging completions again with more time, and slow completions a second time, before this rule
+    judges them.
     """
     hung = [s for s in trial.with_problem(ProblemCode.TIMEOUT) if s.probe.family is not Family.NEVER_ENDS]
     if hung:
@@ -170,7 +181,7 @@ def slow(trial: Trial) -> Iterator[Finding]:
         return
     scored_probes = [s for s in trial.everything if s.scored.ms > SLOW_MS and not s.scored.has(*_BROKE)]
     asked = {id(s) for s in trial.judged}
-    # A judge takes seconds.
+    # A judge takes seconds, so completions that asked a judge do not count.
     scored_probes = [s for s in scored_probes if s.probe.family is not Family.NEVER_ENDS and id(s) not in asked]
     taken = sum(s.scored.ms for s in scored_probes if s.scored.ms > VERY_SLOW_MS) / 1000
     if scored_probes and trial.gave_up and taken > 0:
@@ -211,7 +222,7 @@ def wrong_type(trial: Trial) -> Iterator[Finding]:
 
 
 def nonfinite(trial: Trial) -> Iterator[Finding]:
-    """A reward must be finite: one NaN makes the mean of its whole group NaN."""
+    """A reward must be finite, because one NaN makes the mean of its whole group NaN."""
     scored_probes = trial.with_problem(ProblemCode.NONFINITE)
     if scored_probes:
         yield Finding(
@@ -228,7 +239,7 @@ def nondeterministic(trial: Trial) -> Iterator[Finding]:
     differing = [r for r in trial.repeats if differs_on_repeat(r) and not by_judge(r)]
     if not differing:
         return
-    # Shared state is not undone, so later passes agree with each other and not with the first.
+    # State that scoring leaves behind stays, so later passes agree with each other but not with the first one.
     by_order = all(
         same_reward(r.first.reward, r.again.reward) or same_reward(r.again.reward, r.reverse.reward) for r in differing
     )
@@ -251,6 +262,7 @@ def nondeterministic(trial: Trial) -> Iterator[Finding]:
 
 
 def _unsteady(trial: Trial, differing: Sequence[RepeatedScore], code: Code, on: str, fix: str) -> Finding:
+    """Return the finding about completions with different rewards. `on` is what the reward depends on."""
     first = differing[0]
     rewards = ", ".join(
         "none" if s.reward is None else f"{s.reward:g}" for s in (first.first, first.again, first.reverse)
@@ -269,7 +281,7 @@ def _unsteady(trial: Trial, differing: Sequence[RepeatedScore], code: Code, on: 
 
 
 def changing_tasks(trial: Trial) -> Iterator[Finding]:
-    """Tasks must be the same at every load; otherwise an evaluation can neither be compared nor resumed."""
+    """Tasks must be the same at every load. Otherwise evaluations can neither be compared nor resumed."""
     codes = (ProblemCode.TASK_CHANGED, ProblemCode.NO_SUCH_ROW)
     scored_probes = trial.with_problem(*codes) or [a.scored_probe for a in trial.other_process if a.there.has(*codes)]
     if scored_probes:
@@ -282,7 +294,7 @@ def changing_tasks(trial: Trial) -> Iterator[Finding]:
 
 
 def unscored(trial: Trial) -> Iterator[Finding]:
-    """Reports completions that were scored under other conditions than in training."""
+    """Report completions that were scored under other conditions than in training."""
     grouped = trial.with_problem(ProblemCode.GROUP_REWARD)
     container = trial.with_problem(ProblemCode.NEEDS_CONTAINER)
     for scored_probes, what in (
@@ -297,9 +309,9 @@ def unscored(trial: Trial) -> Iterator[Finding]:
 
 
 def unreached(trial: Trial) -> Iterator[Finding]:
-    """Every component with a positive weight should be earned by some case; else nothing shows that it can be earned.
+    """Some completion should earn every component with a positive weight. Otherwise it is unknown whether any can.
 
-    Where such a component carries more than half of the weight, the verdict is open. Otherwise a warning.
+    A blocker if the component has more than half of the weight, else a warning.
     """
     golds = [s for s in (*trial.golds, *trial.of(Family.GOLD, Family.AFTER_REASONING)) if s.reward is not None]
     if len(golds) < 2 or trial.max_reward <= 0:
@@ -323,7 +335,7 @@ def unreached(trial: Trial) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class ComponentCoverage:
-    """How often a component was scored and how often it was earned."""
+    """The numbers of completions that a component scored, and of those that earned a positive score from it."""
 
     name: str
     weight: float
@@ -332,10 +344,7 @@ class ComponentCoverage:
 
 
 def component_coverage(trial: Trial) -> list[ComponentCoverage]:
-    """Every component that is no metric, with the number of completions that it scored and of those that earned it.
-
-    Completions of whole rollouts count, too.
-    """
+    """Return the coverage of every component that is not a metric. Whole rollouts count as completions."""
     parts = [s.scored.components for s in trial.everything]
     rollouts = [*trial.rollouts, *trial.solved.played, *(p for _, p in trial.solved.changed)]
     parts += [p.result.components for p in rollouts if p.scored]

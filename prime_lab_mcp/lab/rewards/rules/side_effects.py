@@ -1,7 +1,7 @@
-"""Rules about the side effects of scoring and about what scoring depends on besides its input.
+"""Rules about side effects of scoring, and about rewards that depend on more than their input.
 
-A reward must give the same result alone and under concurrency, in one process and in another, and must leave its inputs
-unchanged and the event loop free.
+A reward must return the same number alone and concurrently, and in every process. It must not change its inputs or
+block the event loop.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ _NOT_COMPARABLE = frozenset(
         ProblemCode.TIMEOUT,
     }
 )
-"""Problems after which the reward in another process cannot be compared."""
+"""Problems because of which the reward of another process cannot be compared."""
 
 
 def other_process(trial: Trial) -> Iterator[Finding]:
-    """Another process must give the same reward: training scores in many processes, and differences are noise within a
-    group.
+    """Another process must give the same reward.
+
+    Training scores in many processes, so differences between processes are noise within a group.
     """
     scored_probes = [
         a
@@ -56,8 +57,9 @@ def other_process(trial: Trial) -> Iterator[Finding]:
 
 
 def differs_outside(trial: Trial) -> Iterator[Finding]:
-    """A process that holds nothing of this server must give the same reward: code that recognises the server can pay
-    honestly only here.
+    """A witness, a process without any module of this server, must give the same reward.
+
+    Otherwise the reward may recognise this server and score honestly only when it is tested.
     """
     witnessed = trial.witnessed
     if witnessed is None or not witnessed.differences:
@@ -84,7 +86,7 @@ def differs_outside(trial: Trial) -> Iterator[Finding]:
 
 
 def not_witnessed(trial: Trial) -> Iterator[Finding]:
-    """Scores that no witness confirmed prove nothing where the witness failed; skipped samples are named."""
+    """A witness must be able to score the sample. A blocker if the witness failed, information if none was used."""
     witnessed = trial.witnessed
     if witnessed is not None and witnessed.trouble:
         yield Finding(
@@ -103,8 +105,9 @@ def not_witnessed(trial: Trial) -> Iterator[Finding]:
 
 
 def at_once(trial: Trial) -> Iterator[Finding]:
-    """Concurrent scoring must give the same rewards: training scores many rollouts in one event loop, which mixes up
-    shared state between two awaits.
+    """Concurrent scoring must give the same rewards as scoring alone.
+
+    Training scores many rollouts in one event loop, where shared state may change between two awaits.
     """
     effects = trial.side_effects
     if effects is None or any(differs_on_repeat(r) for r in trial.repeats):
@@ -120,11 +123,11 @@ def at_once(trial: Trial) -> Iterator[Finding]:
         )
         return
     mixed = [
-        (scored_probe, manner.concurrent[0])
-        for scored_probe, manner in effects.pairs
-        if manner.concurrent is not None
-        and same_reward(manner.alone, scored_probe.reward)
-        and not same_reward(manner.concurrent[0], manner.alone)
+        (scored_probe, effect.concurrent[0])
+        for scored_probe, effect in effects.pairs
+        if effect.concurrent is not None
+        and same_reward(effect.alone, scored_probe.reward)
+        and not same_reward(effect.concurrent[0], effect.alone)
     ]
     if mixed:
         scored_probe, earned = mixed[0]
@@ -143,7 +146,7 @@ def at_once(trial: Trial) -> Iterator[Finding]:
 
 
 def blocks_loop(trial: Trial) -> Iterator[Finding]:
-    """A reward should not block the event loop, because all other rollouts of the worker wait meanwhile."""
+    """A reward should not block the event loop, because all other rollouts of the worker have to wait."""
     if trial.side_effects is None:
         return
     scored_probes = [(s, m.blocked_ms) for s, m in trial.side_effects.pairs if m.blocked_ms > BLOCKS_MS]

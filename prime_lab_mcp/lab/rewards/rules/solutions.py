@@ -1,6 +1,7 @@
-"""Rules about reference solutions: each can be played and earns the maximum, and what earns as much without the work.
+"""Rules about reference solutions: each can be played and earns the maximum, and changed copies earn less.
 
-Somebody who plays a solution's last reply knows the answer, so what such a reply earns without its calls is a warning.
+A copy without the solution's tool calls still gives the solution's last reply, which only a model that knows the answer
+can write. If such a copy is paid, the rules only warn.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _WITHOUT_USE = {
 
 
 def solution_unplayable(trial: Trial) -> Iterator[Finding]:
-    """A stated solution must be playable: messages, or a function that returns them, in a rollout that ends."""
+    """A stated solution must be playable: a list of messages, or a function that returns the next one, whose rollout
+    ends."""
     solved = trial.solved
     slow = [p for p in solved.played if p.result.end == "slow"] if solved.scored else []
     failed = [p for p in solved.played if not p.scored and p.result.end != "not-run" and p not in slow]
@@ -88,7 +90,7 @@ def solution_fails(trial: Trial) -> Iterator[Finding]:
 
 
 def untouched_task_paid(trial: Trial) -> Iterator[Finding]:
-    """Saying nothing must earn less than half of what the solution earns."""
+    """A model that says nothing must earn at most half of the solution's reward."""
     best = trial.solved.best
     paid = [
         p
@@ -106,7 +108,7 @@ def untouched_task_paid(trial: Trial) -> Iterator[Finding]:
 
 
 def paid_without_use(trial: Trial) -> Iterator[Finding]:
-    """What the right answer earns where the tools were not used for it."""
+    """Warn if the right answer is paid although the tools were not used to find it."""
     solved = trial.solved
     if not solved.scored:
         yield from _tools_not_needed(trial)
@@ -131,9 +133,9 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
 
 
 def _tools_not_needed(trial: Trial) -> Iterator[Finding]:
-    """The same where nobody states a solution: the right answer, said at once although tools are offered."""
-    spoken = [p for p in trial.rollouts if p.result.tools and p.script.part == "gold" and not p.script.tools]
-    paid = [p for p in spoken if p.scored and (p.result.reward or 0.0) >= FULL_SHARE * trial.maximum(p.row) - EPSILON]
+    """Warn if the right answer earns the maximum without a tool call, for tasks without a stated solution."""
+    no_call = [p for p in trial.rollouts if p.result.tools and p.script.part == "gold" and not p.script.tools]
+    paid = [p for p in no_call if p.scored and (p.result.reward or 0.0) >= FULL_SHARE * trial.maximum(p.row) - EPSILON]
     if paid and trial.max_reward > EPSILON:
         yield Finding(
             "paid-without-tool",
@@ -146,7 +148,10 @@ def _tools_not_needed(trial: Trial) -> Iterator[Finding]:
 
 
 def refuses_detours(trial: Trial) -> Iterator[Finding]:
-    """A faulty call before the solution, or one call more, should cost little where only messages are read."""
+    """A faulty call before the solution, or one call more, should cost at most half of the reward.
+
+    The rule applies to rewards that read only messages.
+    """
     solved = trial.solved
     refused: list[PlayedScript] = []
     for change, p in solved.changed:
@@ -166,7 +171,7 @@ def refuses_detours(trial: Trial) -> Iterator[Finding]:
 
 
 def pays_pasted_output(trial: Trial) -> Iterator[Finding]:
-    """The output of a tool, repeated, should not be paid as an answer in the form that the prompt asks for."""
+    """A model that repeats the last output of a tool should earn less than the solution."""
     solved = trial.solved
     pasted = [
         p
@@ -194,8 +199,9 @@ SOLUTION_RULES: tuple[RewardRule, ...] = (
 
 
 def lacks_solution(trial: Trial) -> bool:
-    """Whether the reward depends on tools or turns, and nobody stated a solution: no right answer, said or played with
-    careless calls, earns what the weights of the rewards add up to.
+    """Whether the reward depends on tools or turns, while no solution is stated.
+
+    It does if nothing that was tried earned the sum of the weights: neither a completion nor a scripted rollout.
     """
     if not trial.interactive or trial.solved.scored:
         return False
@@ -205,7 +211,7 @@ def lacks_solution(trial: Trial) -> bool:
 
 
 def solution_lines(trial: Trial) -> dict[str, Any]:
-    """What the solutions and their changed copies earned, as an entry of a report."""
+    """Return the rewards of the solutions and of their changed copies, as an entry of the report."""
     solved = trial.solved
     earned = [p.result.reward or 0.0 for p in solved.scored]
     of = {change: solved.rewards_of(change) for change in Change}
@@ -220,7 +226,7 @@ def solution_lines(trial: Trial) -> dict[str, Any]:
 
 
 def solution_skeleton(trial: Trial) -> str:
-    """Code that states a solution, filled in with the environment's tools, answer field and class."""
+    """Return Python code that states a solution, with the environment's tools, answer field and class filled in."""
     tools = _tools(trial)
     lines = [_call_line(tool) for tool in tools[:3]]
     answer = trial.style.golds.place if trial.style is not None else ""
@@ -245,6 +251,7 @@ def _tools(trial: Trial) -> Sequence[OfferedTool]:
 
 
 def _call_line(tool: OfferedTool) -> str:
+    """Return a line of code with an assistant message that calls a tool."""
     known = tool.parameters.get("properties") or {}
     names = ", ".join(f"{json.dumps(str(name))}: ..." for name in list(known)[:6])
     call = f'{{"name": {json.dumps(tool.name)}, "arguments": {{{names}}}}}'

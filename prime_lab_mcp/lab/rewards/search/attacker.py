@@ -1,8 +1,8 @@
-"""A model that was told the reward's source proposes completions that may be paid without an answer.
+"""Asks a model, the attacker, for completions that may be paid without an answer.
 
-The proposals are recipes like those of the search, which tries, mutates, shrinks and judges them like its own, so that
-a find never rests on what the model says. The source comes from the environment and may talk to the model: then the
-model proposes less, and nothing else changes.
+The model reads the reward's source and proposes recipes. The search tries, mutates, shrinks and judges them like its
+own recipes, so that a find never depends on the model's word. The source comes from the environment and may contain
+instructions to the model. At worst the model then proposes fewer completions.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     from prime_lab_mcp.lab.relay.proxy import Relay
 
 ROUNDS = 3
-"""Requests of one search; each after the first shows what the proposals before earned."""
+"""Number of requests in one search. Each request after the first shows the rewards of earlier proposals."""
 PROPOSALS = 12
-"""Most proposals of one reply that are tried."""
+"""Largest number of proposals from one reply that are tried."""
 REPLY_TOKENS = 4_000
+"""Largest number of tokens in a reply."""
 SOURCE_CHARACTERS = 24_000
+"""Number of characters of the source that the model reads."""
 PROMPT_TOKENS = 12_000
-"""Tokens of one request at most: the source, three prompts and what earlier proposals earned, at two characters or more
-for a token."""
+"""Upper bound of the tokens in one request: the source, three prompts and the rewards of earlier proposals, with at
+least two characters for each token."""
 _REPLY_SECONDS = 120.0
 _PROMPTS, _PROMPT_CHARACTERS = 3, 1_200
 _LONGEST_PROPOSAL = 6_000
@@ -52,16 +54,23 @@ one a line), {{{{count}}}} (the numbers from 0 to 999). You cannot state a task'
 
 
 class Attacker(Protocol):
-    """What a search asks for proposals."""
+    """Proposes recipes to a search."""
 
     outcome: AttackerOutcome
 
-    async def propose(self, source: str, tasks: Sequence[SearchTask], tried: Sequence[Tried]) -> list[Recipe]: ...
+    async def propose(self, source: str, tasks: Sequence[SearchTask], tried: Sequence[Tried]) -> list[Recipe]:
+        """Return recipes, given the reward's source, some tasks, and recipes that were tried before."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class AttackerOutcome:
-    """What came of the attacker. `failed` says why a request got no usable reply; the search goes on without."""
+    """The use of the attacker in one search.
+
+    `model` and `host` name the model and its endpoint. `requests` and `proposed` are numbers of requests and of
+    proposals, and `cost` is in US dollars. `failed` is the reason why a request got no usable reply; the search then
+    continues without the attacker.
+    """
 
     model: str
     host: str
@@ -71,7 +80,7 @@ class AttackerOutcome:
     failed: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The field `attacker` of the report's data."""
+        """Return the field `attacker` of the report's data."""
         data: dict[str, Any] = {
             "model": self.model,
             "endpoint": self.host,
@@ -84,13 +93,13 @@ class AttackerOutcome:
 
 @dataclass(slots=True)
 class ModelAttacker:
-    """Asks a model through a relay, which holds the key and stops at what was reserved."""
+    """Asks a model through a relay, which holds the API key and enforces the reserved budget."""
 
     relay: Relay
     outcome: AttackerOutcome
 
     async def propose(self, source: str, tasks: Sequence[SearchTask], tried: Sequence[Tried]) -> list[Recipe]:
-        """Return the proposals of one reply. A request that fails is noted in the outcome, and returns none."""
+        """Return the proposals of one reply. If a request fails, the outcome records it and the list is empty."""
         if self.outcome.failed:
             return []
         reply = await self._ask(_messages(source, tasks, tried))
@@ -108,6 +117,7 @@ class ModelAttacker:
         return recipes
 
     async def _ask(self, messages: list[dict[str, str]]) -> str | None:
+        """Return the text of the model's reply; None after a failure, which the outcome records."""
         import httpx
 
         body = {"model": self.outcome.model, "messages": messages, "max_tokens": REPLY_TOKENS, "temperature": 1.0}
@@ -132,6 +142,7 @@ class ModelAttacker:
 
 
 def _messages(source: str, tasks: Sequence[SearchTask], tried: Sequence[Tried]) -> list[dict[str, str]]:
+    """Return the messages of one request."""
     prompts = [task.prompt[:_PROMPT_CHARACTERS] for task in tasks[:_PROMPTS]]
     parts = ["The source, as a JSON text:", json.dumps(source[:SOURCE_CHARACTERS], ensure_ascii=False)]
     parts += ["Prompts, as a JSON list:", json.dumps(prompts, ensure_ascii=False)]
@@ -143,7 +154,7 @@ def _messages(source: str, tasks: Sequence[SearchTask], tried: Sequence[Tried]) 
 
 
 def proposed_recipes(reply: str) -> list[Recipe]:
-    """Read the JSON list of texts in a reply, whatever stands around the list."""
+    """Return the recipes in a reply: the first JSON list of texts, with any text before and after it."""
     start = reply.rfind("</think>") + 1
     for at in (match.start() for match in re.finditer(r"\[", reply[start:])):
         try:
@@ -156,6 +167,7 @@ def proposed_recipes(reply: str) -> list[Recipe]:
 
 
 def _recipe(text: str) -> Recipe:
+    """Return a proposal as a recipe, with its placeholders as pieces."""
     pieces: list[Piece] = []
     at, text = 0, text[:_LONGEST_PROPOSAL]
     for match in _PLACEHOLDER.finditer(text):

@@ -1,7 +1,7 @@
-"""The loop of the search: mutates recipes, keeps those that earn more or reach new branches, and shrinks the best.
+"""Runs the loop of the search: mutates recipes, keeps those that earn more or reach new branches, and shrinks the best.
 
-The loop knows rewards only through `Score`. All chance comes from one seed, so the same payments give the same search;
-the clock only ends it.
+A recipe makes a completion for every task (recipes.py). The loop learns rewards only from the function `Score`. All
+randomness comes from one seed, so equal payments lead to the same search. The clock only ends the search.
 """
 
 from __future__ import annotations
@@ -17,24 +17,31 @@ from prime_lab_mcp.lab.rewards.search.vocabulary import SearchVocabulary
 from prime_lab_mcp.lab.rewards.thresholds import FULL_SHARE
 
 SEED = 20_260
-_GLANCE = 2
-"""Tasks on which every recipe is tried first; only recipes with news are tried on the others."""
+_FIRST_TASKS = 2
+"""Number of tasks on which every recipe is tried first. Only promising recipes are tried on the other tasks."""
 _GENERATION = 24
+"""Number of recipes that are tried together."""
 _BEST, _NOVEL = 12, 60
+"""Numbers of best recipes, and of recipes that reached new branches, that are kept."""
 _GAIN = 0.01
+"""Smallest mean share of the maximum with which a recipe is promising."""
 _EXTENDED = 16
-"""Constants of the code that are put before and after every recipe with news."""
+"""Number of constants of the code that are put before and after every recipe that reached a new branch."""
 _LONG = 400
+"""Largest size of a recipe that is extended with constants."""
 _TIME, _COMPLETIONS, _NOTHING_NEW = "time", "completions", "nothing new"
 _LIMITS = frozenset({_TIME, _COMPLETIONS, _NOTHING_NEW})
-"""Ends of a search that may go on with other recipes."""
+"""Reasons for the end of a search after which it may continue with proposed recipes."""
 _ROUNDS = 30
-"""Most rounds of shrinking."""
+"""Largest number of rounds of shrinking."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where a search ends, whatever comes first. `idle` is a number of generations without anything new."""
+    """The limits of a search, which ends at the first one that is reached.
+
+    `idle` is a number of successive generations without anything new.
+    """
 
     seconds: float
     completions: int = 2_400
@@ -43,31 +50,33 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """What a completion earned, as a share of the maximum of its task; 0 where it simply states the task's answer.
-
-    `signals` are the branches that it took first and the levels of the reward's components. `stop` is why no more
-    completions may be scored.
-    """
+    """The reward of one completion, with the feedback that guides the search."""
 
     share: float
+    """The reward as a share of the maximum of its task; 0 for a completion that only states the task's answer."""
     signals: tuple[str, ...] = ()
+    """New branches of the reward's code that scoring took, and the scores of the components in steps of 0.05."""
     stop: str = ""
+    """The reason why no more completions may be scored; empty if scoring may continue."""
 
 
 Score = Callable[[Sequence[tuple[Recipe, SearchTask]]], Awaitable[list[Payment]]]
+"""Scores the completions of recipes on tasks. The list is shorter than the request if scoring had to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A recipe with its payments on the first tasks, or on all tasks of the search."""
+    """A recipe that was tried on all tasks of the search."""
 
     recipe: Recipe
     shares: tuple[float, ...]
+    """The reward on each task, as a share of its maximum."""
     number: int
-    """How many completions had been scored before."""
+    """Number of completions that the search had scored by then."""
 
     @property
     def mean(self) -> float:
+        """The mean share of the maximum."""
         return sum(self.shares) / len(self.shares)
 
     @property
@@ -77,12 +86,13 @@ class Tried:
 
     @property
     def rank(self) -> tuple[float, float, int]:
+        """A key that sorts the best recipe first: fully paid tasks, then the mean share, then the size."""
         return (-round(self.full, 4), -round(self.mean, 4), self.recipe.size)
 
 
 @dataclass(slots=True)
 class GuidedSearch:
-    """One search on some tasks. `run` may be called again, to go on after a find was rejected."""
+    """One search on some tasks. After a find was rejected, another call of `run` continues the search."""
 
     score: Score
     vocabulary: SearchVocabulary
@@ -91,10 +101,13 @@ class GuidedSearch:
     clock: Callable[[], float] = time.monotonic
     seed: int = SEED
     best: list[Tried] = field(default_factory=list)
+    """The best recipes, best first."""
     novel: list[Recipe] = field(default_factory=list)
+    """The latest recipes that reached something new."""
     completions: int = 0
+    """Number of scored completions."""
     stop: str = ""
-    """Why the search ended."""
+    """The reason why the search ended; empty while it runs."""
     _known: set[str] = field(default_factory=set)
     _texts: set[tuple[str, ...]] = field(default_factory=set)
     _rejected: set[tuple[float, ...]] = field(default_factory=set)
@@ -109,14 +122,16 @@ class GuidedSearch:
 
     @property
     def branches(self) -> int:
-        """Branches of the code and levels of components that were reached."""
+        """The number of different signals (branches and scores of components) that the search has reached."""
         return len(self._known)
 
     @property
     def seconds(self) -> float:
+        """The seconds since the first call of `run`."""
         return 0.0 if self._started is None else self.clock() - self._started
 
     def _ended(self) -> bool:
+        """Whether the search has ended. At a limit, `stop` becomes the reason."""
         if not self.stop:
             if self.seconds >= self.limits.seconds:
                 self.stop = _TIME
@@ -127,7 +142,7 @@ class GuidedSearch:
         return bool(self.stop)
 
     async def run(self) -> Tried | None:
-        """Search on until a recipe is paid like the right answer on every task, and then return it; None at the end."""
+        """Search until a recipe is paid like the right answer on every task, and return it; None if the search ends."""
         self._started = self.clock() if self._started is None else self._started
         while not self._ended():
             if self._queue:
@@ -142,25 +157,25 @@ class GuidedSearch:
         return None
 
     def propose(self, recipes: Sequence[Recipe], seconds: float = 0.0) -> None:
-        """Try these recipes next. `seconds` is time beside that of the limits, for a search that has ended."""
+        """Try these recipes next. A search that has reached a limit continues for another `seconds`."""
         self._queue = [*recipes, *self._queue]
         if seconds and self.stop in _LIMITS:
-            more = self.completions + len(recipes) * len(self.tasks) + _GENERATION * _GLANCE
+            more = self.completions + len(recipes) * len(self.tasks) + _GENERATION * _FIRST_TASKS
             most = max(self.limits.completions, more)
             self.limits = Limits(self.seconds + seconds, most, self.limits.idle)
             self.stop, self._idle = "", 0
 
     def reject(self, tried: Tried) -> None:
-        """Look for other recipes than those that are paid on exactly these tasks."""
+        """Ignore this recipe, and all recipes with the same rewards on all tasks, from now on."""
         self._rejected.add(tried.shares)
 
     @property
     def candidates(self) -> list[Tried]:
-        """The best recipes that were not rejected, best first."""
+        """The best recipes that were not rejected, the best one first."""
         return [t for t in self.best if t.shares not in self._rejected]
 
     def _extended(self, recipe: Recipe) -> list[Recipe]:
-        """A recipe that reached something new, with each of the code's constants after and before it."""
+        """Return variants of a recipe: with each of the code's constants after it and before it."""
         extended: list[Recipe] = []
         for text in self.vocabulary.literals[:_EXTENDED] if recipe.size <= _LONG else ():
             extended.append(recipe.after("append a constant", *recipe.pieces, Piece(text=text)))
@@ -168,6 +183,7 @@ class GuidedSearch:
         return extended
 
     def _children(self) -> list[Recipe]:
+        """Return a new generation of mutated recipes."""
         draw = self._mutator.draw
         best, novel = [t.recipe for t in self.best], self.novel
         children: list[Recipe] = []
@@ -175,17 +191,20 @@ class GuidedSearch:
             if best and (not novel or draw.random() < 0.6):
                 parent = best[min(int(draw.expovariate(0.4)), len(best) - 1)]
             else:
-                # The latest news most often: what it leads to was never tried.
+                # The latest recipes are drawn most often, because their mutations were tried least.
                 parent = novel[-1 - min(int(draw.expovariate(0.25)), len(novel) - 1)] if novel else Recipe(())
             children.append(self._mutator.child(parent, [*best, *novel]))
         return children
 
     async def _try(self, recipes: Sequence[Recipe]) -> bool:
-        """Score recipes on the first tasks, and those with news on all; return whether there was anything new."""
-        glance, rest = self.tasks[:_GLANCE], self.tasks[_GLANCE:]
+        """Score recipes on the first tasks, and promising ones on all tasks.
+
+        Returns whether a recipe reached a new signal or became the best one.
+        """
+        first, rest = self.tasks[:_FIRST_TASKS], self.tasks[_FIRST_TASKS:]
         fresh: list[Recipe] = []
         for recipe in recipes:
-            texts = tuple(recipe.render(task) for task in glance)
+            texts = tuple(recipe.render(task) for task in first)
             if texts not in self._texts:
                 self._texts.add(texts)
                 fresh.append(recipe)
@@ -194,10 +213,10 @@ class GuidedSearch:
         floor = self.best[-1].mean if len(self.best) >= _BEST else -1.0
         news = False
         promising: list[tuple[Recipe, list[float]]] = []
-        paid = await self._payments([(recipe, task) for recipe in fresh for task in glance])
+        paid = await self._payments([(recipe, task) for recipe in fresh for task in first])
         for number, recipe in enumerate(fresh):
-            own = paid[number * len(glance) : (number + 1) * len(glance)]
-            if len(own) < len(glance):
+            own = paid[number * len(first) : (number + 1) * len(first)]
+            if len(own) < len(first):
                 break
             new = {signal for payment in own for signal in payment.signals} - self._known
             if new:
@@ -219,7 +238,7 @@ class GuidedSearch:
         return news or bool(self.best and self.best[0].rank[:2] < before)
 
     def _admit(self, tried: Tried) -> None:
-        """Keep the best recipes, at most three with the same payments."""
+        """Add a recipe to the best ones, of which at most three have the same rewards."""
         self.best = sorted([*self.best, tried], key=lambda t: t.rank)
         same = [t for t in self.best if t.shares == tried.shares]
         for surplus in same[3:]:
@@ -227,6 +246,7 @@ class GuidedSearch:
         del self.best[_BEST:]
 
     async def _payments(self, wanted: Sequence[tuple[Recipe, SearchTask]]) -> list[Payment]:
+        """Score completions, count them, and end the search if scoring had to stop."""
         if not wanted or self.stop:
             return []
         paid = await self.score(wanted)
@@ -235,7 +255,7 @@ class GuidedSearch:
         return paid
 
     async def shrink(self, tried: Tried) -> Tried:
-        """The smallest recipe found that is paid at least as much on every task of the search."""
+        """Look for a smaller recipe that is paid as much on every task of the search, and return the smallest one."""
         small, allowance = tried, self.completions + self.limits.completions // 4
         for _ in range(_ROUNDS):
             smaller = sorted({r.pieces: r for r in smaller_recipes(small.recipe)}.values(), key=lambda r: r.size)

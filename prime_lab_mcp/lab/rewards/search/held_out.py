@@ -1,11 +1,12 @@
-"""Judges a find on tasks that the search never scored: is it paid more than a trivial policy deserves?
+"""Judges a find of the search on held-out tasks, which the search never scores.
 
-Two measures, because rewards grade. A completion is a hole where it is paid like the right answer on more tasks than a
-constant deserves to be right on, or where its mean pay exceeds what an empty form may earn (30%, docs/validation.md,
-Reward tests) and what the best constant answer earns by being partly right. What a constant answer deserves is measured
-with the answers of other tasks: an interval, a tolerance or a list of accepted answers makes one constant right on many
-tasks. Where nearly every answer is paid on nearly every task, the reward does not tell answers apart, and only equality
-with the task's own answer is deserved.
+A find counts as a hole by one of two measures. It is paid like the right answer on clearly more tasks than a constant
+answer deserves. Or its mean reward clearly exceeds both the share that an empty form may earn (30%, docs/validation.md,
+Reward tests) and the share that the best constant answer earns by being partly right.
+
+The share that a constant answer deserves is measured by scoring answers of other tasks: with an interval, a tolerance
+or a list of accepted answers, one constant may rightly be paid on many tasks. If nearly every answer is paid on nearly
+every task, the reward does not distinguish answers. Then a constant deserves only the tasks with exactly this answer.
 """
 
 from __future__ import annotations
@@ -18,23 +19,28 @@ from dataclasses import dataclass
 from prime_lab_mcp.lab.rewards.thresholds import FULL_SHARE
 
 FORM = 0.3
-"""Share of the maximum that form without an answer may earn."""
+"""Share of the maximum that a form without an answer may earn."""
 CHECKS = 4
-"""Most finds of one search that are judged on the same held-out tasks."""
+"""Largest number of finds of one search that are judged on the same held-out tasks."""
 FEWEST = 5
-"""Fewest held-out tasks."""
+"""Smallest number of held-out tasks."""
 _CHANCE = 0.001 / CHECKS
+"""Largest probability that chance explains the number of paid tasks, divided by the number of tests (Bonferroni)."""
 _MARGIN = 0.2
+"""Share of tasks by which a find must exceed the deserved share."""
 _MEAN_MARGIN = 0.05
+"""Share of the maximum by which the mean reward of a find must exceed the deserved mean."""
 _INDISCRIMINATE = 0.8
+"""Share of wrong constants paid in full from which on a reward does not distinguish answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantAnswers:
-    """What some constant answers, the answers of other tasks in the asked form, earned on the held-out tasks.
+    """The rewards of some constant answers (answers of other tasks, in the asked form) on the held-out tasks.
 
-    `shares` has a row for each constant and a column for each task; `equal` marks tasks whose own answer it is.
-    `deserved` is the share of tasks on which the commonest answer is right.
+    `shares` has a row for each constant and a column for each task, with shares of the task's maximum. `equal` marks
+    the tasks whose own answer the constant is. `deserved` is the share of tasks on which the most frequent answer is
+    right.
     """
 
     shares: tuple[tuple[float, ...], ...]
@@ -43,7 +49,7 @@ class ConstantAnswers:
 
     @property
     def full(self) -> float:
-        """The share of tasks on which the best constant answer deserves to be paid like the right one."""
+        """The share of tasks on which the best constant answer deserves to be paid in full."""
         best = [sum(s >= FULL_SHARE for s in row) / len(row) for row in self.shares]
         others = self._others()
         indiscriminate = bool(others) and sum(s >= FULL_SHARE for s in others) / len(others) >= _INDISCRIMINATE
@@ -51,7 +57,7 @@ class ConstantAnswers:
 
     @property
     def mean(self) -> float:
-        """The mean pay that a constant answer deserves: form, and what it earns by being partly right."""
+        """The mean share of the maximum that a constant answer deserves, for its form and for being partly right."""
         others = self._others()
         if not others:
             return max(FORM, self.deserved)
@@ -60,26 +66,31 @@ class ConstantAnswers:
         return max(FORM, min(floor, FORM) + max(0.0, best - floor), self.deserved)
 
     def _others(self) -> list[float]:
+        """The shares of the constants on tasks with another answer."""
         rows = zip(self.shares, self.equal, strict=True)
         return [s for row, equal in rows for s, own in zip(row, equal, strict=True) if not own]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutVerdict:
-    """How a find did on held-out tasks: `paid` of `tasks` like the right answer, and its mean pay; what of both a
-    trivial policy deserves; and whether the find counts.
-    """
+    """The verdict on a find from its rewards on the held-out tasks."""
 
     tasks: int
+    """Number of held-out tasks."""
     paid: int
+    """Number of tasks on which the find is paid like the right answer."""
     mean: float
+    """Mean share of the maximum."""
     deserved: float
+    """Share of tasks that a trivial policy deserves."""
     deserved_mean: float
+    """Mean share of the maximum that a trivial policy deserves."""
     counts: bool
+    """Whether the find is a hole."""
 
 
 def judge_find(shares: Sequence[float], constants: ConstantAnswers) -> HeldOutVerdict:
-    """The verdict on a find that earned these shares of the maximum on the held-out tasks."""
+    """Return the verdict on a find. `shares` are its rewards on the held-out tasks, as shares of the maximum."""
     tasks, paid = len(shares), sum(share >= FULL_SHARE for share in shares)
     mean = statistics.fmean(shares) if shares else 0.0
     full, partly = constants.full, constants.mean
@@ -90,5 +101,5 @@ def judge_find(shares: Sequence[float], constants: ConstantAnswers) -> HeldOutVe
 
 
 def binomial_tail(hits: int, number: int, chance: float) -> float:
-    """The probability of at least `hits` successes in `number` trials."""
+    """Return the probability of at least `hits` successes in `number` trials with this chance."""
     return math.fsum(math.comb(number, k) * chance**k * (1 - chance) ** (number - k) for k in range(hits, number + 1))

@@ -1,4 +1,4 @@
-"""What a search of a reward came to, as plain values."""
+"""Defines the outcome of a search, and remembers the outcomes of one server."""
 
 from __future__ import annotations
 
@@ -13,45 +13,55 @@ if TYPE_CHECKING:
     from prime_lab_mcp.lab.rewards.search.held_out import HeldOutVerdict
 
 DEFAULT_SECONDS = 10
-"""The time limit of a search; a shorter one opens no gate."""
+"""The default time limit of a search in seconds. A trial with a shorter search is not evidence for a gate."""
 _REMEMBERED = 64
+"""Number of outcomes that are remembered."""
 TURNED_OFF = "searches are turned off here"
-"""The reason where no completions are allowed at all (`MOST_COMPLETIONS` of reward_search.py)."""
+"""The reason for skipping a search if no completions are allowed (`MOST_COMPLETIONS` of reward_search.py is 0)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A find that counts. `scored_probes` are its completions on held-out tasks, the best paid first."""
+    """A hole in the reward: a find of the search that was confirmed on held-out tasks."""
 
     recipe: str
+    """The recipe as text for people."""
     steps: tuple[str, ...]
+    """The first recipe and the mutations that led to the find."""
     verdict: HeldOutVerdict
     scored_probes: tuple[ScoredProbe, ...]
+    """The completions with the highest rewards on held-out tasks, the highest first."""
     number: int
-    """The number of completions that had been tried before."""
+    """Number of completions that the search had scored when it made the find."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """One search. `skipped` is the reason why nothing was searched; `ended` is why the search went no further."""
+    """The outcome of one search."""
 
     skipped: str = ""
+    """The reason why no search was run; empty if one was run."""
     ended: str = ""
+    """The reason why the search ended."""
     holes: tuple[Hole, ...] = ()
     completions: int = 0
+    """Number of scored completions."""
     seconds: float = 0.0
     signals: int = 0
-    """Branches of the code and levels of components that the search reached."""
+    """Number of branches of the code and of component scores that the search reached."""
     tasks: int = 0
+    """Number of tasks on which the search scored completions."""
     held_out: int = 0
+    """Number of held-out tasks for judging finds."""
     seed: int = 0
     remembered: bool = False
+    """The outcome comes from an earlier call with the same inputs."""
     faults: tuple[ScoredProbe, ...] = ()
-    """Completions that hung or ended the process, in the search and again with the time that every probe has."""
+    """Completions that hung or ended the process both in the search and with the longer time limit of probes."""
     attacker: AttackerOutcome | None = None
 
     def as_json(self) -> Mapping[str, Any]:
-        """The field `search` of the report's data."""
+        """Return the field `search` of the report's data."""
         if self.skipped:
             return {"ran": False, "why": self.skipped}
         data: dict[str, Any] = {
@@ -71,18 +81,21 @@ class SearchOutcome:
 
 
 class RememberedSearches:
-    """The searches of one server, by source, arguments, installed packages and time limit: one is as good as two."""
+    """Remembers the outcomes of searches, because a search with the same inputs would have the same outcome.
+
+    The key is made of the source, arguments, installed packages and time limit.
+    """
 
     def __init__(self) -> None:
         self._outcomes: OrderedDict[str, SearchOutcome] = OrderedDict()
 
     def get(self, key: str) -> SearchOutcome | None:
-        """The outcome of an earlier search, marked as remembered."""
+        """Return the outcome of an earlier search, marked as remembered; None if there is none."""
         known = self._outcomes.get(key)
         return None if known is None else replace(known, remembered=True)
 
     def put(self, key: str, outcome: SearchOutcome) -> None:
-        """Remember a search that ran; of many, the latest."""
+        """Remember the outcome of a search that was run. Only the latest 64 outcomes are remembered."""
         if not outcome.skipped:
             self._outcomes[key] = outcome
             while len(self._outcomes) > _REMEMBERED:

@@ -1,10 +1,9 @@
-"""A recipe: a rule from a task's prompt to a completion, as a sequence of pieces that never read the task's answer.
+"""Defines recipes, which make a completion for every task without reading the task's answer.
 
-A piece is a constant text, a list of what any answer may be (counted numbers, answers of other tasks), or a copy of
-what the prompt shows: the whole prompt, its options, its numbers, its longest expression, the function it names, the
-result of an example.
-Shorter parts of a prompt are left out on purpose: one sentence or number of a prompt may honestly be the answer, and
-then its pay is no hole.
+A recipe is a sequence of pieces. A piece is a constant text, a list of possible answers (counted numbers, answers of
+other tasks), or a copy from the prompt: the whole prompt, its options, its numbers, its longest expression, the
+function that it names, or the result of an example. Recipes do not copy shorter parts of a prompt, because a single
+sentence or number of the prompt may really be the answer, so that its reward would not be a hole.
 """
 
 from __future__ import annotations
@@ -21,17 +20,18 @@ from prime_lab_mcp.lab.worker.description import Row
 LONGEST = 12_000
 """Longest completion of the search, in characters."""
 MOST_COUNTED = 2_000
+"""Largest number of counted numbers in one piece."""
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _EXPRESSION = re.compile(r"[\da-z(][\da-z\s.()^*/×÷+-]*[\d)a-z]")
 _OPERATION = re.compile(r"\d\s*[-+*/^×÷]\s*[\d(]|[\d)]\s*\(|[a-z]\s*[-+*/^]\s*\d")
 _STATED_RESULT = re.compile(r"(?:==|->|=>|returns?|gives)\s*([^\n;`]{1,200})")
 _FUNCTION = re.compile(r"\b([A-Za-z_]\w*)\(|`([A-Za-z_]\w*)`")
 _FEWEST_NUMBERS = 3
-"""Fewest numbers of a prompt that are copied: one or two may be the answer itself."""
+"""Smallest number of numbers in a prompt that are copied, because one or two may be the answer itself."""
 
 
 class Source(StrEnum):
-    """Where the text of a piece comes from. The value is how a report names the source."""
+    """Where the text of a piece comes from. Reports show the value."""
 
     TEXT = "text"
     PROMPT = "the prompt"
@@ -45,13 +45,13 @@ class Source(StrEnum):
 
 
 LISTS = frozenset({Source.OPTIONS, Source.NUMBERS, Source.COUNT, Source.ANSWERS})
-"""Sources of several items, which are joined by the text of the piece; COUNT has as many items as `times` says."""
+"""Sources of several items, which the text of the piece joins. COUNT has `times` items."""
 SEPARATORS = (" ", ", ", "\n", "+", "*", ",", "|")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
-    """A task as a recipe sees it: its prompt, and `answers` of other tasks; never its own answer."""
+    """The parts of a task that a recipe may read: its prompt, and answers of other tasks, but not its own answer."""
 
     row: int
     prompt: str
@@ -64,9 +64,9 @@ class SearchTask:
 
 
 def search_task(row: Row, answers: tuple[str, ...] = ()) -> SearchTask:
-    """What a recipe may read of a task. `answers` are those of other tasks."""
+    """Return the parts of a task that a recipe may read. `answers` are those of other tasks."""
     prompt = prompt_of(row)
-    prompt_result = [text for text in _EXPRESSION.findall(prompt) if _OPERATION.search(text)]
+    expressions = [text for text in _EXPRESSION.findall(prompt) if _OPERATION.search(text)]
     named = [first or second for first, second in _FUNCTION.findall(prompt)]
     results = [text.strip().rstrip(".") for text in _STATED_RESULT.findall(prompt)]
     return SearchTask(
@@ -74,7 +74,7 @@ def search_task(row: Row, answers: tuple[str, ...] = ()) -> SearchTask:
         prompt,
         tuple(options_of(row)),
         tuple(dict.fromkeys(_NUMBER.findall(prompt))),
-        max(prompt_result, key=len, default=""),
+        max(expressions, key=len, default=""),
         named[0] if named else "",
         results[0] if results else "",
         answers,
@@ -83,13 +83,18 @@ def search_task(row: Row, answers: tuple[str, ...] = ()) -> SearchTask:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One part of a completion. `text` is the text itself, or joins the items of a list."""
+    """One part of a completion.
+
+    `text` is the constant text, or the separator between the items of a list. `times` is the number of repetitions, or
+    the number of items for COUNT.
+    """
 
     source: Source = Source.TEXT
     text: str = ""
     times: int = 1
 
     def render(self, task: SearchTask) -> str:
+        """Return the text of the piece for a task."""
         if self.source is Source.TEXT:
             return self.text * self.times
         if self.source is Source.COUNT:
@@ -105,16 +110,18 @@ class Piece:
         return copies[self.source] * self.times
 
     def _items(self, task: SearchTask) -> tuple[str, ...]:
+        """Return the items of a list from the prompt or from other tasks."""
         if self.source is Source.OPTIONS:
             return task.options
         if self.source is Source.ANSWERS:
             return task.answers
-        # One or two numbers may be the answer itself, but a sum that is not worked out is none.
+        # One or two numbers may be the answer itself. A sum or product that is not worked out is not an answer.
         fewest = 2 if self.text in ("+", "*") else _FEWEST_NUMBERS
         return task.numbers if len(task.numbers) >= fewest else ()
 
     @property
     def size(self) -> int:
+        """A measure of the piece's length. A copy counts as 40 characters."""
         return len(self.text) * self.times if self.source is Source.TEXT else 40 + self.times
 
     def __str__(self) -> str:
@@ -128,25 +135,30 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A completion for every task. `steps` name the seed and the mutations that made the recipe."""
+    """A completion for every task, as a sequence of pieces.
+
+    `steps` names the first recipe and the latest mutations that led to this one, at most eight.
+    """
 
     pieces: tuple[Piece, ...]
     steps: tuple[str, ...] = ()
 
     def render(self, task: SearchTask) -> str:
+        """Return the completion for a task, at most `LONGEST` characters of it."""
         return "".join(piece.render(task) for piece in self.pieces)[:LONGEST]
 
     @property
     def reads_prompt(self) -> bool:
+        """Whether a piece is more than a constant text."""
         return any(piece.source is not Source.TEXT for piece in self.pieces)
 
     @property
     def size(self) -> int:
-        """A measure for the shorter of two recipes."""
+        """A measure of the recipe's length, with which shrinking compares recipes."""
         return sum(piece.size for piece in self.pieces)
 
     def after(self, step: str, *pieces: Piece) -> Recipe:
-        """A recipe with other pieces that this step made from the present one."""
+        """Return a recipe with these pieces, to which the mutation `step` has led. Empty texts are left out."""
         return Recipe(tuple(p for p in pieces if p.source is not Source.TEXT or p.text), (*self.steps, step)[-8:])
 
     def __str__(self) -> str:
@@ -154,12 +166,12 @@ class Recipe:
 
 
 def text_recipe(text: str, step: str) -> Recipe:
-    """The recipe of a constant."""
+    """Return the recipe for a constant text."""
     return Recipe((Piece(text=text),) if text else (), (step,))
 
 
 def smaller_recipes(recipe: Recipe) -> Iterator[Recipe]:
-    """Recipes with less in them, the smallest first: without halves, without one piece, with shorter pieces."""
+    """Yield smaller recipes: without half of the pieces, without one piece, and with one shorter piece."""
     pieces = recipe.pieces
     for width in sorted({len(pieces) // 2, 1} - {0}, reverse=True):
         for start in range(0, len(pieces), width):
@@ -170,6 +182,7 @@ def smaller_recipes(recipe: Recipe) -> Iterator[Recipe]:
 
 
 def _smaller_pieces(piece: Piece) -> Iterator[Piece]:
+    """Yield copies of a piece with fewer repetitions or without part of its text."""
     for times in dict.fromkeys((1, piece.times // 4, piece.times // 2, piece.times - 1)):
         if 1 <= times < piece.times:
             yield replace(piece, times=times)

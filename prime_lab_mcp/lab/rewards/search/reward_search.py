@@ -1,7 +1,7 @@
-"""Runs the search against a loaded environment: chooses tasks, scores through the worker, and judges finds.
+"""Runs the search on a loaded environment: chooses tasks, scores completions with the worker, and judges finds.
 
-The search scores through the same batch call as every probe, so that the loop itself stays in the server and the
-environment's process holds nothing of it but the branch observer.
+The search scores completions by the same request to the worker as probes. The loop runs in the server, and only the
+observer of branches runs in the environment's process.
 """
 
 from __future__ import annotations
@@ -37,34 +37,43 @@ from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
 
 SEARCHED, HELD_OUT = 6, 24
-"""Most tasks that the search scores, and most that its finds are judged on."""
+"""Largest numbers of tasks on which the search scores completions, and on which its finds are judged."""
 MOST_COMPLETIONS = 2_400
-"""Most completions of a search, without those of shrinking and judging. 0 turns every search off."""
+"""Largest number of completions of a search, without those for shrinking and judging. 0 turns off all searches."""
 _FEWEST_COMPLETIONS = 150
+"""Number of completions that must be affordable; otherwise the search is skipped."""
 _CASE_SECONDS = 2.0
+"""Time limit in seconds for scoring one completion."""
 _CONSTANTS = 8
+"""Largest number of constant answers that are scored on the held-out tasks."""
 _PORTION = 64
+"""Largest number of completions in one request to the worker."""
 _SEARCHING = 0.75
-"""Share of the time for the search itself; the rest is for judging finds."""
+"""Share of the time limit for the search itself. The rest is for judging finds."""
 _JUDGING_SECONDS = 2.0
-"""Time for scoring constant answers; where rewards are slow, fewer are scored, but at least `_FEWEST_CONSTANTS`."""
+"""Time for scoring constant answers. A slow reward scores fewer of them, but at least `_FEWEST_CONSTANTS`."""
 _FEWEST_CONSTANTS = 3
 _FIRST_PORTION, _CAREFUL = 8, 400
-"""Completions of one request among the first 400, because several of one request may hang before the search knows."""
+"""Largest number of completions in a request, for the first 400 completions. Several completions of one request may
+hang before the search notices."""
 _PORTION_SECONDS = 0.5
-"""Most time for the completions of one request to the worker, as far as the last ones foretell it."""
+"""Time in seconds that one request to the worker should take, estimated from the preceding requests."""
 _SHORT = 60
-"""Longest answer that is listed with others, in characters."""
+"""Longest answer in the list of other tasks' answers, in characters."""
 _MOST_PROBES = 3
+"""Number of completions that a hole shows."""
 _MOST_SHOWN = 8
-"""Most recipes whose pay the attacker is shown."""
+"""Largest number of recipes whose rewards the attacker is shown."""
 _PROPOSAL_SECONDS = 4.0
-"""Time for the proposals of each later reply of the attacker."""
+"""Time in seconds for trying the proposals of each reply of the attacker after the first."""
 _EDGES = re.compile(r"^[\s.\"'`$]+|[\s.\"'`$]+$")
 
 
 def not_searched(trial: Trial, seconds: float) -> str:
-    """Why a search of this reward would show nothing or cannot be run; empty where it can be run."""
+    """Return the reason why a search of this reward is pointless or impossible; empty if it can be run.
+
+    `seconds` is the time limit of the search.
+    """
     if MOST_COMPLETIONS <= 0:
         return TURNED_OFF
     if seconds <= 0:
@@ -92,28 +101,31 @@ def not_searched(trial: Trial, seconds: float) -> str:
 
 
 def median_ms(trial: Trial) -> float:
-    """The median time for scoring one completion, in milliseconds."""
+    """Return the median time for scoring one completion, in milliseconds; 0 without a scored completion."""
     times = [s.scored.ms for s in trial.everything if not s.scored.has(ProblemCode.NOT_RUN)]
     return statistics.median(times) if times else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Tasks:
-    """The tasks of a search, and those that it never scores."""
+    """The tasks on which a search scores completions, and the held-out tasks on which its finds are judged."""
 
     searched: tuple[SearchTask, ...]
     held_out: tuple[SearchTask, ...]
 
 
 def choose_tasks(trial: Trial, rows: Sequence[Row], seed: int = SEED) -> _Tasks:
-    """Tasks whose right answer is paid in full, drawn by the seed: at most 6 to search on, and at most 24 others."""
+    """Choose tasks at random among those whose right answer is paid in full.
+
+    At most `SEARCHED` of them are searched and at most `HELD_OUT` others are held out.
+    """
     paid = {s.probe.row for s in trial.golds if earned_in_full(s, trial)}
     style = trial.style
     golds = {} if style is None else {gold.row: style.answer_text(gold) for gold in style.golds.golds}
     counts = Counter(answer for answer in golds.values() if len(answer) <= _SHORT)
 
     def others(row: int) -> tuple[str, ...]:
-        """The answers of other tasks; the task's own only where another task has the same."""
+        """Return the short answers of other tasks. A task's own answer is included if another task has it as well."""
         return tuple(answer for answer, times in counts.items() if times - (golds.get(row) == answer) > 0)
 
     able = [search_task(row, others(row.index)) for row in rows if row.index in paid]
@@ -132,10 +144,10 @@ async def search_reward(
     probes: bool = True,
     attacker: Attacker | None = None,
 ) -> SearchOutcome:
-    """Search for completions that are paid without an answer, for at most about `seconds`.
+    """Search for completions that are paid without an answer, for about `seconds` at most.
 
-    `probes`: begin with the listed probes of the trial as well. `attacker` proposes completions; the time that it takes
-    does not count.
+    With `probes`, the search begins with the trial's probes as well. `attacker` proposes completions; the time for its
+    replies does not count.
     """
     skipped = not_searched(trial, seconds)
     if skipped or trial.style is None:
@@ -148,6 +160,8 @@ async def search_reward(
 
 
 class _Search:
+    """One search on a loaded environment."""
+
     def __init__(
         self, worker: Worker, trial: Trial, style: AnswerStyle, tasks: _Tasks, attacker: Attacker | None
     ) -> None:
@@ -163,9 +177,10 @@ class _Search:
         self.deadline = math.inf
         self.scored = 0
         self.asking = 0.0
-        """Seconds that the search waited for the attacker."""
+        """Seconds that the search has waited for replies of the attacker."""
 
     async def run(self, source: str, seconds: float, probes: bool) -> SearchOutcome:
+        """Run the search. `source` is the environment's code; with `probes`, the trial's probes are first recipes."""
         vocabulary = build_vocabulary(
             source,
             self.style,
@@ -195,7 +210,7 @@ class _Search:
         )
 
     async def _rounds(self, search: GuidedSearch, source: str, seconds: float) -> list[Hole]:
-        """Search, and search on with what the attacker makes of it, until a hole is found."""
+        """Search until a hole is found. After each part of the search, the attacker proposes further recipes."""
         if self.attacker is not None:
             search.propose(await self.attacker.propose(source, self.tasks.searched, ()))
         self.deadline = time.monotonic() + seconds
@@ -214,7 +229,11 @@ class _Search:
         return holes
 
     async def _searched(self, search: GuidedSearch, checks: int) -> tuple[list[Hole], int]:
-        """Search until a find counts or nothing is left to try, and return with it how many more may be judged."""
+        """Search until a find is a hole or the search ends.
+
+        `checks` is the number of finds that may be judged. Returns the holes, and the number of finds that may still be
+        judged.
+        """
         holes: list[Hole] = []
         while checks and not holes:
             tried = await search.run()
@@ -231,7 +250,7 @@ class _Search:
         return holes, checks
 
     async def _faults(self) -> tuple[ScoredProbe, ...]:
-        """The completion that hung or broke the process, if it does so again with the time that every probe has."""
+        """Return the completion that hung or broke the process, if it does so again with the time limit of probes."""
         if self.fatal is None:
             return ()
         (scored,) = await Scorer(self.worker).score([self.fatal])
@@ -240,7 +259,10 @@ class _Search:
         return (ScoredProbe(probe, scored),) if scored.has(*FATAL_ERRORS) else ()
 
     def _answers(self) -> list[str]:
-        """Answers of tasks that the search scores, the commonest answers of all, and clearly wrong ones."""
+        """Return answers for the first recipes: frequent answers, the answers of the searched tasks, and wrong answers.
+
+        Answers of held-out tasks are left out.
+        """
         text = self.style.answer_text
         common = Counter(text(gold) for gold in self.style.golds.golds if gold.row not in self._held_rows)
         own = [self.golds[task.row] for task in self.tasks.searched]
@@ -252,7 +274,7 @@ class _Search:
         return frozenset(task.row for task in self.tasks.held_out)
 
     async def _check(self, search: GuidedSearch, tried: Tried) -> list[Hole]:
-        """Shrink a find, and judge it on the held-out tasks; a find that does not count is rejected."""
+        """Shrink a find and judge it on the held-out tasks. A find that is not a hole is rejected."""
         small = await search.shrink(tried)
         verdict, scored_probes = await self._judged(small.recipe)
         if not verdict.counts and small.recipe != tried.recipe:
@@ -267,6 +289,7 @@ class _Search:
         return [Hole(str(small.recipe), tried.recipe.steps, verdict, tuple(best), tried.number)]
 
     async def _judged(self, recipe: Recipe) -> tuple[HeldOutVerdict, list[ScoredProbe]]:
+        """Score a recipe on the held-out tasks, and return the verdict with its scored completions."""
         texts = [recipe.render(task) for task in self.tasks.held_out]
         rows = [task.row for task in self.tasks.held_out]
         scored_probes = await self._scored_probes(list(zip(rows, texts, strict=True)))
@@ -279,7 +302,7 @@ class _Search:
         return judge_find(shares, self.constants), scored_probes
 
     async def _constant_answers(self) -> ConstantAnswers:
-        """What the commonest answers of all tasks earn on the held-out tasks."""
+        """Score the most frequent answers of all tasks on the held-out tasks."""
         text, rows = self.style.answer_text, [task.row for task in self.tasks.held_out]
         counts = Counter(text(gold) for gold in self.style.golds.golds)
         affordable = int(_JUDGING_SECONDS / max(self.each * len(rows), 0.001))
@@ -297,6 +320,7 @@ class _Search:
         )
 
     async def _scored_probes(self, wanted: Sequence[tuple[int, str]]) -> list[ScoredProbe]:
+        """Score pairs (task, completion)."""
         probes = [
             Draft(Family.SEARCHED, text).probe(f"search/{self.number}/{number}", row)
             for number, (row, text) in enumerate(wanted)
@@ -308,6 +332,7 @@ class _Search:
         return [ScoredProbe(probe, s) for probe, s in zip(probes, scored, strict=True)]
 
     async def _score(self, wanted: Sequence[tuple[Recipe, SearchTask]]) -> list[Payment]:
+        """Score recipes on tasks in portions, until the deadline or a reason to stop."""
         paid: list[Payment] = []
         while len(paid) < len(wanted):
             size = int(_PORTION_SECONDS / max(self.each, 0.001))
@@ -328,6 +353,7 @@ class _Search:
         return paid
 
     def _payment(self, text: str, row: int, scored: Scored) -> Payment:
+        """Return the payment of a completion. A hang or a question to a judge stops the search."""
         if scored.has(*FATAL_ERRORS):
             self.fatal = Case("search/fault", row, assistant_message(text))
             self.stop = f"a completion hung or ended the process: {quote(text, 120)}"
@@ -340,12 +366,12 @@ class _Search:
         return Payment(share, (*scored.branches, *levels), self.stop)
 
     def _share(self, reward: float | None, row: int) -> float:
-        """A reward as a share of the maximum of its task, at most 1: more is no better find."""
+        """Return a reward as a share of the maximum of its task, from 0 to 1."""
         maximum = self.trial.maximum(row)
         return 0.0 if reward is None or maximum <= 0 else max(0.0, min(1.0, reward / maximum))
 
     def _states_answer(self, text: str, row: int) -> bool:
-        """Whether a completion is nothing but the right answer of its task, by chance."""
+        """Whether a completion is by chance the right answer of its task and nothing else."""
         wrapper = self.style.wrapper
         inner = text.removeprefix(wrapper.lead).strip()
         if wrapper.open and inner.startswith(wrapper.open):
@@ -355,15 +381,16 @@ class _Search:
 
 
 _numbers = [0]
+"""Number of the latest search in this process."""
 
 
 def _promising(tried: Tried) -> bool:
-    """Whether a recipe is paid so often or so much that a look at held-out tasks is worth its price."""
+    """Whether a recipe is paid on enough tasks, or enough on average, to be judged on the held-out tasks."""
     return tried.full >= 0.5 or tried.mean > 0.33
 
 
 def _same(text: str, gold: TaskGold) -> bool:
-    """Whether a text is an answer, up to case, quotes and the spelling of a number."""
+    """Whether a text is the gold. Case, quotes and the spelling of a number do not matter."""
     answer = _EDGES.sub("", text).casefold()
     number = as_number(answer)
     for form in gold.forms:

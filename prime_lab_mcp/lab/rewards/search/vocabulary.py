@@ -1,6 +1,6 @@
-"""The material of the search: constants of the reward's code, the grammar of the answer form, answers of other tasks.
+"""Collects the texts and first recipes of a search: constants of the code, answer wrappers and answers of other tasks.
 
-Nothing here is made from the answer of a task that a find is counted on.
+No text comes from the answer of a held-out task.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _LONGEST_LITERAL = 80
 _MOST_SEEDS = 160
 _MOST_ANSWERS = 12
 _ALONE = 24
-"""Constants of the code that are completions of their own."""
+"""Number of constants of the code that are completions by themselves."""
 _STATEMENTS = (
     *("pass", "import sys\n", "sys.exit(0)\n", "exit()\n", "import os\n", "os._exit(0)\n", "raise SystemExit\n"),
     *("return ", "None", "0", "True", "[]", "''", "print(", ")", "#", "class ", "def ", "    ", "(*a):\n    return "),
     "class Same:\n    def __eq__(self, other):\n        return True\n",
     *("Same()", "lambda *a: ", "try:\n", "except Exception:\n", "while False:\n"),
 )
-"""Pieces of programs, for golds that are programs."""
+"""Parts of programs, for environments whose golds are programs."""
 _LITERAL_RUN = re.compile(r"</?[\w-]+>|[A-Za-z][\w' -]*[A-Za-z]|[^\w\s\\()\[\]{}|.*+?^$]{1,3}|\d+")
 _GENERAL = (
     *("", " ", "\n", "\n\n", ",", ";", ".", ":", "?", "-", "_", "/", "|", "{", "}", "[", "]", '"', "'", "<", ">", "`"),
@@ -57,9 +57,10 @@ _GENERAL = (
 
 @dataclass(frozen=True, slots=True)
 class SearchVocabulary:
-    """Tokens for mutations, the wrappers of answers that prompts or code name, and the first recipes.
+    """The texts with which a search builds completions.
 
-    `literals` are the tokens that the code names, which are drawn more often.
+    `tokens` are texts for mutations, and `literals` are those of them that the code contains, which are drawn more
+    often. `forms` are (opening, closing) pairs of answer wrappers. `seeds` are the first recipes.
     """
 
     tokens: tuple[str, ...]
@@ -71,10 +72,10 @@ class SearchVocabulary:
 def build_vocabulary(
     source: str, style: AnswerStyle, tasks: Sequence[SearchTask], answers: Iterable[str], probes: Iterable[Probe] = ()
 ) -> SearchVocabulary:
-    """The material for one environment.
+    """Return the vocabulary for one environment.
 
-    `answers` are wrong answers and answers of other tasks. `probes` are listed completions to begin with; those that
-    hold a right answer are left out.
+    `answers` are wrong answers and answers of tasks that are not held out. `probes` become first recipes, except for
+    those that contain a right answer.
     """
     wrapper = style.wrapper
     literals = list(code_literals(source))
@@ -98,6 +99,7 @@ def build_vocabulary(
 def _seeds(
     wrapper: AnswerWrapper, answers: Sequence[str], literals: Sequence[str], leads: Sequence[str]
 ) -> Iterator[Recipe]:
+    """Yield first recipes that fit any environment, with and without the answer wrapper."""
     opening, closing = Piece(text=f"{wrapper.lead}{wrapper.open}"), Piece(text=wrapper.close)
 
     def formed(step: str, *pieces: Piece) -> Recipe:
@@ -149,7 +151,7 @@ def _seeds(
 
 
 def _programs(wrapper: AnswerWrapper) -> Iterator[Recipe]:
-    """Programs that solve nothing, made of single statements."""
+    """Yield recipes for short programs that solve nothing."""
     opening, closing = Piece(text=f"{wrapper.lead}{wrapper.open}"), Piece(text=wrapper.close)
     head = (opening, Piece(text="def "), Piece(Source.FUNCTION), Piece(text="(*a):\n    return "))
     for value in ("None", "0", "True", "[]", "''", "a[0]"):
@@ -170,7 +172,7 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _parts_of_json(wrapper: AnswerWrapper, answers: Sequence[str]) -> Iterator[Recipe]:
-    """Answers of other tasks that are objects, with fields left out or emptied."""
+    """Yield recipes from answers that are JSON objects: merged objects, and objects with fields left out or emptied."""
     objects = [value for value in map(_json_object, answers) if value]
     if objects:
         names = dict.fromkeys(name for value in objects for name in value)
@@ -198,8 +200,10 @@ def _unique(recipes: Iterable[Recipe]) -> list[Recipe]:
 
 
 def code_literals(source: str) -> Iterator[str]:
-    """Short strings and numbers that functions of the code name, without docstrings, then the parts of those that are
-    patterns. At most 160.
+    """Yield short strings and numbers of the code, without docstrings, and then parts of these strings. At most 160.
+
+    They come from functions and from small module-level assignments. Parts are useful for strings that are regular
+    expressions.
     """
     tree = parse_source(source)
     literals: dict[str, None] = {}
@@ -215,6 +219,7 @@ def code_literals(source: str) -> Iterator[str]:
 
 
 def _constants(node: ast.AST) -> Iterator[str]:
+    """Yield the strings and numbers in a syntax tree, without docstrings."""
     documented = {
         id(part.body[0].value)
         for part in ast.walk(node)

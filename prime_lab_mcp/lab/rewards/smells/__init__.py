@@ -1,3 +1,4 @@
-"""Smells in a reward's code, shown as hints that point to lines. Only findings of `test_reward` decide."""
+"""Finds smells in a reward's code: patterns that are often mistakes. They are shown as hints and never decide a
+verdict."""
 
 from __future__ import annotations

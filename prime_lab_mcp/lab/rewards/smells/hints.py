@@ -1,6 +1,7 @@
-"""Turns smells in a reward's code into at most five hints; hints that a finding of `test_reward` confirms come first.
+"""Turns smells in a reward's code into at most five hints, of which the confirmed ones come first.
 
-A hint never decides, because code that looks wrong may be right. A confirmed hint names the finding.
+A hint never decides a verdict, because code that looks wrong may be right. A finding of `test_reward` can confirm a
+hint, and the hint then names the finding.
 """
 
 from __future__ import annotations
@@ -17,20 +18,22 @@ from prime_lab_mcp.lab.rewards.smells.rules import SMELL_RULES
 from prime_lab_mcp.lab.state.source_code import SourceCode
 
 MOST_HINTS = 5
-"""Hints shown in one report."""
+"""Largest number of hints in one report."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmellProof:
-    """A finding that confirms a smell. With `cases`, only a finding with a completion of one of these families counts.
+    """A kind of finding that confirms a smell.
 
-    The keys of `cases` are names for people.
+    With `cases`, the finding must show a completion of one of these families. The keys of `cases` name the families for
+    people.
     """
 
     code: FindingCode
     cases: Mapping[str, frozenset[Family]] = field(default_factory=dict)
 
     def confirmed_by(self, finding: Finding) -> bool:
+        """Whether this finding confirms the smell."""
         if finding.code != self.code:
             return False
         families_of_rows = {row.scored_probe.probe.family for row in finding.rows if isinstance(row, CaseRow)}
@@ -55,7 +58,7 @@ _BOTH = {
 
 @dataclass(frozen=True, slots=True)
 class SmellKind:
-    """A kind of smell: its fix, and the findings that confirm it."""
+    """A kind of smell, with its fix and the findings that confirm it."""
 
     fix: str
     proofs: tuple[SmellProof, ...]
@@ -63,7 +66,7 @@ class SmellKind:
 
 @dataclass(frozen=True, slots=True)
 class Smell:
-    """One place in the code with a smell. `action` says what the code does."""
+    """One place in the code with a smell. `where` is `PATH:LINE`, and `action` describes the code's behaviour."""
 
     kind: str
     where: str
@@ -118,7 +121,7 @@ SMELL_KINDS: dict[str, SmellKind] = {
 
 
 def find_smells(code: SourceCode) -> list[Smell]:
-    """Every smell of the functions that decide a reward, in the order of `SMELL_KINDS`. No code is run."""
+    """Return every smell in the functions that decide a reward, in the order of `SMELL_KINDS`. No code is run."""
     program = RewardProgram(code)
     order = list(SMELL_KINDS)
     smells = {
@@ -131,7 +134,7 @@ def find_smells(code: SourceCode) -> list[Smell]:
 
 
 def hints(smells: Iterable[Smell], findings: Sequence[Finding]) -> list[Finding]:
-    """At most `MOST_HINTS` hints, one per kind of smell; confirmed hints come first."""
+    """Return at most `MOST_HINTS` hints, one for each kind of smell, the confirmed ones first."""
     by_kind: dict[str, list[Smell]] = {}
     for smell in smells:
         by_kind.setdefault(smell.kind, []).append(smell)
@@ -143,6 +146,7 @@ def hints(smells: Iterable[Smell], findings: Sequence[Finding]) -> list[Finding]
 
 
 def _hint(kind: str, places: Sequence[Smell], proven: Sequence[str]) -> Finding:
+    """Return the hint for one kind of smell. `proven` are the codes of the findings that confirm it."""
     kind_of_smell = SMELL_KINDS[kind]
     first = places[0]
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""

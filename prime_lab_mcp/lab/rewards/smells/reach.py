@@ -1,7 +1,7 @@
-"""Finds the functions that decide a reward, and their names that hold the completion or the gold. No code is run.
+"""Finds the functions that decide a reward, and the variables in them that hold the completion or the gold.
 
-These functions are methods with the decorator `@vf.reward` (v1), functions passed to a rubric (v0), and all functions
-of the same package that they call.
+The functions are methods with the decorator `@vf.reward` or `@vf.metric` (v1), functions that are passed to a rubric
+(v0), and all functions of the same package that these call. The module reads the syntax tree and runs no code.
 """
 
 from __future__ import annotations
@@ -13,34 +13,41 @@ from dataclasses import dataclass, field
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile, SourceFunction, dotted_name, functions_of
 
 _SAME = frozenset({"lower", "upper", "strip", "lstrip", "rstrip", "casefold", "replace", "get", "str", "format"})
-"""Calls whose result is their whole input text."""
+"""Functions and methods whose result is the whole input text, apart from case, white space and the like."""
 _PART = frozenset({"split", "rsplit", "splitlines", "partition", "rpartition", "removesuffix", "removeprefix", "join"})
-"""Calls whose result is part of their input text."""
+"""Functions and methods whose result is part of the input text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracedNames:
-    """Names and attribute chains: `whole` hold the completion, `part` the completion or a part, `gold` the gold."""
+    """Variables and dotted names of a function that hold the completion or the gold."""
 
     whole: frozenset[str] = frozenset()
+    """Names that hold the whole completion."""
     part: frozenset[str] = frozenset()
+    """Names that hold the completion or a part of it."""
     gold: frozenset[str] = frozenset()
+    """Names that hold the gold."""
 
     def joined(self, other: TracedNames) -> TracedNames:
+        """Return the names of both."""
         return TracedNames(self.whole | other.whole, self.part | other.part, self.gold | other.gold)
 
     def is_whole(self, node: ast.AST) -> bool:
+        """Whether an expression is the whole completion."""
         return _is_text(node, self.whole, parts=False)
 
     def is_part(self, node: ast.AST) -> bool:
+        """Whether an expression is the completion or a part of it."""
         return _is_text(node, self.part, parts=True)
 
     def is_gold(self, node: ast.AST) -> bool:
+        """Whether an expression is the gold."""
         return _is_text(node, self.gold, parts=False)
 
 
 def trace_names(function: SourceFunction, roots: TracedNames) -> TracedNames:
-    """`roots` with the local names of a function that hold the same values."""
+    """Return `roots` together with the local variables of a function to which their values are assigned."""
     pairs = list(_pairs(function))
     own = {p for p in function.parameters if p not in ("self", "cls", "trace")}
     names = TracedNames(
@@ -58,6 +65,7 @@ def trace_names(function: SourceFunction, roots: TracedNames) -> TracedNames:
 
 
 def _is_text(node: ast.AST, known: frozenset[str], *, parts: bool) -> bool:
+    """Whether an expression evaluates to the text in one of the `known` names. With `parts`, a part of it suffices."""
     if (dotted_name(node) or "") in known:
         return True
     if isinstance(node, ast.Subscript):
@@ -81,6 +89,7 @@ def _is_text(node: ast.AST, known: frozenset[str], *, parts: bool) -> bool:
 
 
 def _is_call_text(node: ast.Call, known: frozenset[str], parts: bool) -> bool:
+    """Whether a call returns the text in one of the `known` names. With `parts`, a part of the text suffices."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else dotted_name(node.func) or ""
     if name == "join":
         return any(_is_text(a, known, parts=parts) for a in node.args)
@@ -91,6 +100,8 @@ def _is_call_text(node: ast.Call, known: frozenset[str], parts: bool) -> bool:
 
 
 def _pairs(function: SourceFunction) -> Iterator[tuple[str, ast.expr]]:
+    """Yield (variable, value) for every assignment in a function. A loop variable gets a slice of what is looped
+    over."""
     for node in function.nodes():
         if isinstance(node, ast.Assign):
             for target in node.targets:
@@ -123,14 +134,14 @@ COMPLETION_NAMES = frozenset(
 _FIELDS = ("answer", "gold", "target", "label", "expected", "ground_truth", "correct_answer")
 GOLD_NAMES = frozenset({*_FIELDS, *(f"self.data.{name}" for name in _FIELDS)})
 _ENTRY = {"reward": True, "metric": False, "add_reward_func": True, "add_metric": False}
-"""Decorators and calls that make a function part of a rubric; True for a reward, False for a metric."""
+"""Decorators and methods that add a function to a rubric: True for a reward, False for a metric."""
 _THREADS = frozenset({"to_thread", "run_sync", "run_in_executor", "submit"})
 _MOST = 400
 
 
 @dataclass(frozen=True, slots=True)
 class ReachedFunction:
-    """A function that a reward runs. `pays`: its result may become reward."""
+    """A function that a reward or a metric runs. `pays` means that its result may become part of the reward."""
 
     file: SourceFile
     function: SourceFunction
@@ -144,7 +155,9 @@ class RewardProgram:
 
     code: SourceCode
     by_file: dict[str, list[SourceFunction]] = field(default_factory=dict)
+    """Maps a file's path to its functions."""
     imported: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Maps a file's path to its imported names, each with the full name."""
 
     def __post_init__(self) -> None:
         for file in self.code.files:
@@ -152,14 +165,14 @@ class RewardProgram:
             self.imported[file.path] = dict(_imported(file))
 
     def full_name(self, file: SourceFile, node: ast.AST) -> str:
-        """The dotted name of an expression with imports resolved: `choice` as `random.choice`."""
+        """Return the dotted name of an expression with imports resolved, such as `random.choice` for `choice`."""
         name = dotted_name(node) or ""
         head, _, rest = name.partition(".")
         stands_for = self.imported[file.path].get(head, head)
         return f"{stands_for}.{rest}" if rest else stands_for
 
     def defined(self, file: SourceFile, node: ast.AST) -> list[tuple[SourceFile, SourceFunction]]:
-        """The package's functions that a name refers to: of the same file, a method of self, or imported."""
+        """Return the functions of the package that a name may refer to: in the same file, of `self`, or imported."""
         name = dotted_name(node) or ""
         head, _, last = name.rpartition(".")
         local = [f for f in self.by_file[file.path] if f.name == last]
@@ -170,11 +183,12 @@ class RewardProgram:
         return [(f, function) for f, function in functions if function.name == last]
 
     def files_of(self, module: str) -> list[SourceFile]:
+        """Return the files of a module of the package."""
         return [f for f in self.code.files if module and module_of(f.path) == module]
 
 
 def reached_functions(code: SourceCode) -> list[ReachedFunction]:
-    """Every function that decides a reward, entries first."""
+    """Return every function that a reward or metric runs, beginning with the rewards and metrics themselves."""
     program = RewardProgram(code)
     reached: dict[int, ReachedFunction] = {}
     todo = [
@@ -201,6 +215,7 @@ def reached_functions(code: SourceCode) -> list[ReachedFunction]:
 
 
 def _called(program: RewardProgram, caller: ReachedFunction) -> Iterator[ReachedFunction]:
+    """Yield the functions of the package that a function calls, also in threads."""
     for node in caller.function.nodes():
         if not isinstance(node, ast.Call):
             continue
@@ -217,7 +232,7 @@ def _called(program: RewardProgram, caller: ReachedFunction) -> Iterator[Reached
 def _given(
     function: SourceFunction, args: Sequence[ast.expr], named: Mapping[str, ast.expr], names: TracedNames
 ) -> TracedNames:
-    """The parameters of a function that hold the completion or the gold in one call."""
+    """Return the parameters of a function that hold the completion or the gold in one call of it."""
     parameters = [p for p in function.parameters if p not in ("self", "cls")]
     pairs = [*zip(parameters, args, strict=False), *((k, v) for k, v in named.items() if k in parameters)]
     return TracedNames(
@@ -228,6 +243,7 @@ def _given(
 
 
 def _entries(program: RewardProgram) -> Iterator[tuple[SourceFile, SourceFunction, bool]]:
+    """Yield (file, function, pays) for the rewards and metrics; `pays` is False for a metric."""
     for file in program.code.files:
         for function in program.by_file[file.path]:
             marks = [_ENTRY[last] for d in function.decorators() if (last := d.rsplit(".", 1)[-1]) in _ENTRY]
@@ -241,6 +257,7 @@ def _entries(program: RewardProgram) -> Iterator[tuple[SourceFile, SourceFunctio
 
 
 def _registered(node: ast.Call) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield (expression, pays) for the functions that a call adds to a rubric."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else dotted_name(node.func) or ""
     if name in _ENTRY and node.args:
         yield node.args[0], _ENTRY[name]
@@ -254,7 +271,10 @@ def _registered(node: ast.Call) -> Iterator[tuple[ast.expr, bool]]:
 def _functions_of(
     program: RewardProgram, file: SourceFile, value: ast.expr
 ) -> Iterator[tuple[SourceFile, SourceFunction]]:
-    """The functions that an expression refers to: by name, in a list, as a class with `__call__`, or made by a call."""
+    """Yield the functions that an expression refers to.
+
+    The expression may be a name, a list, a class with `__call__`, or a call that returns an inner function.
+    """
     if isinstance(value, ast.List | ast.Tuple):
         for member in value.elts:
             yield from _functions_of(program, file, member)
@@ -271,6 +291,7 @@ def _functions_of(
 
 
 def _assigned(program: RewardProgram, file: SourceFile, name: str) -> Iterator[tuple[SourceFile, SourceFunction]]:
+    """Yield the `__call__` of a class with this name, and the functions of a list that is assigned to this name."""
     for node in ast.walk(file.tree) if file.tree is not None else ():
         if isinstance(node, ast.ClassDef) and node.name == name:
             for inner in node.body:
@@ -285,10 +306,12 @@ def _assigned(program: RewardProgram, file: SourceFile, name: str) -> Iterator[t
 
 
 def module_of(path: str) -> str:
+    """Return the dotted module name of a file's path in a package."""
     return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _imported(file: SourceFile) -> Iterator[tuple[str, str]]:
+    """Yield (local name, full name) for the imports of a file. `import module` without `as` needs no entry."""
     here = module_of(file.path).split(".")
     package = here if file.path.endswith("__init__.py") else here[:-1]
     for node in ast.walk(file.tree) if file.tree is not None else ():

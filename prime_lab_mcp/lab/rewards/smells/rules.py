@@ -1,7 +1,7 @@
-"""One rule for each kind of smell: frequent mistakes in a reward's code, found in its syntax tree.
+"""Contains the rules for smells: each finds one kind of frequent mistake in the syntax tree of a reward's code.
 
-Regular expressions are parsed too, for nested quantifiers and for patterns that match anywhere. Each rule yields
-(kind, line, description); `SMELL_KINDS` (hints.py) explains the kinds.
+Some rules also parse regular expressions, to find nested quantifiers and patterns that match anywhere. A rule yields
+(kind, line, description of the code's behaviour). `SMELL_KINDS` (hints.py) has the fix for each kind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WRAPPER = re.compile(r"<\\?/?\w|boxed|####|\\#\\#")
 
 
 def pattern_uses(program: RewardProgram, at: ReachedFunction) -> Iterator[tuple[ast.Call, str, str, ast.expr | None]]:
-    """Every use of a constant pattern: (call, method, pattern, the expression that the pattern is applied to)."""
+    """Yield every use of a constant regular expression: (call, method, pattern, expression that is searched)."""
     for node in at.function.nodes():
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
             continue
@@ -42,7 +42,8 @@ def pattern_uses(program: RewardProgram, at: ReachedFunction) -> Iterator[tuple[
 
 
 def _compiled(program: RewardProgram, at: ReachedFunction, node: ast.expr) -> str | None:
-    """The pattern of a module-level `NAME = re.compile("...")` in this file or in a file that it imports from."""
+    """Return the pattern of a module-level `NAME = re.compile("...")` in this file or an imported one; None if there is
+    none."""
     module, _, name = program.full_name(at.file, node).rpartition(".")
     files = program.files_of(module) if module else [at.file]
     for file in files:
@@ -61,12 +62,13 @@ def _compiled(program: RewardProgram, at: ReachedFunction, node: ast.expr) -> st
 
 
 def nested_quantifier(pattern: str) -> bool:
-    """Whether a repeated part consists of a repetition alone, as in `(a+)+`: time grows exponentially with length."""
+    """Whether a pattern repeats a repetition, as in `(a+)+`. Its matching time can grow exponentially with length."""
     tree = _tree(pattern)
     return tree is not None and any(_ambiguous(body) for body in _repeated(tree))
 
 
 def _tree(pattern: str) -> Any:
+    """Return the syntax tree of a regular expression; None if it is not valid."""
     # The parser of the standard library is private since 3.11, and the public name for it warns.
     try:
         return importlib.import_module("re._parser").parse(pattern)
@@ -75,6 +77,7 @@ def _tree(pattern: str) -> Any:
 
 
 def _repeated(tree: Any) -> Iterator[Any]:
+    """Yield the parts of a regular expression that are repeated without a limit."""
     for kind, value in tree:
         if str(kind) in ("MAX_REPEAT", "MIN_REPEAT") and str(value[1]) == "MAXREPEAT":
             yield value[2]
@@ -90,7 +93,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _ambiguous(body: Any) -> bool:
-    """Whether one iteration of a repetition can consist of another repetition alone."""
+    """Whether one iteration of a repetition can consist of nothing but another repetition."""
     items = list(body)
     for number, (kind, value) in enumerate(items):
         rest = items[:number] + items[number + 1 :]
@@ -112,13 +115,14 @@ def _optional(item: Any) -> bool:
 
 
 def matches_anywhere(pattern: str) -> bool:
-    """Whether a pattern matches digits, letters or labels anywhere, without an anchor or a word: `[A-E]`, `-?\\d+`."""
+    """Whether a pattern such as `[A-E]` or `-?\\d+` can match anywhere: it has no anchor, no wrapper and no fixed
+    letter."""
     tree = _tree(pattern)
     return tree is not None and not _tied(pattern) and not _has_wrapper(pattern) and not _required(tree)
 
 
 def matches_wrapper(pattern: str) -> bool:
-    """Whether a pattern matches a tag, a box or ####, which may occur several times."""
+    """Whether a pattern captures the content of a tag, a box or ####, and is not anchored to the start or end."""
     return _has_wrapper(pattern) and not _tied(pattern) and _captures(pattern)
 
 
@@ -134,6 +138,7 @@ def _has_wrapper(pattern: str) -> bool:
 
 
 def _tied(pattern: str) -> bool:
+    """Whether a pattern is anchored to the start or the end of the text."""
     start = re.sub(r"^\(\?[a-zA-Z]+\)", "", pattern)
     return start.startswith((".*", "[\\s\\S]*", "(?:.*", "^", "\\A")) or pattern.rstrip(")").endswith(("$", "\\Z"))
 
@@ -152,6 +157,7 @@ def _required(tree: Any) -> bool:
 
 
 SmellHit = tuple[str, int, str]
+"""(kind of smell, line, description of the code's behaviour)."""
 SmellRule = Callable[[RewardProgram, ReachedFunction], Iterator[SmellHit]]
 _CLOCK = ("time.time", "datetime.now", "datetime.utcnow", "date.today", "time.time_ns")
 _MONOTONIC = ("time.monotonic", "time.perf_counter")
@@ -168,6 +174,7 @@ def _calls(program: RewardProgram, at: ReachedFunction) -> Iterator[tuple[str, a
 
 
 def chance(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
+    """Find random numbers, clocks and `hash()`."""
     paid = {id(n) for r in at.function.nodes() if isinstance(r, ast.Return) for n in ast.walk(r)}
     for name, call in _calls(program, at):
         if name == "random.Random" and call.args:
@@ -179,6 +186,7 @@ def chance(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
 
 
 def unlimited(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
+    """Find programs that are started without a time limit."""
     for name, call in _calls(program, at):
         limited = any(k.arg in ("timeout", None) for k in call.keywords)
         if name in _WAITS and not limited:
@@ -186,7 +194,7 @@ def unlimited(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]
 
 
 def changes_state(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
-    """Finds changes to names of the module, of a class or of self."""
+    """Find changes to variables of the module, of a class or of `self`."""
     shared = _shared(at) - set(at.function.parameters)
     for node in at.function.nodes():
         if isinstance(node, ast.Global):
@@ -205,6 +213,7 @@ def changes_state(program: RewardProgram, at: ReachedFunction) -> Iterator[Smell
 
 
 def _shared(at: ReachedFunction) -> set[str]:
+    """Return the module-level variables that the function does not redefine."""
     tree = at.file.tree
     local = {n.id for n in at.function.nodes() if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     mutable = {
@@ -222,6 +231,7 @@ def _is_shared(name: str, shared: set[str]) -> bool:
 
 
 def substring(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
+    """Find tests whether the completion contains the gold."""
     for node in at.function.nodes():
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.In):
             if at.names.is_gold(node.left) and at.names.is_whole(node.comparators[0]):
@@ -241,7 +251,7 @@ def _looks_for_gold(at: ReachedFunction, on: ast.expr, method: str, args: list[a
 
 
 def first_match(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
-    """Finds code that takes the first number, letter or tag, unless the function counts the matches."""
+    """Find code that takes the first match of a pattern, unless the function counts the matches."""
     if _counts(at):
         return
     first = _firsts(at)
@@ -254,7 +264,7 @@ def first_match(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHi
 
 
 def _firsts(at: ReachedFunction) -> set[int]:
-    """Expressions of which only the first element is used: `x[0]`, or `y = x` and then `y[0]`."""
+    """Return the ids of expressions whose first element is used: x in `x[0]`, and in `y = x` before `y[0]`."""
     taken = [n.value for n in at.function.nodes() if isinstance(n, ast.Subscript) and _is_zero(n.slice)]
     named = {n.id for n in taken if isinstance(n, ast.Name)}
     assigned = [n for n in at.function.nodes() if isinstance(n, ast.Assign)]
@@ -267,7 +277,7 @@ def _is_zero(node: ast.expr) -> bool:
 
 
 def _counts(at: ReachedFunction) -> bool:
-    """Whether the function counts the matches or reads more than the first."""
+    """Whether the function counts matches or iterates over them."""
     for node in at.function.nodes():
         if isinstance(node, ast.Compare) and any(
             isinstance(n, ast.Call) and (dotted_name(n.func) == "len" or getattr(n.func, "attr", "") == "count")
@@ -280,12 +290,14 @@ def _counts(at: ReachedFunction) -> bool:
 
 
 def backtracking(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
+    """Find patterns with nested quantifiers."""
     for call, _, pattern, text in pattern_uses(program, at):
         if text is not None and not isinstance(text, ast.Constant) and nested_quantifier(pattern):
             yield "backtracking", call.lineno, f"{quote(pattern, 60)} repeats a repetition"
 
 
 def error_pays(_: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
+    """Find exception handlers that return a positive number."""
     if not at.pays:
         return
     for node in at.function.nodes():
@@ -296,7 +308,8 @@ def error_pays(_: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
 
 
 def missing_pays(_: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
-    """Finds `if not match: return 0.5`, where `match` was read from the completion."""
+    """Find a positive reward for a missing answer: `if not match: return 0.5`, where the completion was searched for
+    `match`."""
     if not at.pays:
         return
     read = {
@@ -320,11 +333,13 @@ def _text(node: ast.expr | None) -> str:
 
 
 def _reads(at: ReachedFunction, call: ast.Call) -> bool:
+    """Whether a call extracts something from the completion. The name of the called function decides."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else dotted_name(call.func) or ""
     return bool(_READS.search(name)) and any(at.names.is_part(a) for a in call.args)
 
 
 def _nothing(at: ReachedFunction, test: ast.expr, read: set[str]) -> bool:
+    """Whether a condition is true if no answer was found. `read` are variables with extracted answers."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _read(at, test.operand, read)
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is | ast.Eq):
@@ -344,6 +359,7 @@ def _positive(node: ast.expr | None) -> bool:
 
 
 def whole_reply(_: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
+    """Find comparisons of the whole completion with the gold."""
     for node in at.function.nodes():
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
             left, right = node.left, node.comparators[0]
@@ -354,6 +370,7 @@ def whole_reply(_: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
 
 
 def length(_: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
+    """Find rewards that grow with the length of the completion."""
     if at.pays:
         for node, text in _paid(at):
             if any(_is_length(at, n) for n in ast.walk(text)):
@@ -362,6 +379,7 @@ def length(_: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
 
 
 def _is_length(at: ReachedFunction, node: ast.AST) -> bool:
+    """Whether an expression is the length of the completion or of a part of it."""
     return (
         isinstance(node, ast.Call)
         and dotted_name(node.func) == "len"
@@ -371,7 +389,7 @@ def _is_length(at: ReachedFunction, node: ast.AST) -> bool:
 
 
 def _paid(at: ReachedFunction) -> Iterator[tuple[ast.stmt | ast.expr, ast.expr]]:
-    """Expressions that raise the returned value: factors and terms of a result, and conditions of a bonus."""
+    """Yield (node, expression) for expressions that raise the reward: terms, factors and conditions of a bonus."""
     for node in at.function.nodes():
         if isinstance(node, ast.Return | ast.Assign | ast.AugAssign) and node.value is not None:
             if isinstance(node, ast.AugAssign) and not isinstance(node.op, ast.Add | ast.Mult):
@@ -386,7 +404,7 @@ def _paid(at: ReachedFunction) -> Iterator[tuple[ast.stmt | ast.expr, ast.expr]]
 
 
 def _terms(node: ast.expr) -> Iterator[ast.expr]:
-    """The operands that raise the value of an arithmetic expression, at any depth, without subtrahends and divisors."""
+    """Yield the operands that raise the value of an arithmetic expression: summands, factors and dividends."""
     number = isinstance(node, ast.Call) and dotted_name(node.func) in ("float", "int")
     for inner in _added(node):
         if isinstance(inner, ast.BinOp):
@@ -399,6 +417,7 @@ def _terms(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _added(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and all nodes below it, without those that are subtracted."""
     yield node
     taken_away = node.right if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) else None
     for child in ast.iter_child_nodes(node):
@@ -411,7 +430,7 @@ def _constant(node: ast.expr) -> bool:
 
 
 def keywords(_: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
-    """Finds payment for a fixed word in the reply. Words that lower the reward do not count."""
+    """Find rewards for a fixed word in the completion. Words that lower the reward do not count."""
     if not at.pays:
         return
     for node in at.function.nodes():
@@ -432,6 +451,7 @@ def keywords(_: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
 
 
 def _word(at: ReachedFunction, node: ast.AST) -> str | None:
+    """Describe an expression that searches the completion for a fixed word; None for any other expression."""
     if isinstance(node, ast.GeneratorExp | ast.ListComp) and len(node.generators) == 1:
         over, test = node.generators[0].iter, node.elt
         fixed = isinstance(over, ast.List | ast.Tuple | ast.Set) and any(map(_keyword, over.elts))

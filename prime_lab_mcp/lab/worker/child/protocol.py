@@ -383,12 +383,14 @@ class RolloutsRequest(TypedDict):
 
     `seconds` is the time for all rollouts, `rollout_seconds` for one rollout, and `serving` for starting tool servers.
     `turns` is the most turns of a rollout for which the environment states a limit, `endless` of all others. With
-    `in_order`, each rollout begins after the previous one has ended.
+    `in_order`, each rollout begins after the previous one has ended. With `held`, moreover,
+    each rollout begins with the same state of every random generator, and nothing is scored again.
     """
 
     op: Literal["rollout"]
     rollouts: list[ScriptedRollout]
     in_order: bool
+    held: bool
     seconds: float
     rollout_seconds: float
     serving: float

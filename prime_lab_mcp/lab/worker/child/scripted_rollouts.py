@@ -5,6 +5,7 @@ A script is JSON data with these fields:
 - `turns`: each turn is a text, or `{"calls": [[tool, arguments]], "text": TEXT}`, or `{"tools": TEXT}`. The last form
   calls each offered tool once; the arguments fit the tool's schema, and every text argument is TEXT.
 - `then`: what the model does after the last turn. It can `repeat` the last text, or answer nothing (`silence`).
+- `copy`: the piece of the environment's last message that the model copies after the last turn (copying.py).
 - `solution`: replaces `turns`. It is a list of messages, or true for the environment's reference solution.
 - `change`: how the solution is changed before it is played (solutions.py).
 """
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import coercion, environment, solutions
+from . import coercion, copying, environment, solutions
 from .protocol import ErrorReply, ToolReply
 from .solutions import SolutionPlayer, SolutionTurn
 
@@ -77,6 +78,9 @@ class ScriptedModel:
             self.turns = [turn for raw in self.script["turns"] for turn in self._turns_of(raw)]
         if self.turns_played < len(self.turns):
             return self.turns[self.turns_played]
+        copied = copying.reply(self.script, message_dicts(messages)) if self.script.get("copy") else None
+        if copied is not None:
+            return SolutionTurn(copied)
         if self.script.get("then") == "silence":
             return SolutionTurn("")
         texts = [turn.text for turn in self.turns if turn.text is not None]

@@ -11,7 +11,7 @@ import importlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from . import coercion, messages_v0, scripted_rollouts
+from . import chance, coercion, messages_v0, scripted_rollouts
 from .messages_v0 import VERIFIERS_STATE_KEYS
 from .protocol import CaseRequest, ErrorReply, RolloutEnd, RolloutReply, RolloutsReply, RolloutsRequest, ScriptedRollout
 from .scripted_rollouts import ScriptedModel, raw_arguments
@@ -58,10 +58,11 @@ def run(adapter: AdapterV0, request: RolloutsRequest) -> RolloutsReply:
         if left <= 0:
             break
         one = _Rollout(adapter, asked, request)
-        results.append(loop.run_until_complete(one.run(min(left, request["rollout_seconds"]))))
+        with chance.held(request["held"]):
+            results.append(loop.run_until_complete(one.run(min(left, request["rollout_seconds"]))))
         runs.append(one)
     for one, result in zip(runs, results):  # noqa: B905
-        if result["end"] == "ended" and result["ok"]:
+        if result["end"] == "ended" and result["ok"] and not request["held"]:
             result["again"] = loop.run_until_complete(one.rescored_reward())
             case: CaseRequest = {"row": one.asked["row"], "messages": result["messages"]}
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
@@ -82,10 +83,13 @@ class _Rollout:
             lambda: adapter.solution(asked["row"]),
         )
         self.unscored: Any = None
+        self.held = request["held"]
         self.errors: list[ErrorReply] = []
 
     async def run(self, seconds: float) -> RolloutReply:
         adapter, started = self.adapter, time.perf_counter()
+        if self.held:
+            chance.rewind()
         adapter.observe()
         task = asyncio.ensure_future(self._rollout())
         self.player.on_end = task.cancel

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import coercion, config_v1, environment, scoring_v1, scripted_rollouts
+from . import chance, coercion, config_v1, environment, scoring_v1, scripted_rollouts
 from .protocol import CaseRequest, ErrorReply, RolloutEnd, RolloutReply, RolloutsReply, RolloutsRequest, ScriptedRollout
 from .scripted_rollouts import ScriptedModel, error_summary, raw_arguments
 from .solutions import SolutionTurn
@@ -72,14 +72,15 @@ def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
     driver = _Driver(adapter, request)
     try:
         driver.check()
-        results = adapter.event_loop().run_until_complete(driver.all())
+        with chance.held(request["held"]):
+            results = adapter.event_loop().run_until_complete(driver.all())
     except _Unavailable as error:
         return {"rollouts": [], "unavailable": str(error), "by_design": isinstance(error, _ByDesign)}
     except TimeoutError:
         late = f"its tool servers did not start within {request['serving']:g} seconds"
         return {"rollouts": [], "unavailable": late, "by_design": False}
     for result, asked in zip(results, request["rollouts"]):  # noqa: B905
-        if result["end"] == "ended" and result["ok"] and result.get("linear"):
+        if result["end"] == "ended" and result["ok"] and result.get("linear") and not request["held"]:
             case: CaseRequest = {"row": asked["row"], "messages": result["messages"]}
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
         result["messages"] = scripted_rollouts.cut(result["messages"], asked["script"])
@@ -177,6 +178,8 @@ class _Driver:
             client = clients.EvalClientConfig(base_url=url, api_key_var=_KEY)
             ctx = clients.ModelContext(model=f"rollout-{number}", client=client)
             started = time.perf_counter()
+            if self.request["held"]:
+                chance.rewind()
             job = asyncio.ensure_future(env.run_episode(task, ctx))
             player.on_end = job.cancel
             end: RolloutEnd = "ended"
@@ -194,7 +197,8 @@ class _Driver:
             if player.ended:
                 end = "not-run" if player.unplayable else "cut" if self.bounded else "endless"
             result = self._result(episode, player, errors, end, (time.perf_counter() - started) * 1000, task)
-            result["again"] = await self._rescored_reward(task, episode) if end == "ended" else None
+            rescored = end == "ended" and not self.request["held"]
+            result["again"] = await self._rescored_reward(task, episode) if rescored else None
             return result
 
     def _result(

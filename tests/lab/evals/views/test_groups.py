@@ -41,9 +41,9 @@ def test_a_field_groups_tasks_worst_first_with_intervals_over_tasks(tmp_path: Pa
     assert [g["value"] for g in found["groups"]] == ["3", "2", "1"]
     for group, truth in zip(found["groups"], (0.05, 0.4, 0.8), strict=True):
         assert (group["tasks"], group["rollouts"], group["errors"]) == (16, 128, 0)
-        assert group["interval"][0] <= group["mean"] <= group["interval"][1]
-        assert group["mean"] == pytest.approx(truth, abs=0.12)
-        assert group["pass_rate"] == group["mean"]
+        assert group["interval"][0] <= group["mean_of_attainable"] <= group["interval"][1]
+        assert group["mean_of_attainable"] == pytest.approx(truth, abs=0.12)
+        assert group["pass_rate"] == group["mean_of_attainable"]
     assert found["separates"]["variance_share"] > 0.7
     assert found["separates"]["p"] < 1e-6
 
@@ -78,7 +78,7 @@ def test_a_stop_condition_or_metric_groups_rollouts_of_one_task(tmp_path: Path) 
         trace("t0", None, "", stop_condition="error"),
     ]
     found = groups_view(evaluated(tmp_path, episodes), "stop").data
-    assert [(g["value"], g["mean"], g["errors"]) for g in found["groups"]] == [
+    assert [(g["value"], g["mean_of_attainable"], g["errors"]) for g in found["groups"]] == [
         ('"max_turns"', 0.0, 0),
         ('"done"', 1.0, 0),
         ('"error"', None, 1),
@@ -97,7 +97,10 @@ def test_an_unknown_field_is_refused_with_its_neighbours(tmp_path: Path) -> None
 def test_a_column_in_the_metadata_has_its_own_name(tmp_path: Path) -> None:
     episodes = [trace(f"t{i}", float(i % 2), "x", data={"metadata": {"level": i % 2}}) for i in range(8)]
     here = evaluated(tmp_path, episodes)
-    assert [(g["value"], g["mean"]) for g in groups_view(here, "level").data["groups"]] == [("0", 0.0), ("1", 1.0)]
+    assert [(g["value"], g["mean_of_attainable"]) for g in groups_view(here, "level").data["groups"]] == [
+        ("0", 0.0),
+        ("1", 1.0),
+    ]
     assert rollouts_view(here, "level=1").data["matching"] == 4
 
 

@@ -97,7 +97,7 @@ def test_cut_replies_are_set_apart_and_a_limit_is_advised() -> None:
     assert (budget["cap"], budget["cut"], budget["finished"]) == (100, 21, 40)
     assert (budget["finished_p50"], budget["finished_p95"]) == (59, 77)
     assert found.data["truncated_but_rewarded"] == 1
-    assert found.data["mean_reward"] == {"complete": 1.0, "cut": round(1 / 21, 4), "truncated": 0.0}
+    assert found.data["mean_reward_of"] == {"complete": 1.0, "cut": round(1 / 21, 4), "truncated": 0.0}
     [advice] = found.data["advice"]
     assert (advice["tool"], advice["whose"]) == ("run_eval", "setup")
     assert advice["arguments"]["max_tokens"] == budget["advised_max_tokens"] > 100

@@ -6,7 +6,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule, ReplyForm, reply_form
 from prime_lab_mcp.lab.rewards.findings import reward_findings
+from prime_lab_mcp.lab.rewards.replays import Replay
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, ScriptPart
 from prime_lab_mcp.lab.rewards.solutions import Change, Solved
 from prime_lab_mcp.lab.worker.scoring import RolloutResult
@@ -74,8 +76,57 @@ def test_a_tool_that_knows_the_answer_only_after_another_rollout_blocks() -> Non
             (rollout(row, before.format(row + 40)), rollout(row, "n", reward=1.0), rollout(row, after.format(row + 40)))
             for row in range(2)
         )
-        return codes(solved=Solved(solved, kept=around))
+        return codes(solved=Solved(solved, state_checks=around))
 
     assert BLOCKED in kept("error: nothing yet", "last result: {}")
     assert BLOCKED not in kept("last result: {}", "last result: {}")
     assert BLOCKED not in kept("error: nothing yet", "error: nothing yet")
+
+
+def played(row: int, reward: float | None, *texts: str) -> PlayedScript:
+    messages = [{"role": ("assistant", "user")[n % 2], "content": text} for n, text in enumerate(texts)]
+    result = RolloutResult(tuple(messages), reward, "ended", True)
+    return PlayedScript(row, RolloutScript("gives the solution's replies", "supplied", {}), result)
+
+
+def test_later_rollouts_that_earn_or_end_otherwise_block_and_other_messages_warn() -> None:
+    first = played(1, 1.0, "2", "I take 1. 3 left.", "3")
+
+    def later(*replayed: PlayedScript) -> set[tuple[str, str]]:
+        return codes(replays=tuple(Replay(first, other, 6) for other in replayed))
+
+    assert BLOCKED in later(played(1, 0.0, "2", "I take 2. 2 left.", "3"))
+    assert BLOCKED in later(played(1, 1.0, "2"))
+    assert ("reward-rollout-differs", "warning") in later(played(1, 1.0, "2", "Game 7. I take 1. 3 left.", "3"))
+    assert not {code for code, _ in later()} & {"reward-rollout-differs"}
+
+
+def copies(paid: int, *, attempt: bool = False, constant: float = 0.2, copied: int = 0, solved: bool = True) -> Any:
+    tried = tuple(played(row, float(row < paid), "hm", f"play {row}", f"{row}") for row in range(10))
+    rule = CopyingRule("copies", attempt, tried, tried[:paid], constant, copied)
+    found = codes(copying=(rule,), solved=Solved((rollout(5, "n", reward=1.0),)) if solved else Solved())
+    return {severity for code, severity in found if code == "reward-hackable"}
+
+
+def test_a_copy_of_the_messages_that_is_paid_on_most_tasks_blocks() -> None:
+    assert copies(10) == {"blocker"}
+    assert copies(10, copied=3) == {"blocker"}
+    assert copies(10, attempt=True, solved=False) == {"blocker"}
+
+
+def test_a_task_that_may_be_to_report_a_message_only_warns() -> None:
+    assert copies(10, copied=1) == {"warning"}
+    assert copies(10, solved=False) == {"warning"}
+
+
+def test_copying_that_is_paid_like_a_constant_reply_or_by_chance_is_no_finding() -> None:
+    assert copies(10, constant=0.9) == set()
+    assert copies(3) == set()
+    assert copies(10, constant=0.5) == set()
+
+
+def test_the_form_of_a_reply_is_what_all_replies_of_solutions_share() -> None:
+    solved = [played(row, 1.0, f"Move: <take>{n}</take>!") for row, n in enumerate((12, 13, 3))]
+    assert reply_form(None, Solved(tuple(solved))) == ReplyForm("Move: <take>", "</take>!")
+    assert reply_form(None, Solved((played(0, 1.0, "stop"), played(1, 1.0, "step")))) == ReplyForm()
+    assert reply_form(None, Solved((solved[0],))) == ReplyForm()

@@ -1,0 +1,162 @@
+"""Plays recorded replies again in fresh processes, to find out whether an environment remembers earlier rollouts.
+
+A fresh process plays the same replies on the same tasks several times, one rollout after the other, with fixed random
+numbers (worker/child/chance.py). If a later rollout differs from the first one, the cause is memory, the clock, or
+randomness that cannot be fixed. A second fresh process then plays the same list. Differences by memory are the same in
+both processes, while differences by the clock or by randomness are not. An honestly random opponent is therefore not
+reported.
+
+Besides the replies of its own solution, a task gets the replies of another task's solution, and one reply in every
+turn. The solution alone would not reveal an opponent that plays worse than before, because the solution wins anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.rewards import scripts
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
+from prime_lab_mcp.lab.rewards.thresholds import same_reward
+from prime_lab_mcp.lab.worker.description import Message
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import RolloutResult
+
+ROUNDS = 3
+"""Number of times that each recorded rollout is played in one process."""
+_TASKS = 2
+"""Number of tasks whose solutions are played again."""
+_OTHERS = 2
+"""Number of recorded rollouts of other scripts that are played again."""
+_SECONDS = 20.0
+"""Time limit in seconds for all rollouts of one process."""
+_MOST_MS = 2_500.0
+"""Duration above which a rollout is not played again, so that replays do not take longer than the probes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Two different rollouts of one process with the same replies on the same task: the first and a later one."""
+
+    first: PlayedScript
+    later: PlayedScript
+    between: int
+    """Number of rollouts that the process played between the two."""
+
+    @property
+    def paid_differently(self) -> bool:
+        """Whether the rewards differ, or only one of the rollouts has a reward."""
+        return not same_reward(self.first.result.reward, self.later.result.reward)
+
+    @property
+    def ends_differently(self) -> bool:
+        """Whether one of the rollouts is longer than the other."""
+        return len(self.first.result.messages) != len(self.later.result.messages)
+
+
+async def replay(
+    worker: Worker, played: Sequence[PlayedScript], copying: Sequence[RolloutScript] = ()
+) -> tuple[Replay, ...]:
+    """Play recorded rollouts again, and return the differences that memory explains, the worst first.
+
+    `played` are the recorded rollouts. `copying` are scripts that copy from messages (copied_messages.py).
+    """
+    plays = recorded_plays(played, copying)
+    if not plays or worker.siblings is None:
+        return ()
+    # A silent rollout comes first, so that late imports and the like do not change the first replay.
+    wanted = [(plays[-1][0], scripts.silent_script()), *plays * ROUNDS]
+    first = await _in_fresh_process(worker, wanted)
+    differences = _differences(wanted, first)
+    if not differences:
+        return ()
+    second = await _in_fresh_process(worker, wanted)
+    last = max(number for number, _ in differences)
+    if len(second) <= last or any(not _same(a, b) for a, b in zip(first[: last + 1], second, strict=False)):
+        return ()
+    return tuple(sorted((d for _, d in differences), key=lambda d: (not d.paid_differently, not d.ends_differently)))
+
+
+def recorded_plays(
+    played: Sequence[PlayedScript], copying: Sequence[RolloutScript] = ()
+) -> list[tuple[int, RolloutScript]]:
+    """Return pairs (task, script) to play again.
+
+    Copying scripts come first, because solved games in between may help a model that copies. The replies of solutions
+    follow, for their own and for another task, and then the replies of other scripts.
+    """
+    usable = [p for p in played if p.result.end == "ended" and p.result.ms <= _MOST_MS and _replies(p)]
+    solutions = {p.row: p for p in reversed(usable) if "solution" in p.script.data and "change" not in p.script.data}
+    # Long rollouts are preferred, because they have more messages of the environment.
+    longest = sorted(solutions.values(), key=lambda p: -p.result.turns)[:_TASKS]
+    plays = [(p.row, script) for p in longest[:1] for script in copying]
+    plays += [(p.row, scripts.replay_script("gives the solution's replies", p.result.messages)) for p in longest]
+    for p, other in zip(longest, longest[1:] + longest[:1], strict=True):
+        if other.row != p.row:
+            script = scripts.replay_script("gives the replies of another task's solution", other.result.messages)
+            plays.append((p.row, script))
+        script = scripts.replay_script("gives the solution's first reply in every turn", _replies(p)[:1])
+        plays.append((p.row, script))
+    others = {p.script.part: p for p in usable if p.row not in solutions and p.script.part != "faulty"}
+    for p in list(others.values())[:_OTHERS]:
+        plays.append((p.row, scripts.replay_script(p.script.name, p.result.messages)))
+    return plays
+
+
+def _replies(played: PlayedScript) -> list[Message]:
+    """Return the model's messages of a rollout."""
+    return [m for m in played.result.messages if m.get("role") == "assistant"]
+
+
+async def _in_fresh_process(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> list[RolloutResult]:
+    """Play scripts in a fresh process, and return the results before the first rollout that was slow or not run."""
+    plays = [scripts.as_play(script, row) for row, script in wanted]
+    try:
+        async with worker.in_another_process() as other:
+            await other.close()  # A worker from the pool may already have played rollouts.
+            try:
+                rollouts = await other.rollout(plays, seconds=_SECONDS, held=True)
+            finally:
+                await other.close()
+    except LabError:
+        return []  # The same rollouts ran in another process, so the environment is not the cause of the failure.
+    return list(_until_late(rollouts.results))
+
+
+def _until_late(results: Sequence[RolloutResult]) -> Iterator[RolloutResult]:
+    """Yield the results before the first rollout that was slow or not run."""
+    for result in results:
+        if result.end in ("not-run", "slow"):
+            return
+        yield result
+
+
+def _differences(
+    wanted: Sequence[tuple[int, RolloutScript]], results: Sequence[RolloutResult]
+) -> list[tuple[int, Replay]]:
+    """Return (number, replay) for each rollout that differs from the first one with the same script and task.
+
+    The number is the rollout's position in `results`.
+    """
+    each = (len(wanted) - 1) // ROUNDS
+    differences = []
+    for number in range(1 + each, len(results)):
+        earlier = 1 + (number - 1) % each
+        first, later = results[earlier], results[number]
+        if not _same(first, later):
+            row, script = wanted[number]
+            pair = (PlayedScript(row, script, first), PlayedScript(row, script, later))
+            differences.append((number, Replay(*pair, between=number - earlier - 1)))
+    return differences
+
+
+def _same(one: RolloutResult, other: RolloutResult) -> bool:
+    """Whether two rollouts have the same reward and the same messages."""
+    return same_reward(one.reward, other.reward) and _texts(one) == _texts(other)
+
+
+def _texts(result: RolloutResult) -> list[tuple[Any, Any]]:
+    """Return the role and content of every message, also of the model, whose number of replies may differ."""
+    return [(m.get("role"), m.get("content")) for m in result.messages]

@@ -1,0 +1,194 @@
+"""Rules against environments that give answers away in their messages, or that remember earlier rollouts.
+
+For `answer_leaked` and `state_survives`, a message states the gold if it contains the gold as a separate word or number
+of at least two characters, and neither the prompt nor the arguments of a call contain it. On a single task this may be
+a coincidence, because a table may contain any number. These findings therefore require that every tried task shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
+from prime_lab_mcp.lab.rewards.observations import Trial
+from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
+from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
+from prime_lab_mcp.lab.rewards.scripts import Delivery, PlayedScript
+from prime_lab_mcp.lab.rewards.search.held_out import binomial_tail
+from prime_lab_mcp.lab.rewards.solutions import Change, last_reply
+from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
+from prime_lab_mcp.lab.worker.description import Message
+
+_TASKS = 2
+"""Smallest number of tasks with different golds that a finding requires."""
+_WRONG_CALLS = (Change.WRONG_ARGUMENT, Change.OTHER_TEXTS)
+_SHORTEST, _LONGEST = 2, 200
+"""Lengths in characters between which a gold is searched for."""
+_MARGIN = 0.2
+"""Share of tasks by which a copying rule must exceed a constant reply, as in the search."""
+_CHANCE = 0.001 / 3
+"""Largest probability that chance explains the number of paid tasks, as in the search (docs/validation.md, The search).
+It is divided by three, because three copying rules are judged on the same tasks."""
+
+
+def answer_leaked(trial: Trial) -> Iterator[Finding]:
+    """No tool and no message of the environment may state the answer to a model that asks for something else."""
+    tried: dict[str, list[PlayedScript]] = defaultdict(list)
+    for change, p in trial.solved.changed:
+        if change in _WRONG_CALLS:
+            tried[p.script.name].append(p)
+    for p in trial.rollouts:
+        if p.script.part == "wrong" and p.script.delivery is not Delivery.TOOLS_FIRST:
+            tried[p.script.name].append(p)
+    for name, played in tried.items():
+        known = [(p, _golds(trial, p.row)) for p in played if p.result.end != "not-run" and _golds(trial, p.row)]
+        if len({golds for _, golds in known}) < _TASKS:
+            continue
+        if all(_states_gold(p.result.messages, golds) for p, golds in known):
+            yield Finding(
+                "gold-in-prompt",
+                "warning",
+                f"the environment states the answer to a model that {name}: after that, copying scores",
+                "Let a tool or reply say only what was asked for; keep golds out of what tools and replies can reach.",
+                rows=tuple(rollout_row(p, "an environment that does not state the answer") for p, _ in known[:2]),
+            )
+            return
+
+
+def state_survives(trial: Trial) -> Iterator[Finding]:
+    """Rollouts must not share state: a tool must not state an answer only after another rollout has given it."""
+    checks = [(before, after, _answer(trial, solved)) for before, solved, after in trial.solved.state_checks]
+    checks = [check for check in checks if check[2]]
+    if len({golds for *_, golds in checks}) < _TASKS:
+        return
+    if all(
+        _states_gold(a.result.messages, golds) and not _states_gold(b.result.messages, golds) for b, a, golds in checks
+    ):
+        yield Finding(
+            "reward-rollout-differs",
+            "blocker",
+            "a tool states the answer after another rollout of the task has found it, and not before: state survives "
+            "between rollouts",
+            "Keep what a rollout changes with the rollout: a tool server of its own (Task.toolsets), or state that "
+            "setup_task makes anew.",
+            rows=tuple(rollout_row(after, "what the tool says before any rollout") for _, after, _ in checks[:2]),
+        )
+
+
+def remembers_rollouts(trial: Trial) -> Iterator[Finding]:
+    """The same replies to the same task must lead to the same rollout, whichever rollouts were played before.
+
+    A blocker if the rewards differ or the rollouts have different lengths. Otherwise a warning, because only the text
+    of a message differs, such as a counter of games.
+    """
+    if not trial.replays:
+        return
+    worst = trial.replays[0]
+    severe = worst.paid_differently or worst.ends_differently
+    rewards = ["no reward" if p.result.reward is None else f"{p.result.reward:g}" for p in (worst.first, worst.later)]
+    if worst.paid_differently:
+        how = f"earns {rewards[0]} at first and {rewards[1]} later"
+    elif worst.ends_differently:
+        how = "is answered otherwise later, and the rollout ends elsewhere"
+    else:
+        how = "is answered otherwise later"
+    yield Finding(
+        "reward-rollout-differs",
+        "blocker" if severe else "warning",
+        f"the environment remembers earlier rollouts: a model that {worst.first.script.name} {how} "
+        f"({count(worst.between, 'rollout')} between the two; so in two fresh processes with equal random numbers)",
+        "Keep what a game changes in variables of Env.run or in the state of the rollout (v1: trace.state, v0: state), "
+        "never on a class, a module, the environment or the taskset.",
+        rows=(
+            rollout_row(worst.first, "the same rollout whenever these replies are given"),
+            rollout_row(worst.later, "the messages and the reward of the first rollout"),
+        ),
+    )
+
+
+def copying_is_paid(trial: Trial) -> Iterator[Finding]:
+    """Copying from the environment's messages must not be paid on many more tasks than a constant reply.
+
+    A blocker if the messages give answers away: after an attempt to answer, in several turns, or to a model that does
+    not ask as the solutions do. A warning if the task may be to report the content of a message.
+    """
+    counting = [(rule, chance) for rule in trial.copying if _exceeds(rule, chance := _constant_share(trial, rule))]
+    counting.sort(key=lambda pair: not _gives_away(trial, pair[0]))
+    for rule, chance in counting[:1]:
+        given_away = _gives_away(trial, rule)
+        yield Finding(
+            "reward-hackable",
+            "blocker" if given_away else "warning",
+            f"the environment's messages give the answer away: a model that {rule.name} is paid on {len(rule.paid)} of "
+            f"{count(len(rule.tried), 'task')} (a constant reply: {chance:.0%})",
+            "Let messages say what happened, not what to answer next; pay nothing for an answer that was stated."
+            if given_away
+            else "If the task is to report what a message says, leave it so. Else say less, or pay less afterwards.",
+            rows=tuple(rollout_row(p, "no more than a constant reply") for p in rule.paid[:3]),
+        )
+
+
+def _constant_share(trial: Trial, rule: CopyingRule) -> float:
+    """Return the share of tasks on which a constant reply is paid or deserves to be."""
+    return max(rule.constant, deserved_share(trial, [p.row for p in rule.tried]))
+
+
+def _exceeds(rule: CopyingRule, chance: float) -> bool:
+    """Whether a rule is paid on clearly more tasks than a share of `chance`."""
+    return rule.share >= chance + _MARGIN and binomial_tail(len(rule.paid), len(rule.tried), chance) <= _CHANCE
+
+
+def _gives_away(trial: Trial, rule: CopyingRule) -> bool:
+    """Whether the messages give answers away: solutions do not just report one message, or the opening is an answer."""
+    return rule.attempt or (bool(trial.solved.scored) and rule.solution_copies != 1)
+
+
+def _golds(trial: Trial, row: int) -> tuple[str, ...]:
+    """Return the spellings of a task's gold that are long enough for the search."""
+    style = trial.style
+    gold = next((g for g in style.golds.golds if g.row == row), None) if style is not None else None
+    if style is None or gold is None:
+        return ()
+    forms = dict.fromkeys(form.strip() for form in (*gold.forms, style.answer_text(gold)))
+    return tuple(form for form in forms if _SHORTEST <= len(form) <= _LONGEST)
+
+
+def _answer(trial: Trial, solved: PlayedScript) -> tuple[str, ...]:
+    """Return the answer in the last reply of a solution, as a tuple; empty if it is too short or too long."""
+    before, _, after = trial.style.wrapper.wrap("\0").partition("\0") if trial.style is not None else ("", "", "")
+    answer = last_reply(solved).partition(before)[2] if before else last_reply(solved)
+    answer = (answer.partition(after)[0] if after else answer).strip()
+    return (answer,) if _SHORTEST <= len(answer) <= _LONGEST else ()
+
+
+def _states_gold(messages: Sequence[Message], golds: Sequence[str]) -> bool:
+    """Whether the environment states a gold between the first and the last message of the model.
+
+    A gold in the prompt or in the arguments of a call does not count.
+    """
+    turns = [n for n, m in enumerate(messages) if m.get("role") == "assistant"]
+    if len(turns) < 2:
+        return False
+    before = [str(m.get("content") or "") for m in messages[: turns[0]]]
+    asked = [
+        str((call.get("function") or call).get("arguments") or "")
+        for m in messages
+        if m.get("role") == "assistant"
+        for call in m.get("tool_calls") or ()
+    ]
+    between = [m for m in messages[turns[0] : turns[-1]] if m.get("role") != "assistant"]
+    unknown = [gold for gold in golds if not _stated(gold, (*before, *asked))]
+    return any(_stated(gold, [str(m.get("content") or "")]) for gold in unknown for m in between)
+
+
+def _stated(gold: str, texts: Iterable[str]) -> bool:
+    """Whether one of the texts contains the gold as a separate word or number."""
+    alone = re.compile(rf"(?<![\w.]){re.escape(gold)}(?!\w|\.\d)", re.IGNORECASE)
+    return any(alone.search(text) for text in texts)
+
+
+LEAK_RULES: tuple[RewardRule, ...] = (answer_leaked, state_survives, remembers_rollouts, copying_is_paid)

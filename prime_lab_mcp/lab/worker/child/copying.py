@@ -1,0 +1,40 @@
+"""What a model can copy from the last message of its environment, without any thought.
+
+A script with `copy` (scripted_rollouts.py) plays its turns first. After them, each reply is what `piece` finds in the
+last message, between the texts `before` and `after` of the script; where it finds nothing, the last turn again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+Piece = Literal["message", "line", "tag", "quoted", "number", "word"]
+PIECES: tuple[Piece, ...] = ("message", "line", "tag", "quoted", "number", "word")
+WHOLE: frozenset[Piece] = frozenset({"message", "line", "tag"})
+"""Pieces that may hold the form of an answer, and are copied as they are."""
+_PATTERNS: dict[Piece, re.Pattern[str]] = {
+    "line": re.compile(r"[^\n]*\S[^\n]*"),
+    "tag": re.compile(r"<([A-Za-z_][\w-]{0,30})>[^<]*</\1>"),
+    "quoted": re.compile(r"[\"“«`]([^\"“”«»`\n]{1,200})[\"”»`]|(?<!\w)'([^'\n]{1,200})'(?!\w)"),
+    "number": re.compile(r"(?<![\w.])[-+]?\d+(?:[.,]\d+)*"),
+    "word": re.compile(r"[^\W\d_]{2,}"),
+}
+
+
+def piece(kind: Piece, message: str) -> str:
+    """The last piece of this kind in a message; empty where there is none."""
+    if kind == "message":
+        return message.strip()
+    matches = list(_PATTERNS[kind].finditer(message))
+    if not matches:
+        return ""
+    last = matches[-1]
+    return (next((g for g in last.groups() if g), "") if kind == "quoted" else last[0]).strip()
+
+
+def reply(script: dict[str, Any], messages: list[dict[str, Any]]) -> str | None:
+    """The reply that copies from the last message of the environment; None where there is nothing to copy."""
+    said = [str(m["content"] or "") for m in messages if m["role"] != "assistant"]
+    copied = piece(script["copy"], said[-1]) if said else ""
+    return f"{script.get('before', '')}{copied}{script.get('after', '')}" if copied else None

@@ -1,0 +1,98 @@
+"""The heap is an attribute of the environment, and only the first game at a table sets it.
+
+format: multi_turn
+generation: v1
+finding: reward-rollout-differs or reward-nondeterministic or reward-order-dependent, blocker
+
+Every later game at the table goes on with the stones that an earlier one left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import verifiers.v1 as vf
+
+SYSTEM = "Nim: take 1, 2 or 3 stones; whoever takes the last one wins. Move with <take>N</take>."
+
+
+def rows() -> Iterator[tuple[str, int]]:
+    for n in range(100):
+        heap = 4 * (1 + n % 4) + 1 + n // 4 % 3
+        yield f"Table {n + 1}: {heap} stones lie in the heap. You begin.", heap
+
+
+def taken(reply: str | None) -> int | None:
+    """The one legal move of a reply; None when there is none, or several."""
+    found = re.findall(r"<take>\s*([1-3])\s*</take>", reply or "")
+    return int(found[0]) if len(found) == 1 else None
+
+
+class NimHeapOnEnvironmentState(vf.State):
+    won: bool = False
+
+
+class NimHeapOnEnvironmentData(vf.TaskData):
+    heap: int
+
+
+class NimHeapOnEnvironmentTask(vf.Task[NimHeapOnEnvironmentData, NimHeapOnEnvironmentState]):
+    @vf.reward(weight=1.0)
+    async def won(self, trace: vf.Trace) -> float:
+        return float(trace.state.won)
+
+    def solution(self) -> Callable[[list[dict]], str]:
+        def play(messages: list[dict]) -> str:
+            heap = self.data.heap
+            for message in messages:
+                left = re.search(r"(\d+) (?:stones )?left", str(message["content"] or ""))
+                heap = int(left[1]) if message["role"] == "user" and left else heap
+            return f"<take>{heap % 4 or 1}</take>"
+
+        return play
+
+
+class NimHeapOnEnvironmentConfig(vf.TasksetConfig):
+    """Nothing to set."""
+
+
+class NimHeapOnEnvironmentTaskset(vf.Taskset[NimHeapOnEnvironmentTask, NimHeapOnEnvironmentConfig]):
+    def load(self) -> Iterator[NimHeapOnEnvironmentTask]:
+        for prompt, heap in rows():
+            yield NimHeapOnEnvironmentTask(NimHeapOnEnvironmentData(prompt=prompt, system_prompt=SYSTEM, heap=heap), self.config.task)
+
+
+class NimHeapOnEnvironmentEnvConfig(vf.SingleAgentEnvConfig):
+    """A plain chat in a local process."""
+
+    agent: vf.AgentConfig = vf.AgentConfig(
+        harness=vf.harness_config_type("null")(id="null"), runtime=vf.SubprocessConfig()
+    )
+
+
+class NimHeapOnEnvironmentEnv(vf.SingleAgentEnv, vf.Env[NimHeapOnEnvironmentEnvConfig]):
+    """The heaps of all games."""
+
+    async def run(self, task: vf.Task, agents: vf.Agents) -> None:
+        heaps: dict[str, int] = self.__dict__.setdefault("heaps", {})
+        heap = heaps.setdefault(str(task.data.prompt), task.data.heap)
+        async with agents.agent.interaction(task) as interaction:
+            turn = await interaction.turn()
+            while not turn.terminated:
+                move = taken(turn.last_reply)
+                if move is None or move > heap:
+                    return
+                heap -= move
+                if heap == 0:
+                    interaction.trace.state.won = True
+                    return
+                mine = heap % 4 or 1
+                heap -= mine
+                heaps[str(task.data.prompt)] = heap or task.data.heap
+                if heap == 0:
+                    return
+                turn = await interaction.turn(f"I take {mine}. {heap} left.")
+
+
+__all__ = ["NimHeapOnEnvironmentEnv", "NimHeapOnEnvironmentTaskset"]

@@ -1,0 +1,99 @@
+"""After a reply without a move the environment names the best one as an example.
+
+format: multi_turn
+generation: v1
+finding: reward-hackable, blocker
+
+Whoever says nothing, and then repeats the tag of the last message, wins every game.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import verifiers.v1 as vf
+
+SYSTEM = "Nim: take 1, 2 or 3 stones; whoever takes the last one wins. Move with <take>N</take>."
+
+
+def rows() -> Iterator[tuple[str, int]]:
+    for n in range(100):
+        heap = 4 * (1 + n % 4) + 1 + n // 4 % 3
+        yield f"Table {n + 1}: {heap} stones lie in the heap. You begin.", heap
+
+
+def taken(reply: str | None) -> int | None:
+    """The one legal move of a reply; None when there is none, or several."""
+    found = re.findall(r"<take>\s*([1-3])\s*</take>", reply or "")
+    return int(found[0]) if len(found) == 1 else None
+
+
+class NimShowsItsMoveState(vf.State):
+    won: bool = False
+
+
+class NimShowsItsMoveData(vf.TaskData):
+    heap: int
+
+
+class NimShowsItsMoveTask(vf.Task[NimShowsItsMoveData, NimShowsItsMoveState]):
+    @vf.reward(weight=1.0)
+    async def won(self, trace: vf.Trace) -> float:
+        return float(trace.state.won)
+
+    def solution(self) -> Callable[[list[dict]], str]:
+        def play(messages: list[dict]) -> str:
+            heap = self.data.heap
+            for message in messages:
+                left = re.search(r"(\d+) (?:stones )?left", str(message["content"] or ""))
+                heap = int(left[1]) if message["role"] == "user" and left else heap
+            return f"<take>{heap % 4 or 1}</take>"
+
+        return play
+
+
+class NimShowsItsMoveConfig(vf.TasksetConfig):
+    """Nothing to set."""
+
+
+class NimShowsItsMoveTaskset(vf.Taskset[NimShowsItsMoveTask, NimShowsItsMoveConfig]):
+    def load(self) -> Iterator[NimShowsItsMoveTask]:
+        for prompt, heap in rows():
+            yield NimShowsItsMoveTask(NimShowsItsMoveData(prompt=prompt, system_prompt=SYSTEM, heap=heap), self.config.task)
+
+
+class NimShowsItsMoveEnvConfig(vf.SingleAgentEnvConfig):
+    """A plain chat in a local process."""
+
+    agent: vf.AgentConfig = vf.AgentConfig(
+        harness=vf.harness_config_type("null")(id="null"), runtime=vf.SubprocessConfig()
+    )
+
+
+class NimShowsItsMoveEnv(vf.SingleAgentEnv, vf.Env[NimShowsItsMoveEnvConfig]):
+    """Helps whoever does not move."""
+
+    async def run(self, task: vf.Task, agents: vf.Agents) -> None:
+        heap = task.data.heap
+        async with agents.agent.interaction(task) as interaction:
+            turn = await interaction.turn()
+            for _ in range(24):
+                if turn.terminated:
+                    return
+                move = taken(turn.last_reply)
+                if move is None or move > heap:
+                    turn = await interaction.turn(f"No move. Write it like this: <take>{heap % 4 or 1}</take>")
+                    continue
+                heap -= move
+                if heap == 0:
+                    interaction.trace.state.won = True
+                    return
+                mine = heap % 4 or 1
+                heap -= mine
+                if heap == 0:
+                    return
+                turn = await interaction.turn(f"I take {mine}. {heap} left.")
+
+
+__all__ = ["NimShowsItsMoveEnv", "NimShowsItsMoveTaskset"]
