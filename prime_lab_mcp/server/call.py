@@ -206,6 +206,7 @@ class Calls:
             personal=passage.personal,
             evidence=passage.evidence,
             changed=_differs(earlier, plan.intent),
+            config_sha256=call.config_sha256 or None,
         )
         self._waiting.put(tool, args, plan, call, fingerprints)
         refusal = await approval.approve(self.lab, plan.intent, request, ask)

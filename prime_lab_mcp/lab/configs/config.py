@@ -94,6 +94,7 @@ class TrainingConfig:
 
     @property
     def max_steps(self) -> int | None:
+        """Number of training steps; None if the file sets none."""
         return self.number("max_steps") or self.number("orchestrator.max_steps") or self.number("trainer.max_steps")
 
     @property
@@ -172,10 +173,12 @@ class TrainingConfig:
 
     @property
     def train_sources(self) -> tuple[ConfigSource, ...]:
+        """The sources to train on."""
         return tuple(s for s in self.sources if s.kind == "train")
 
     @property
     def eval_sources(self) -> tuple[ConfigSource, ...]:
+        """The sources that are evaluated during the run."""
         return tuple(s for s in self.sources if s.kind == "eval")
 
 

@@ -174,6 +174,7 @@ class BatchEstimate:
     """Sum of the learnability of the generated rollouts per US dollar."""
 
     def as_json(self) -> dict[str, Any]:
+        """Return the estimate for a report, without the signal per dollar."""
         row: dict[str, Any] = {
             "rollouts_per_step": self.rollouts,
             "gradient_rollouts_per_step": round(self.gradient_rollouts, 1),

@@ -95,9 +95,10 @@ def gather_context_of_sources(
 
 
 def hub_proof(lab: Lab, owner: str, name: str, version: str | None) -> tuple[str, str, str] | None:
-    """Workspace, environment and source of the newest evaluation of somebody else's environment by its name on the Hub.
+    """Return the workspace, environment and source fingerprint of the newest hosted evaluation of `owner/name`.
 
-    None if this workspace has not evaluated that version; without a version, any version counts.
+    This is for environments of other owners, which have no push from this machine. None if this workspace has not
+    evaluated the version. Without a version, any version counts.
     """
     ref = f"{owner}/{name}"
     for job in lab.ledger.jobs(lab.key, environment=ref):

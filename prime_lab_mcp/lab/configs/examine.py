@@ -304,9 +304,10 @@ async def _models(prime: PlatformReader, answers: list[PlatformModels]) -> None:
 
 
 def _listed(config: TrainingConfig, models: list[PlatformModels]) -> list[Finding]:
-    """A blocker for a model that the platform does not train.
+    """Return a blocker for a model that the platform does not train.
 
-    For supervised fine-tuning it is a warning: a person starts it, and whether the list holds for it is not known.
+    For supervised fine-tuning the finding is a warning, because it is unknown whether the platform's list of models
+    applies to it.
     """
     finding = not_trained_finding(config.model, models[0].trainable) if models else None
     if finding is None:

@@ -293,7 +293,7 @@ class EvaluationJobs:
         return results
 
     def reconcile(self) -> None:
-        """Mark the jobs of this workspace as crashed whose supervisor is gone."""
+        """Mark jobs of this workspace as crashed if their supervisor is gone."""
         process.reap_detached()
         for state in LIVE_STATES:
             for job in self._lab.ledger.jobs(self._lab.key, state=state):
