@@ -225,12 +225,7 @@ def _foreign_uses(nodes: list[ast.AST], names: Mapping[str, str], own: str) -> f
         head, _, rest = (_dotted(node.func) or "").partition(".")
         function = f"{names.get(head, head)}.{rest}".rstrip(".").rsplit(".", 1)[-1]
         queried = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
-        if (
-            function in _METADATA_OF
-            and isinstance(distribution, str)
-            and own
-            and _canonical(distribution) != _canonical(own)
-        ):
+        if function in _METADATA_OF and isinstance(queried, str) and own and _canonical(queried) != _canonical(own):
             foreign.update(id(n) for n in ast.walk(node.func))
     return frozenset(foreign)
 
