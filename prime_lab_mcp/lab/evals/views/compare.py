@@ -129,6 +129,13 @@ def component_differences(
     return differences
 
 
+SOLVED_RULE = (
+    "a rollout is solved if it earns at least half of the attainable reward, and something for its answer; a task is "
+    "solved by one side only if that side solved at least half of its rollouts and the other side none"
+)
+"""The rule of `solved_here_only`, `solved_other_only` and `pass_rate`; that of a rollout holds in all views."""
+
+
 def flipped_tasks(side: ComparedSide, other_side: ComparedSide, shared: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the tasks that only the first side solved, and those that only the other side solved.
 
@@ -240,6 +247,7 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
         "flipped": {
             "solved_here_only": len(only_here),
             "solved_other_only": len(only_there),
+            "rule": SOLVED_RULE,
             "examples": _examples(evaluated, side, other_side, [*only_here[:_EXAMPLES], *only_there[:_EXAMPLES]]),
         },
         "here": side.as_json(),
