@@ -72,7 +72,7 @@ def _alerting(lab: Lab) -> Alerting | None:
 
 
 class LabServer(MCPServer[None]):
-    """MCPServer whose tools come from the registry, or from `tools`."""
+    """An MCPServer with the tools of the registry, or with `tools`."""
 
     def __init__(self, lab: Lab, tools: tuple[AnyTool, ...] | None, references: References, **options: Any) -> None:
         self.notices = Notices(
@@ -96,7 +96,7 @@ class LabServer(MCPServer[None]):
         return self._calls is not None and self._calls.sending > 0
 
     async def calls(self) -> Calls:
-        """The call path, with every tool imported."""
+        """Return the call path. Imports every tool at the first call."""
         if self._calls is not None:
             return self._calls
         # An async lock: first calls that waited in threads would keep the server from reading its input.

@@ -33,7 +33,7 @@ class Fingerprints:
 
     @classmethod
     def of(cls, snapshot: Snapshot | None, config: Path | None) -> Fingerprints:
-        """The fingerprints of a snapshot, and of a config file as it is on disk now."""
+        """Read the fingerprints of a snapshot and of the present config file."""
         return cls(
             snapshot.source if snapshot is not None else None,
             snapshot.content if snapshot is not None else None,

@@ -35,7 +35,8 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PackageNames:
-    """The names of a package. `module` is also its folder; `distribution` is the name on the Hub."""
+    """The names of a package. `module` is also its folder, `distribution` its name on the Hub, `prefix` begins its
+    classes."""
 
     module: str
     distribution: str
@@ -87,7 +88,7 @@ def template_names(templates: Path) -> list[str]:
 
 
 def environment_kind(templates: Path, name: str, api: Api) -> EnvironmentKind:
-    """The kind called `name` for an API. Raises BadInput that lists the kinds."""
+    """Return the kind `name` for an API. Raises BadInput, which lists the kinds, if there is none."""
     own: Api = "v0" if name.startswith("v0_") else "v1"
     offered = [k for k in template_names(templates) if k.startswith("v0_") or k in SINGLE_TURN or api == "v1"]
     if name not in offered:
@@ -117,7 +118,7 @@ class TemplateChanges:
     """Bodies of README sections by title."""
     description: str = ""
     instead: Mapping[str, str] = field(default_factory=dict)
-    """Files that replace others: the new path by the replaced path."""
+    """Template files that are written to another path: the new path by the path in the template."""
     more_requirements: tuple[str, ...] = ()
     drop_requirements: frozenset[str] = frozenset()
     """Distributions that the new package does not need."""
@@ -223,7 +224,7 @@ def set_constants(source: str, values: Mapping[str, ConstantValue]) -> str:
 
 
 def python_literal(value: ConstantValue) -> str:
-    """A value as Python source."""
+    """Convert a value to Python source."""
     if isinstance(value, tuple):
         return f"({', '.join(map(python_literal, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, str):

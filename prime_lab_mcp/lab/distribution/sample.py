@@ -93,7 +93,7 @@ class RolloutSample:
     rewards: array[float] = field(default_factory=lambda: array("d"))
     lengths: array[float] = field(default_factory=lambda: array("f"))
     reply_lengths: array[float] = field(default_factory=lambda: array("f"))
-    """Mean completion tokens of a reply: a rollout of more turns is no longer answer."""
+    """Mean completion tokens of a reply. Long rollouts thus do not count as long answers because of their turns."""
     cut: array[int] = field(default_factory=lambda: array("b"))
     called: array[int] = field(default_factory=lambda: array("b"))
     """1 if the model called a tool, 0 if it was offered tools and called none, -1 if unknown or no tools were

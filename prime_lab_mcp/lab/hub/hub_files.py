@@ -70,7 +70,7 @@ class FetchedHubFiles:
 async def fetch_hub_files(lab: Lab, ref: str, version: str, *, wheel: bool = True) -> HubFiles:
     """Fetch the archive and the wheel of `owner/name` at one version. Never raises.
 
-    `wheel`: False fetches the archive alone, which is enough for the fingerprints.
+    With `wheel=False`, only the archive is fetched, which is enough for the fingerprints.
     """
     fetched = lab.memory(FetchedHubFiles)
     earlier = fetched.get(ref, version, wheel)

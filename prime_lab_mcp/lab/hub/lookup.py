@@ -34,7 +34,7 @@ class HubEntry:
     exists: bool | None
     version: str | None = None
     content_hash: str | None = None
-    """The content hash of the latest version; None where the Hub returns none."""
+    """The content hash of the latest version; None if the Hub returns none."""
     visibility: str | None = None
     runtime: Runtime | None = None
     description: str | None = None
@@ -47,7 +47,7 @@ class HubEntry:
         return f"{self.owner}/{self.name}"
 
     def hash_of(self, version: str | None) -> str | None:
-        """The content hash of a version; without a version, of the latest."""
+        """The content hash of a version, or of the latest version if none is given."""
         if version is None or version == self.version:
             return self.content_hash or self.versions.get(self.version or "") or None
         return self.versions.get(version) or None
@@ -126,7 +126,8 @@ async def runtime_from_source(prime: PlatformReader, ref: str, version: str | No
 
 
 def runtime_required(requirements: Any) -> Runtime | None:
-    """v1 for a verifiers requirement from 0.2.0 on, v0 for any other, None without such a requirement."""
+    """The generation that requirements imply: v1 for verifiers from 0.2.0 on, v0 for another range, None without
+    verifiers."""
     for text in requirements if isinstance(requirements, list | tuple) else ():
         try:
             requirement = Requirement(str(text))

@@ -34,7 +34,7 @@ TRAIN_SHARE = 0.95
 INFER_SHARE = 0.9
 """vLLM's gpu_memory_utilization, as prime-rl sets it."""
 TIGHT_SHARE = 0.88
-"""Share of the usable memory above which the error of the estimate (12%) decides whether a model fits."""
+"""Share of the usable memory above which the estimate's error (12%) leaves open whether a model fits."""
 
 _GIGABYTES = re.compile(r"_(\d+)GB\b", re.I)
 _BY_NAME: Mapping[str, float] = {
@@ -111,7 +111,7 @@ def memory_fit(need: float, memory: float, share: float) -> MemoryFit:
 
 
 def fewest_gpus(parameters: float, active: float | None, memory: float, *, seq_len: int, state: str) -> int | None:
-    """The fewest training GPUs of one node (1, 2, 4 or 8) that hold the model; None where 8 do not."""
+    """The fewest training GPUs of one node (1, 2, 4 or 8) that hold the model; None if 8 are not enough."""
     for gpus in (1, 2, 4, 8):
         need = training_memory(parameters, active, gpus, seq_len=seq_len, state=state)
         if memory_fit(need, memory, TRAIN_SHARE).verdict != "no":

@@ -1,7 +1,7 @@
-"""Says that the platform does not offer a model: it trains none of that name, or serves none.
+"""Reports that the platform does not offer a model for training or for inference.
 
-This is the only place that decides so. The finding has the code `model-not-offered` in every tool, and the next call is
-the search that lists what is offered.
+Only this module makes that decision. The finding has the code `model-not-offered` in every tool, and the next call is
+the search that lists the offered models.
 """
 
 from __future__ import annotations
@@ -58,13 +58,14 @@ def not_offered_error(finding: Finding) -> BadInput:
 
 
 def model_listing_calls(findings: Iterable[Finding]) -> tuple[Next, ...]:
-    """The search for models, where a model that is not offered stops a call."""
+    """The call that searches models, if the findings block a model that is not offered; else empty."""
     stopped = any(f.code == "model-not-offered" and f.severity == "blocker" for f in findings)
     return (LIST_MODELS,) if stopped else ()
 
 
 def _instead(verb: str, model: str, names: Collection[str]) -> str:
-    """The offered models that the name may mean, or some of those offered. The same model comes under its own name."""
+    """A text with the offered models that the name may mean. If the same model is offered under another name, only this
+    one."""
     spelt = load_registry().spelt
     same = [name for name in names if spelt(name).lower() == spelt(model).lower()]
     if same:

@@ -183,7 +183,7 @@ def vision_trainable(model: KnownModel, run: TrainingPurpose) -> Iterator[Readin
 
 
 def tools_parsed(model: KnownModel, run: TrainingPurpose) -> Iterator[ReadinessPoint]:
-    """Whether the model's tool calls are parsed, where the environment offers tools."""
+    """Whether the model's tool calls are parsed, if the environment offers tools."""
     if not run.tools:
         return
     where = "inference.vllm.tool_call_parser"

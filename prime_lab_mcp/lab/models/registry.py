@@ -192,7 +192,7 @@ class KnownModel:
     tool_parser: str | None = None
     """The vLLM parser for the model's tool calls."""
     renderer: str | None = None
-    """The renderer of prime-rl; None where the config must name one."""
+    """The renderer of prime-rl; None if the config must name one."""
     published: str | None = None
     """The name as Hugging Face spells it, under which trainer and renderer look the model up; None without such
     a name."""

@@ -411,7 +411,7 @@ class Prime:
         return await self._program.json(["train", "progress", id], timeout=40, doing=_reading_message(id))
 
     async def train_metrics(self, id: str, min_step: int | None = None) -> list[dict[str, Any]]:
-        """One row per step, oldest first."""
+        """The metrics of a run, one row per step, oldest first."""
         since = ["--min-step", str(min_step)] if min_step is not None else []
         answer = await self._program.json(["train", "metrics", id, *since], timeout=60, doing=_reading_message(id))
         rows = [r for r in answer.get("metrics") or () if isinstance(r, dict)]

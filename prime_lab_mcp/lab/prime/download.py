@@ -38,7 +38,7 @@ async def fetch_wheel(place: WheelPlace, target: Path, doing: str, *, trust_env:
 
 
 async def _in_index(client: Any, place: WheelPlace, doing: str) -> str:
-    """The address of a wheel in a package index (PEP 503)."""
+    """Find the address of a wheel in a package index (PEP 503). Raises PrimeRefusal."""
     page_url = f"{place.url.rstrip('/')}/{re.sub(r'[-_.]+', '-', place.name or '').lower()}/"
     answer = await client.get(page_url)
     answer.raise_for_status()

@@ -147,7 +147,8 @@ class PrimeProgram:
         self._ahead.clear()
 
     async def variables(self) -> dict[str, str]:
-        """Variables for a child: the user's PRIME_* variables, or in rehearsal only those of the loopback platform."""
+        """The variables of a `prime` process: the user's PRIME_* variables, or in rehearsal those of the loopback
+        platform."""
         variables = process.installer_environment()
         if "UV_PYTHON_DOWNLOADS" not in os.environ:
             del variables["UV_PYTHON_DOWNLOADS"]  # the user's prime may download a Python to build with

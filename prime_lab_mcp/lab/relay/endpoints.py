@@ -57,7 +57,7 @@ class Endpoint:
     url: str
     key_variable: str | None = None
     team: str | None = None
-    """Sent as X-Prime-Team-ID."""
+    """The id of the team, which is sent in the header X-Prime-Team-ID."""
 
     @property
     def host(self) -> str:
@@ -114,12 +114,12 @@ BY_URL = "url"
 
 
 def presets_with_prices() -> str:
-    """The presets that list prices, as a part of a sentence."""
+    """The names of the presets that list prices, joined for a sentence."""
     return ", ".join(name for name, preset in PRESETS.items() if preset.lists_prices)
 
 
 def presets_without_key() -> str:
-    """The presets that need no key, as a part of a sentence."""
+    """The names of the presets that need no key, joined for a sentence."""
     return ", ".join(name for name, preset in PRESETS.items() if not preset.needs_key)
 
 
@@ -363,7 +363,7 @@ def no_judge_variables(allow: tuple[str, ...]) -> dict[str, str]:
 
 
 FILE = "endpoints.toml"
-"""In the state directory: one line `NAME = "URL|VARIABLE"` for each endpoint."""
+"""Name of a file in the state directory. It has one line `NAME = "URL|VARIABLE"` for each endpoint."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
 

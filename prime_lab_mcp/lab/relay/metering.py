@@ -122,7 +122,7 @@ class FailureStreak:
         self.answered = True
 
     def given_up(self, now: float) -> str | None:
-        """Return the kind of failure that makes further requests pointless, or None while there is hope."""
+        """Return the kind of failure that makes further requests pointless; None if they may succeed."""
         if self.kinds.total() < GIVE_UP:
             return None
         kind = self.kinds.most_common(1)[0][0]
@@ -159,7 +159,7 @@ class RelayUsage:
     """Seconds since the endpoint last answered a waiting request, while it did not list its models either."""
 
     def given_up(self, now: float) -> str | None:
-        """Return the kind of failure that makes further requests pointless, or None while there is hope."""
+        """Return the kind of failure that makes further requests pointless; None if they may succeed."""
         return "timeout" if self.silent >= SILENT_GIVE_UP else self.streak.given_up(now)
 
     def as_json(self) -> dict[str, Any]:

@@ -246,7 +246,8 @@ _ARM = {
     "shmget": 194, "semget": 190, "msgget": 186, "mq_open": 180,
 }  # fmt: skip
 _MACHINES = {"x86_64": (0xC000003E, _X86), "aarch64": (0xC00000B7, _ARM)}
-"""The audit number of the architecture, and its system calls (Linux 6.18, arch/*/.../syscall*.tbl)."""
+"""For each machine type, the audit number of its architecture, and its system calls (Linux 6.18,
+arch/*/.../syscall*.tbl)."""
 
 Instruction = tuple[int, int, int, int]
 

@@ -81,7 +81,7 @@ class Confinement:
 def proxy_ports() -> list[int]:
     """Ports of the user's proxies and of a private Hub, read from the environment variables.
 
-    Where a proxy is required, nothing is reachable without its port.
+    If a proxy is required, nothing is reachable without its port.
     """
     ports = []
     for name in ("http_proxy", "https_proxy", "all_proxy", "hf_endpoint"):

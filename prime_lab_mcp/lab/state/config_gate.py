@@ -293,7 +293,7 @@ class PackageFacts:
 
 
 def package_unmet(facts: PackageFacts, platform: Platform) -> tuple[list[Unmet], list[str]]:
-    """Return what a package lacks, and the cautions that a confirmation must name."""
+    """Return the unmet requirements of a package, and the cautions that a confirmation must name."""
     beside = facts.beside
     trained = beside if beside is not None and beside.ours and beside.trains else None
     if facts.within:

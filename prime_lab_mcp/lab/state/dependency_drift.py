@@ -13,7 +13,8 @@ from prime_lab_mcp.lab.state.ledger.rows import Evidence
 DISTRIBUTIONS = "distributions"
 """Key in a verdict's toolchain. Its value maps the name of each distribution to `VERSION DIGEST`."""
 HOSTED = "hosted"
-"""Key in a verdict's toolchain. True if the platform installed the distributions and ran the environment."""
+"""Key in a verdict's toolchain. Its value is true if the platform installed the distributions and ran the
+environment."""
 LOADED_BY = frozenset({"check_environment", "test_reward", "check_reward_distribution"})
 """Tools whose verdicts depend on the installed distributions."""
 _NAMED = 4

@@ -144,7 +144,8 @@ def _force_included(table: Any) -> Iterator[str]:
 
 
 def _reader_line(tree: ast.Module, own: str, top_level: bool) -> tuple[int, str] | None:
-    """The first line that may read the package's own files, with the reason."""
+    """Return number and reason of the first line that may read the package's README or metadata; None if there
+    is none."""
     nodes = list(ast.walk(tree))
     docstrings = {id(n.value) for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
     modules = _metadata_names(nodes)
@@ -199,7 +200,7 @@ def _is_metadata(node: ast.expr, names: Mapping[str, str]) -> bool:
 
 
 def _looks_up_importlib(node: ast.AST) -> bool:
-    """Whether an expression takes importlib out of a table of modules: `sys.modules["importlib"]`."""
+    """Whether an expression looks importlib up in a table of modules, as `sys.modules["importlib"]` does."""
     return (
         isinstance(node, ast.Subscript)
         and isinstance(node.slice, ast.Constant)
@@ -223,8 +224,8 @@ def _foreign_uses(nodes: list[ast.AST], names: Mapping[str, str], own: str) -> f
             continue
         head, _, rest = (_dotted(node.func) or "").partition(".")
         function = f"{names.get(head, head)}.{rest}".rstrip(".").rsplit(".", 1)[-1]
-        asked = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
-        if function in _METADATA_OF and isinstance(asked, str) and own and _canonical(asked) != _canonical(own):
+        queried = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+        if function in _METADATA_OF and isinstance(queried, str) and own and _canonical(queried) != _canonical(own):
             foreign.update(id(n) for n in ast.walk(node.func))
     return frozenset(foreign)
 
@@ -287,7 +288,7 @@ _LONGEST = 4_000
 
 
 def _folded(node: ast.AST, constants: Mapping[str, str], depth: int = 0) -> str | None:
-    """The text of an expression that is made of constants alone; None for any other expression."""
+    """Evaluate an expression that consists of constant texts; None for any other expression."""
 
     def fold(inner: ast.AST) -> str | None:
         return _folded(inner, constants, depth + 1)

@@ -51,8 +51,9 @@ NEEDS: Mapping[str, tuple[Need, ...]] = {
     ),
     "submit_training": (Need("check_training_config", "config"),),
 }
-"""Further requirements in code: `submit_training` requires the evidence of every source (config_gate.py), and a hosted
-evaluation of our own environment requires that the Hub's latest version is the pushed one (evals/hosted/subject.py)."""
+"""The evidence that each gated tool requires. Two more requirements are in code: `submit_training` requires the
+evidence of every source (config_gate.py), and a hosted evaluation of the user's own environment requires that the Hub's
+latest version is the pushed one (evals/hosted/subject.py)."""
 
 FREE = ("check_environment", "check_training_config")
 """Free tools, which the call path runs by itself if their evidence is missing or stale."""
@@ -62,8 +63,7 @@ CAPABILITIES: Mapping[str, Literal["account", "training"]] = {
     "push_environment": "account",
     "submit_training": "training",
 }
-"""The capability that preflight must confirm for a tool. Other tools need none, or report themselves what is
-missing."""
+"""The capability that preflight must confirm for a tool. Other tools need none, or report a missing one themselves."""
 
 
 TRAINING_NEEDS = (
@@ -72,10 +72,10 @@ TRAINING_NEEDS = (
     Need("check_reward_distribution", "source", "named"),
     Need("push_environment", "source"),
 )
-"""Evidence that one of the user's environments needs before training, in order."""
+"""The evidence that an environment of the user needs before training, in the order of the workflow."""
 
 COULD_NOT_ASK = "config-validation-unavailable"
-"""The only inconclusive blocker of a config that a confirmation may replace, if the confirmation names it."""
+"""The only blocker of an inconclusive config check that a confirmation can override. The confirmation must name it."""
 
 NOT_VALIDATED = "the platform could not be asked whether it accepts this config"
 """The text with which a confirmation names this blocker."""
@@ -366,7 +366,7 @@ def gate_standings(
 
 
 def tried_arguments(ledger: Ledger, workspace: str, snapshot: Snapshot) -> list[Mapping[str, Any]]:
-    """The different arguments with which `test_reward` ran on these files, latest first."""
+    """Each distinct set of arguments with which `test_reward` ran on these files, latest first."""
     tried: list[Mapping[str, Any]] = []
     for row in ledger.decisive(workspace, "test_reward", source=snapshot.source):
         if not any(same_arguments(row.env_args, other) for other in tried):
@@ -396,7 +396,7 @@ def subject_history(ledger: Ledger, workspace: str, subject: Subject, needs: Ite
 
 
 _ARGUMENT_NEEDS = (Need("test_reward", "source"),)
-"""The verdicts from which `with_arguments` learns whether the environment loads with its default arguments."""
+"""The verdicts that show `with_arguments` whether the environment loads with its default arguments."""
 
 
 def proven_tools(ledger: Ledger, workspace: str, platform: Platform, snapshot: Snapshot) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _VERSION = re.compile(r"""((?:\bproject\s*\.\s*)?["']?\bversion["']?\s*=\s*)(\"{3}|'{3}|"|')([^"'\r\n]*)\2""")
 PUSHED_README = "README.md"
-"""The only file at the top level that prime 0.18.0 pushes beside pyproject.toml and *.py."""
+"""The only top-level file, apart from pyproject.toml and *.py, that prime 0.18.0 pushes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Delays:
     """How long a request may still take effect after its sender failed without being killed. With 0, an effect that the
     platform does not list does not exist."""
     wait: float = 0.0
-    """How long a call waits for another call that is sending the same intent."""
+    """How long a call waits while another call sends the same intent."""
     looks: tuple[float, ...] = (0.0,)
     """The pauses before the look-ups on the platform after an answer was lost, one per look-up."""
 
@@ -62,7 +62,7 @@ class Settled(Generic[T]):
 
 
 class PartlyDoneError(PrimeError):
-    """The platform holds only a part of the request. It must not be sent again and does not count as done."""
+    """The platform executed only a part of the request, which must not be sent again and does not count as done."""
 
 
 class AtMostOnce(ABC, Generic[T]):

@@ -1,4 +1,4 @@
-"""`Outcome`, the result of a tool body, and `Facts`, the conditions under which its verdict was reached."""
+"""Defines `Outcome`, the result of a tool body, and `Facts`, the conditions of its verdict."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ _PATTERNED = frozenset({"glob", "rglob"})
 
 
 def outside_line(tree: ast.Module, path: str) -> tuple[int, str] | None:
-    """The first line that may read a file of its own distribution outside of its package, with the reason."""
+    """Return number and reason of the first line that may read a file of its own distribution outside of its
+    package."""
     depth = path.removeprefix("src/").count("/") + 1
     levels = _PathLevels(tree, depth)
     return min(levels.lines(), default=None)

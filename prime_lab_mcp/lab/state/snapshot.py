@@ -110,7 +110,8 @@ class FolderSnapshots:
         self._known: dict[str, tuple[_FolderTimes, Snapshot]] = {}
 
     def take(self, folder: EnvironmentFolder) -> Snapshot:
-        """The earlier snapshot of an unchanged folder, or a new one. Raises BadInput as `take_snapshot` does."""
+        """Return the earlier snapshot of an unchanged folder, or take a new one. Raises BadInput as `take_snapshot`
+        does."""
         times = _folder_times(folder.path)
         known = self._known.get(folder.relative)
         if times is not None and known is not None and known[0] == times:
@@ -246,7 +247,7 @@ def cli_hash(contents: Mapping[str, bytes]) -> str:
 
 
 def stored_snapshot(store: Path, content: str, name: str) -> Snapshot | None:
-    """Return an earlier snapshot; None if its copy is missing or changed."""
+    """Load an earlier snapshot from the store; None if its copy is missing or changed."""
     tree = store / content / "tree"
     if not tree.is_dir():
         return None

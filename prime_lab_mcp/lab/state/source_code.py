@@ -262,7 +262,7 @@ def _imported(file: SourceFile, known: Mapping[str, SourceFile]) -> Iterator[str
 
 
 _IMPORTERS = frozenset({"import_module", "__import__", "find_spec", "run_module", "resolve_name"})
-"""Last names of functions that import, or look for, the module that their first argument names."""
+"""Names of functions that import or search the module that their first argument names, without their module."""
 
 
 def imported_modules(file: SourceFile) -> Iterator[tuple[str, str | None, int]]:
@@ -314,7 +314,7 @@ def is_text_of(node: ast.AST, known: frozenset[str]) -> bool:
 
 
 def _pairs(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
-    """Each assigned name with its value; `a, b = x, y` gives two pairs."""
+    """Yield each assigned name with its value. `a, b = x, y` gives two pairs."""
     for target in node.targets:
         if isinstance(target, ast.Name):
             yield target.id, node.value

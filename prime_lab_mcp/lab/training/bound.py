@@ -72,7 +72,7 @@ class CostBound:
 
 
 class _UnboundedError(Exception):
-    """No limit is known. `key` is the key that sets one."""
+    """The cost has no limit. `key` is the config key that would set one."""
 
     def __init__(self, key: str, why: str, fix: str) -> None:
         super().__init__(why)
@@ -81,7 +81,7 @@ class _UnboundedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _RolloutTokens:
-    """The most tokens of one rollout: `prefilled` are read, `decoded` are written."""
+    """The maximum tokens of one rollout: `prefilled` tokens are read, `decoded` tokens are generated."""
 
     prefilled: float
     decoded: float
@@ -177,7 +177,7 @@ def _generating_seconds(config: TrainingConfig, size: float, prefilled: float, d
 
 
 def _billions(config: TrainingConfig) -> float:
-    """All parameters in billions. An unknown model is as large as its inference GPUs can hold."""
+    """Total parameters in billions. An unknown model counts as the largest that its inference GPUs can hold."""
     model = find_model(config.model)
     if model.parameters:
         return model.parameters
@@ -186,7 +186,7 @@ def _billions(config: TrainingConfig) -> float:
 
 
 def _rollouts(config: TrainingConfig, rollout: _RolloutTokens) -> float:
-    """Rollouts of a step. Groups are complete, so the largest group may exceed the batch."""
+    """The number of rollouts of a step. Groups are complete, so the largest group may exceed the batch."""
     group = max([config.group_of(s) for s in config.train_sources] or [1])
     tokens = config.number("orchestrator.token_batch_size")
     in_rollouts = config.number("orchestrator.batch_size") or (0 if tokens else config.batch_size or 0)
@@ -220,7 +220,7 @@ def _gated(config: TrainingConfig) -> bool:
 def _rollout(
     config: TrainingConfig, context: ConfigContext, source: ConfigSource | None, limit: int | None
 ) -> _RolloutTokens:
-    """The most tokens of a rollout. `limit` is the limit of one completion."""
+    """Compute the maximum tokens of a rollout. `limit` is the token limit of one completion."""
     conversation = _context_tokens(config)
     agents = list(_agents(source))
     turns = _turns(source, context)
@@ -291,7 +291,8 @@ def _agents(source: ConfigSource | None) -> Iterator[Mapping[str, Any]]:
 
 
 def _turns(source: ConfigSource | None, context: ConfigContext) -> int | None:
-    """The most turns of an agent: as the config sets them, or else as the environment's check recorded them."""
+    """The maximum number of turns of an agent: from the config, else from the environment's last check; None if
+    unknown."""
     if source is None:
         return None
     set_here = [n for agent in _agents(source) if (n := _whole(agent.get("max_turns"))) is not None]
@@ -326,7 +327,7 @@ def _retries(source: ConfigSource | None) -> int:
 
 
 def _evaluations(config: TrainingConfig, context: ConfigContext, steps: int) -> Iterator[tuple[int, float]]:
-    """The number of evaluations of each eval source, and the most minutes of one evaluation."""
+    """Yield for each eval source the number of evaluations and the maximum minutes of one evaluation."""
     size = _billions(config)
     for source, times, planned in _planned_evaluations(config, context, steps):
         rollout = _rollout(config, context, source, _eval_limit(config, source))
@@ -338,7 +339,7 @@ def _evaluations(config: TrainingConfig, context: ConfigContext, steps: int) -> 
 def _planned_evaluations(
     config: TrainingConfig, context: ConfigContext, steps: int
 ) -> Iterator[tuple[ConfigSource, int, int]]:
-    """Each eval source, how often it is evaluated, and the rollouts of one evaluation."""
+    """Yield each eval source with its number of evaluations and the rollouts of one evaluation."""
     for source in config.eval_sources:
         interval = _whole(source.table.get("interval")) or config.number("orchestrator.eval.interval", 100) or 100
         group = _whole(source.table.get("group_size")) or config.number("orchestrator.eval.group_size", 1) or 1
@@ -364,7 +365,7 @@ def _examples(config: TrainingConfig, context: ConfigContext, source: ConfigSour
 
 
 def _whole(value: Any) -> int | None:
-    """A positive whole number, or None for anything else."""
+    """Convert a positive whole number to int; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
         return None
     return int(value)

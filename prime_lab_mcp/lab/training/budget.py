@@ -102,9 +102,11 @@ class ConfigBudget:
     def _variants(
         self, requested: ConfigChoices, render: Render
     ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-        """Changes of what the caller left open beside the steps, each smaller than the one before.
+        """Return two lists of changes to choices that the caller left open. Each change makes the run smaller than the
+        one before.
 
-        The first list keeps the batch that prime-rl's docs advise; the second goes down to the documented minimums.
+        The steps are not among these choices. The first list keeps the batch that prime-rl's docs advise; the second
+        goes down to the documented minimums.
         """
         config = render(requested)
         comfortable: list[Mapping[str, Any]] = [{}]
@@ -130,7 +132,10 @@ class ConfigBudget:
         return comfortable, tight
 
     def _context(self, config: TrainingConfig) -> ConfigContext:
-        """What evaluations measured: a group below the judged size has no verdict, and a measured length is needed."""
+        """Gather the measurements of past evaluations, which limit the changes.
+
+        A group size below the judged one has no verdict, and a limit of tokens must not fall below a measured length.
+        """
         sources = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
         return gather_context(self.lab, sources, config.model, None)
 

@@ -90,7 +90,8 @@ def require_status(action: str, id: str, run: Mapping[str, Any]) -> None:
 
 
 async def continuation_of(lab: Lab, id: str) -> str | None:
-    """The live run that this machine started from a paused run, by a resume or a submission."""
+    """The id of the live run that this machine started from a paused run, by a resume or a submission; None without
+    one."""
     for row in lab.ledger.runs(platform=lab.platform, kind="training"):
         if row.data.get("resumed_from") == id and _live(await run_status(lab, row.id)):
             return row.id
@@ -118,7 +119,7 @@ async def _prepare_resume(lab: Lab, id: str, run: Mapping[str, Any]) -> RunContr
 
 
 async def require_not_resumed(lab: Lab, id: str) -> None:
-    """Refuse to continue a paused run while the run that `control_run` resumed it as is live. Raises LabError.
+    """Refuse to continue a paused run if `control_run` resumed it before and the new run is live. Raises LabError.
 
     Also raises while the outcome of that resume is not known.
     """

@@ -31,7 +31,8 @@ FEW_POINTS = 3
 
 
 def merge_rows(rows: Iterable[MetricRow]) -> list[MetricRow]:
-    """One row for each step, ordered by step. Where a step occurs twice, the later value wins unless it is null."""
+    """Merge the rows of each step into one, ordered by step. If a step occurs twice, the later value wins unless it is
+    null."""
     by_step: dict[int, dict[str, Any]] = {}
     for row in rows:
         step = step_of(row)
@@ -147,45 +148,45 @@ _EVAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MetricSeries:
-    """The points of a metric. `name` is the uploaded name, empty where the run has no such metric."""
+    """The points of a metric. `name` is the uploaded name, empty if the run has no such metric."""
 
     name: str
     points: list[MetricPoint]
 
 
 def reward_series(rows: Sequence[MetricRow]) -> MetricSeries:
-    """Mean reward."""
+    """The mean reward per step."""
     return _first(rows, ("reward/mean",), "reward/mean", ("effective", "all"), ("reward/all/mean",))
 
 
 def token_series(rows: Sequence[MetricRow]) -> MetricSeries:
-    """Output tokens of a rollout."""
+    """The mean number of output tokens of a rollout, per step."""
     names = ("num_output_tokens/mean", "train/agg/effective/num_output_tokens/mean")
     return _first(rows, names, "num_output_tokens/mean", ("effective", "all"), ("seq_len/mean",))
 
 
 def truncation_series(rows: Sequence[MetricRow]) -> MetricSeries:
-    """Share of truncated rollouts."""
+    """The share of truncated rollouts, per step."""
     return _first(rows, ("is_truncated/mean",), "is_truncated/mean", ("effective", "all"))
 
 
 def error_series(rows: Sequence[MetricRow]) -> MetricSeries:
-    """Share of rollouts that ended in an error."""
+    """The share of rollouts that ended in an error, per step."""
     return _first(rows, ("has_error/mean",), "has_error/mean", ("all",), ("train/agg/all/has_error/mean", "error/mean"))
 
 
 def entropy_series(rows: Sequence[MetricRow]) -> MetricSeries:
-    """Entropy of the policy in nats per token."""
+    """The entropy of the policy in nats per token, for each step."""
     return _first(rows, ENTROPY_NAMES)
 
 
 def mismatch_series(rows: Sequence[MetricRow]) -> MetricSeries:
-    """KL divergence between trainer and inference."""
+    """The KL divergence between the policies of the trainer and the inference server, per step."""
     return _first(rows, MISMATCH_NAMES)
 
 
 def silent_group_series(rows: Sequence[MetricRow]) -> MetricSeries:
-    """Share of rollouts in groups with equal rewards, which carry no gradient."""
+    """The share of rollouts in groups with equal rewards, which carry no gradient, per step."""
     series = _first(rows, ("zero_advantage/share",))
     if series.points:
         return series
@@ -197,7 +198,7 @@ def silent_group_series(rows: Sequence[MetricRow]) -> MetricSeries:
 
 
 def component_series(rows: Sequence[MetricRow], fits: Callable[[str], bool]) -> MetricSeries:
-    """The first reward component or environment metric whose name fits, without errored rollouts where both exist."""
+    """The first reward component or environment metric whose name fits; if possible, without errored rollouts."""
     names = {n for row in rows for n in row if n.endswith("/mean") and not n.startswith("eval/")}
     order = sorted(
         filter(fits, names), key=lambda n: ("/all/" in n, not n.startswith("train/agg/"), "/metrics/" in n, n)
@@ -206,12 +207,12 @@ def component_series(rows: Sequence[MetricRow], fits: Callable[[str], bool]) -> 
 
 
 def form_series(rows: Sequence[MetricRow]) -> MetricSeries:
-    """The series of the components that pay for the form of an answer."""
+    """The series of the first component that pays for the form of an answer."""
     return component_series(rows, lambda name: pays_for_form(name, None))
 
 
 def correctness_series(rows: Sequence[MetricRow]) -> MetricSeries:
-    """The series of the components that pay for a correct answer."""
+    """The series of the first component that pays for a correct answer."""
     return component_series(
         rows, lambda name: any(word in name.lower() for word in _ANSWER) and not is_about_form(name)
     )

@@ -28,7 +28,7 @@ async def run_results(lab: Lab, run: Run) -> str:
 
 
 def text_of_results(run: Run, reading: RunReading, outcome: RunOutcome) -> str:
-    """The section as Markdown."""
+    """The section `Results` as Markdown."""
     judged = ended_early(outcome, reading.status, reading.step, reading.max_steps)
     return "\n".join(_lines(run, reading, judged))
 

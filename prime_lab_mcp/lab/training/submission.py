@@ -37,7 +37,7 @@ _TABLE = re.compile(r"^\s*\[", re.M)
 
 
 def intent_key(lab: Lab, config: TrainingConfig, resume_from: str | None, attempt: int) -> str:
-    """The identity of a submission: the exact file, its name, the run it continues, and the attempt."""
+    """Hash the identity of a submission: the exact file, its name, the run that it continues, and the attempt."""
     parts = ["submit", config.sha256, config.name, resume_from, attempt, lab.platform]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -74,9 +74,9 @@ def sent_copy_path(lab: Lab, config: TrainingConfig, key: str) -> Path:
 
 
 def write_sent_copy(lab: Lab, config: TrainingConfig, name: str, key: str) -> Path:
-    """Write the validated bytes under the run's name into the state directory. Raises BadInput.
+    """Write the validated config under the run's name into the state directory. Raises BadInput.
 
-    Secret files that the config names are linked, not copied, at the same place beside the copy.
+    Secret files that the config names are linked, not copied. The links have the same relative paths to the copy.
     """
     copy = sent_copy_path(lab, config, key)
     copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

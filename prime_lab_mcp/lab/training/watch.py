@@ -145,6 +145,8 @@ async def watch_run(
 
 def _correct_reservation(lab: Lab, reading: RunReading, run: Run | None) -> None:
     """Replace the reserved bound by the actual cost, if the run ended or has cost more than was reserved."""
+    if run is not None and reading.status in _ENDED and run.data.get("ended") != reading.status:
+        lab.ledger.record_run(replace(run, data={**run.data, "ended": reading.status}))
     if run is None or not reading.spend:
         return
     exceeded = run.max_cost is not None and reading.spend > run.max_cost
@@ -153,7 +155,7 @@ def _correct_reservation(lab: Lab, reading: RunReading, run: Run | None) -> None
 
 
 class _Requests:
-    """Requests that run a few at a time. Failures are collected beside the answers."""
+    """Sends requests, a few at a time. Answers go to `replies`, failures to `missing`."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -242,7 +244,7 @@ def _queue_anomalies(run: Mapping[str, Any]) -> list[Anomaly]:
 
 
 def seconds_of_time(value: Any) -> float | None:
-    """Seconds since the epoch for a time as the platform or `prime` writes it."""
+    """Convert a time as the platform or `prime` writes it to seconds since the epoch; None for anything else."""
     if not isinstance(value, str):
         return None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -86,3 +87,18 @@ async def test_a_model_that_is_told_more_in_later_games_is_paid_otherwise(write:
 )
 async def test_what_chance_says_is_no_memory(write: Write, opened: Opened, says: str) -> None:
     assert await differing(write, opened, says=says) == ()
+
+
+async def test_the_function_of_a_solution_gets_the_messages_in_the_form_of_the_guide(
+    write: Write, opened: Opened
+) -> None:
+    functional = "return lambda messages: json.dumps(messages) if len(messages) > 1 else 'hm'"
+    source = GAME.format(says="'go on'").replace('return ["hm", self.data.answer]', functional)
+    async with opened(write(source.replace("import os, random", "import json, os, random"))) as worker:
+        await worker.load()
+        (result,) = (await worker.rollout([as_play(solution_script(True), 1)], seconds=60)).results
+    assert json.loads(result.messages[-1]["content"]) == [
+        {"role": "user", "content": "1?"},
+        {"role": "assistant", "content": "hm"},
+        {"role": "user", "content": "go on"},
+    ]

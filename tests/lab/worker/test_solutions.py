@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.worker.child.scripted_rollouts import message_dicts
 from prime_lab_mcp.lab.worker.child.solutions import CLOSING, BadSolution, SolutionPlayer, SolutionTurn, stated, turn_of
+from prime_lab_mcp.resources.catalog import References
+from tests.conftest import TEMPLATES
 
 pytestmark = pytest.mark.anyio
 ASK: dict[str, Any] = {"role": "assistant", "tool_calls": [{"name": "look", "arguments": {"at": "P1", "n": 2}}]}
@@ -65,3 +71,31 @@ async def test_what_is_no_solution_is_said() -> None:
         turn_of({"role": "assistant", "tool_calls": [{"arguments": {}}]})
     with pytest.raises(BadSolution):
         SolutionPlayer([{"role": "user", "content": "?"}])
+
+
+def _python_blocks(text: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+async def test_the_functional_solution_of_the_guide_is_played_with_the_messages_that_the_guide_shows() -> None:
+    page = References().page("guide/rewards") or ""
+    [block] = [block for block in _python_blocks(page) if "def functional_solution" in block]
+    names: dict[str, Any] = {"Any": Any}
+    exec(compile(block, "guide/rewards", "exec"), names)
+    messages = names["messages"]
+    assert message_dicts(messages) == messages
+    player = SolutionPlayer(await stated(names["functional_solution"]))
+    assert await player.next(1, messages[:2]) == SolutionTurn(None, (("look_up", {"id": "A1"}),))
+    assert await player.next(2, messages) == SolutionTurn("<answer>12</answer>")
+
+
+@pytest.mark.parametrize("kind", ["multi_turn", "v0_multi_turn"])
+async def test_the_functional_solution_in_the_readme_of_a_template_is_played(kind: str) -> None:
+    [block] = _python_blocks((TEMPLATES / kind / "README.md").read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    exec(compile(textwrap.dedent(block), "README.md", "exec"), names)
+    task = SimpleNamespace(data=SimpleNamespace(answer="7"))
+    solution = names["solution"](task if kind == "multi_turn" else "7")
+    player = SolutionPlayer(await stated(lambda: solution))
+    messages = [{"role": "system", "content": "Solve it."}, {"role": "user", "content": "3 + 4?"}]
+    assert await player.next(1, messages) == SolutionTurn("Attempt 1: <answer>7</answer>")

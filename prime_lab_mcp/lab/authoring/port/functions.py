@@ -268,7 +268,7 @@ class FunctionsModule:
         return names
 
     def texts(self, title: str, more: str = "") -> dict[str, str]:
-        """The new modules by name, with `more` at the end of the module `functions`."""
+        """Write the new modules. Returns their texts by name; `more` is appended to the module `functions`."""
         names = self.module_names()
         texts = {}
         for path in {self.package.main, *self.package.cut}:

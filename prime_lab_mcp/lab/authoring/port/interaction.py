@@ -86,7 +86,10 @@ def port_game(module: FunctionsModule, old: OldEnvironment) -> PortedGame:
 
 
 def _class_attributes(module: FunctionsModule, old: OldEnvironment, own: OldClass, node: ast.ClassDef) -> str:
-    """The attributes of the instance that methods read, as class attributes. Raises NotPortable."""
+    """Write the instance attributes that methods read as class attributes. Returns their lines.
+
+    Raises NotPortable for an attribute of verifiers v0.
+    """
     methods = [m for m in node.body if isinstance(m, Definition)]
     here = {m.name for m in methods} | {n.id for s in node.body for n in _assigned(s)}
     lines = [f"max_turns = {old.max_turns if old.max_turns is not None else -1}"]

@@ -219,7 +219,8 @@ class OldPackage:
 
 
 def written_module(package: OldPackage, path: str, module: str, names: Mapping[str, str]) -> tuple[list[str], str]:
-    """The imports, and the text of the other statements, that are cut out of a file for the new package `module`.
+    """Return the import lines, and the text of the other statements, that were cut out of a file for the package
+    `module`.
 
     `names` maps each old file to its new module.
     """
@@ -337,7 +338,7 @@ def _loaded(node: ast.AST) -> set[str]:
 
 
 def _bindings(tree: ast.Module) -> dict[str, list[int]]:
-    """The positions of the top-level statements that bind each name."""
+    """Map each top-level name to the positions of the statements that bind it."""
     positions: dict[str, list[int]] = {}
     for position, statement in enumerate(tree.body):
         for name in _bound(statement):

@@ -85,7 +85,7 @@ class Hardware:
     checkpointing: ChosenValue | None = None
     """Setting of activation checkpointing; None for prime-rl's default."""
     short: str | None = None
-    """In words what does not fit into the memory of the GPUs; None if all fits."""
+    """A sentence about what does not fit into the memory of the GPUs. None if everything fits."""
 
     @property
     def gpus(self) -> int:

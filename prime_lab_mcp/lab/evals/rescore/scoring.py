@@ -365,8 +365,8 @@ def _newer_evaluation_findings(lab: Lab, source: RescoreSource) -> list[Finding]
         other = (
             job.id != source.job.id and job.at > source.job.at and job.state == "finished" and not spec.get("rescored")
         )
-        same = spec.get("model") == source.spec.model and spec.get("env_args") == dict(source.spec.env_args)
-        if other and same and job.platform == source.job.platform:
+        comparable = spec.get("model") == source.spec.model and spec.get("env_args") == dict(source.spec.env_args)
+        if other and comparable and job.platform == source.job.platform:
             message = f"evaluation {job.id} with the same model is newer, and the latest rollouts count, not the best"
             fix = f'Call run_eval with rescore="{job.id}".'
             return [Finding("rescore-not-latest", "blocker", message, fix)]
@@ -398,7 +398,7 @@ async def _checked_scoring(
     checks.require_repeatable([s for group in first for s in group], [s for group in again for s in group])
     if turns and source.spec.source != env.snapshot.source:
         await say("playing stored conversations through the present environment")
-        await checks.require_same_answers(env.worker, form, rollouts_to_replay(units, scoring))
+        await checks.require_unchanged_environment(env.worker, form, rollouts_to_replay(units, scoring))
     excluded = survey.total - sum(rollouts_by_task.values())
     findings += checks.changed_task_findings(excluded, survey.total, removed, new, source.spec.tasks, env.loaded.tasks)
     return scoring, findings

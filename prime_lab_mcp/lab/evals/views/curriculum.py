@@ -45,6 +45,7 @@ class GroupSize:
     """Expected number of unsolved tasks whose group would have a gradient. None if all rollouts ended alike."""
 
     def as_json(self) -> dict[str, Any]:
+        """Return the numbers of this group size for the data of the view."""
         fields: dict[str, Any] = {
             "group_size": self.size,
             "usable_share": rounded(self.share, 3),
@@ -88,7 +89,7 @@ class DifficultyFacts:
     solved: int
     """Solved rollouts."""
     varied: bool
-    """Whether some task has rewards that differ by more than form, length or style."""
+    """Whether a task has different rewards, and not only because of form, length or style."""
     small: bool
     """Whether tasks or rollouts are too few for a verdict."""
     sizes: tuple[GroupSize, ...]
@@ -110,6 +111,7 @@ class CurriculumPhase:
     until: str
 
     def as_json(self) -> dict[str, Any]:
+        """Return the phase for the data of the view."""
         return {"tasks": self.tasks, "evaluated": self.number, "until": self.until}
 
 

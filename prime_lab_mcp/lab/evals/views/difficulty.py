@@ -87,7 +87,7 @@ def fit_prior(counts: Counts) -> BetaPrior:
 
 
 def count_solved(solved: list[tuple[int, int]]) -> Counts:
-    """Return the number of tasks by (solved, rollouts), given the pair of each task."""
+    """Return how many tasks have the same numbers. `solved` holds (solved rollouts, rollouts) of each task."""
     return Counter(solved)
 
 

@@ -1,13 +1,13 @@
-"""Adapts two libraries to a confined process, and notes what the kernel refuses.
+"""Adapts two libraries to a confined process, and records refusals by the kernel.
 
-Python imports this module at its start, from PYTHONPATH.
+Python imports this module at its start, from PYTHONPATH. Standard library only.
 
-`multiprocessing` and its copy in `datasets` let managers listen on Unix sockets, which are closed: they listen on
+`multiprocessing` and its copy in `datasets` let managers listen on Unix sockets, which are closed. Here they listen on
 loopback instead. verifiers 0.4 (v1/mcp/launch.py, `serve_in_runtime`) has a local tool server write its port to a file
-in /tmp, which is not writable: the file goes to the temporary folder instead. Standard library only.
+in /tmp, which is not writable. Here the file is in the temporary folder.
 
-Code often catches the refusal of a file or a connection and goes on, with wrong results. So `open`, `os.open` and
-`socket.connect` write to the file that `NOTES` names what was refused to code of the environment, before they raise.
+Code often catches a refused file access or connection, and continues with wrong results. So `open`, `os.open` and
+`socket.connect` write each refusal to code of the environment into the file that `NOTES` names, before they raise.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _READ_PATHS = frozenset({"verifiers", "datasets", "huggingface_hub", "transforme
 
 
 def redirect(leads: Mapping[str, str]) -> None:
-    """Replace folders, old to new, in modules that read variables before this process was forked."""
+    """Replace old folders by new ones in modules that read their variables before this process was forked."""
     longest_first = sorted(leads, key=len, reverse=True)
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] not in _READ_PATHS:
@@ -105,7 +105,7 @@ def redirect(leads: Mapping[str, str]) -> None:
 
 
 NOTES = "PRIME_LAB_REFUSED"
-"""Variable with the path of the file of refusals, one on a line."""
+"""The variable with the path of the file of refusals. The file has one refusal on each line."""
 _MOST_NOTES = 20
 _open_file = os.open
 _noted: set[str] = set()
@@ -125,7 +125,7 @@ def _noting(function: Callable[..., Any], notes: str, trees: tuple[str, ...], pl
 
 
 def _note(what: str, notes: str, trees: tuple[str, ...]) -> None:
-    """Append a refusal, unless libraries alone asked for what was refused."""
+    """Append a refusal to the file, if code of the environment is among the callers."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None and not frame.f_code.co_filename.startswith(trees):
         frame = frame.f_back
@@ -141,7 +141,7 @@ def _note(what: str, notes: str, trees: tuple[str, ...]) -> None:
 
 
 def note_refusals(notes: str, trees: tuple[str, ...]) -> None:
-    """Note what is refused to code below `trees`, in this process."""
+    """Record the refusals to code below `trees` in this process."""
     opened = _noting(io.open, notes, trees, 0)
     builtins.open = io.open = opened
     os.open = _noting(os.open, notes, trees, 0)
@@ -149,7 +149,7 @@ def note_refusals(notes: str, trees: tuple[str, ...]) -> None:
 
 
 def install() -> None:
-    """Adapt what is imported already, and the rest when it is imported."""
+    """Adapt the libraries that are imported already, and the others when they are imported."""
     for name, adapt in _ADAPTED.items():
         if name in sys.modules:
             adapt(sys.modules[name])

@@ -95,7 +95,7 @@ MIGRATIONS = {
 
 
 def schema_statements() -> list[str]:
-    """The statements of the schema. sqlite recognises their ends, because triggers contain semicolons."""
+    """Split the schema into statements. sqlite finds the ends, because triggers contain semicolons."""
     statements, current = [], ""
     for line in _SCHEMA.splitlines():
         current += line + "\n"
@@ -161,7 +161,7 @@ class LedgerDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction. Inside another transaction, the block becomes a part of the outer one."""
+        """Run the block in a transaction. Inside another transaction, the block becomes part of the outer one."""
         with self._lock:
             if self._db.in_transaction:
                 yield self._db
@@ -276,5 +276,5 @@ def _require_not_emptied(path: Path) -> None:
 
 
 def decoded_row(row: sqlite3.Row) -> dict[str, Any]:
-    """A row as a dictionary, with its JSON columns parsed."""
+    """Convert a row to a dictionary, with its JSON columns parsed."""
     return {k: json.loads(v) if k in _JSON_COLUMNS and isinstance(v, str) else v for k, v in dict(row).items()}

@@ -204,7 +204,7 @@ class Ledger(LedgerDatabase):
         return frozenset(row["name"] for row in rows)
 
     def commit_spend(self, intent: str, amount: float | None, what: str, platform: Platform) -> None:
-        """Count an upper-bound estimate against the cap, once per intent. None: the cost has no known bound."""
+        """Count an upper bound in US dollars against the cap, once per intent. None means that no bound is known."""
         with self.transaction() as db:
             counted = db.execute("SELECT 1 FROM spend WHERE intent = ? AND platform = ?", (intent, platform)).fetchone()
             if counted is None:

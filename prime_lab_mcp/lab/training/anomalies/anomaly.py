@@ -59,7 +59,7 @@ USUAL_STEP_SECONDS = 360.0
 QUEUED_SECONDS = 1800.0
 """Seconds in the queue after which another GPU type is suggested. This number is our judgement."""
 EMPTY_BATCHES = 3
-"""Consecutive empty batches from which the level is `stop`; prime-rl 559b4477 itself gives up after ten."""
+"""Number of consecutive empty batches at which the level becomes `stop`. prime-rl 559b4477 gives up after ten."""
 _EMPTY_BATCH = re.compile(
     r"(?:empty train batch|No admitted train payload)[^\n]{0,200}?"
     r"\(consecutive (?:empty batches|zero-output batch equivalents):\s*(\d+)/(\d+)\)"

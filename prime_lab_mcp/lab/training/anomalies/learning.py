@@ -135,7 +135,7 @@ def _jump(rows: Sequence[MetricRow], metric: str, low: MetricPoint, high: Metric
 
 
 def format_plateau(rows: Sequence[MetricRow]) -> Anomaly | None:
-    """The format reward is nearly full while correctness stands still."""
+    """The format reward is nearly full while correctness does not change."""
     form, right = form_series(rows), correctness_series(rows)
     full = streak(steady(form.points), lambda v: v > FORMAT_FULL)
     recent = [p for p in right.points if full and p[0] >= full[0][0]]
