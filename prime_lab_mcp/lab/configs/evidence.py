@@ -88,7 +88,7 @@ def gather_context_of_sources(
         mean=hardest.mean,
         learnability=min((f.learnability for f in measurements if f.learnability is not None), default=None),
         price_per_gpu_hour=price,
-        ours=frozenset(own_sources),
+        own_environments=frozenset(own_sources),
         each=each,
         models=models,
     )

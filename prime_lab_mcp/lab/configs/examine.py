@@ -136,8 +136,8 @@ async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformRea
 
         async def look_up() -> None:
             sources = {s.id: s for s in config.sources if s.owner}.values()
-            plain = [s for s in sources if is_plain_id(s.id)]
-            await prime.ask_entries_ahead(list(dict.fromkeys(f"{s.owner}/{s.env_name}" for s in plain)))
+            names = [f"{s.owner}/{s.env_name}" for s in sources if is_plain_id(s.id)]
+            await prime.ask_entries_ahead(list(dict.fromkeys(names)))
             async with anyio.create_task_group() as asking:
                 asking.start_soon(_models, prime, models)
                 for source in sources:
