@@ -163,15 +163,15 @@ _HASHED: dict[tuple[str, int, int], str] = {}
 
 
 def _file_digest(path: str, size: int, modified: int) -> str:
-    known = _HASHED.get((path, size, modified))
-    if known is None:
+    digest = _HASHED.get((path, size, modified))
+    if digest is None:
         try:
             with open(path, "rb") as source:
                 raw = hashlib.file_digest(source, "sha256").digest()
         except OSError:
             return "unreadable"
-        known = _HASHED[path, size, modified] = base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-    return known
+        digest = _HASHED[path, size, modified] = base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+    return digest
 
 
 def _startup_digest(python: Path) -> str:

@@ -38,7 +38,7 @@ class Alerting:
     def announcing(self, ask: Ask, tool: str) -> Ask:
         """Wrap `ask` so that the question is also sent to the person."""
 
-        async def asked(question: str) -> Answer:
+        async def announce_and_ask(question: str) -> Answer:
             now = time.monotonic()
             if now - self._announced.get(question, -_REPEAT_SECONDS) >= _REPEAT_SECONDS:
                 recent = {q: at for q, at in self._announced.items() if now - at < _REPEAT_SECONDS}
@@ -46,7 +46,7 @@ class Alerting:
                 self._put(Alert("question", tool, f"{tool} waits for an answer: {clip(question, _MOST_CHARACTERS)}"))
             return await ask(question)
 
-        return asked
+        return announce_and_ask
 
     async def run(self) -> None:
         """Check for events and send alerts until cancelled."""

@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.base.text import escape
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import model_listing_calls
 from prime_lab_mcp.lab.state.pulled import record_agreement
+from prime_lab_mcp.lab.training.declined import record_decline
 from prime_lab_mcp.tools.tool import Intent
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Request:
     """Those of `cautions` that need a person's own answer: an elicitation, or `approve` in a terminal."""
     evidence: tuple[str, ...] = ()
     """Sentences that name the evaluations that support the intent."""
+    config_sha256: str | None = None
+    """The training config that would be sent, so that a refusal of the user is recorded with it."""
     changed: bool = False
     """True if an earlier call with these arguments asked about another intent."""
 
@@ -76,10 +79,12 @@ async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -
     if answer == "approved":
         return None
     if answer == "declined":
+        if request.config_sha256 is not None:
+            record_decline(lab, request.config_sha256, "the user, whom the client asked")
         return Report(
             "needs_confirmation",
-            "The user declined; nothing was sent.",
-            next=(Next(request.tool, "when the user asks for it again"),),
+            "The user declined when the client asked; nothing was sent. Ask the user what to change.",
+            next=intent.instead or (Next("workflow_status", "where everything stands, and what else can be done"),),
         )
     return _offer(lab, intent, request, always)
 

@@ -190,8 +190,8 @@ class Calls:
             refused = await self._gate(call).own_environment(tool, own, call) if own is not None else None
             if refused is not None:
                 return refused
-            known = waiting.config if waiting is not None else None
-            config = known if known is not None else await tool.config(call, args)
+            planned = waiting.config if waiting is not None else None
+            config = planned if planned is not None else await tool.config(call, args)
             # The gates, the plan and the request use one hash, because the file may be replaced at any moment.
             call = replace(call, config=config, config_sha256=Fingerprints.of(None, config).config_sha256 or "")
         passage = await self._gate(call).check(tool, call)
@@ -212,6 +212,7 @@ class Calls:
             personal=passage.personal,
             evidence=passage.evidence,
             changed=_differs(earlier, plan.intent),
+            config_sha256=call.config_sha256 or None,
         )
         self._waiting.put(tool, args, plan, call, fingerprints)
         refusal = await approval.approve(self.lab, plan.intent, request, ask)
@@ -408,10 +409,10 @@ def _hosted(tool: AnyTool, args: Arguments) -> bool:
 
 def _differs(earlier: WaitingPlan | None, intent: Intent) -> bool:
     """True if an earlier call with these arguments asked about another intent."""
-    asked = earlier.plan.intent if earlier is not None else None
-    if asked is None:
+    before = earlier.plan.intent if earlier is not None else None
+    if before is None:
         return False
-    return (asked.key, asked.max_cost, asked.cautions) != (intent.key, intent.max_cost, intent.cautions)
+    return (before.key, before.max_cost, before.cautions) != (intent.key, intent.max_cost, intent.cautions)
 
 
 def _report(outcome: Outcome) -> Report:

@@ -65,11 +65,11 @@ def images(report: Report) -> Iterator[tuple[str, str]]:
     for picture in report.pictures[:MAX_PICTURES]:
         try:
             with picture.path.open("rb") as file:
-                held = file.read(MAX_PICTURE_BYTES + 1)
+                content = file.read(MAX_PICTURE_BYTES + 1)
         except OSError:
             continue
-        if 0 < len(held) <= MAX_PICTURE_BYTES:
-            yield picture.media_type, base64.b64encode(held).decode("ascii")
+        if 0 < len(content) <= MAX_PICTURE_BYTES:
+            yield picture.media_type, base64.b64encode(content).decode("ascii")
 
 
 def _size(value: Any) -> int:

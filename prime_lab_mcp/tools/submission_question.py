@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.training.card import note_on_card
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
+from prime_lab_mcp.lab.training.declined import calls_after_decline
 from prime_lab_mcp.lab.training.keys import forwarded_keys
 from prime_lab_mcp.lab.training.preparation import RunPreparation
 from prime_lab_mcp.lab.training.submission import RunStanding
@@ -47,6 +48,7 @@ def submission_intent(
         known.cost.max_cost,
         findings=known.findings,
         cautions=tuple(cautions),
+        instead=calls_after_decline(config, _relative(lab, config), "the user"),
         file=tomlkit.dumps(config.table).strip(),
     )
 
@@ -87,6 +89,10 @@ def _continued(lab: Lab, run: str) -> str:
     known = lab.ledger.runs(id=run, platform=lab.platform)
     elsewhere = "" if known else ", which was not started through this server"
     return f"It continues from the checkpoint of {run}{elsewhere}."
+
+
+def _relative(lab: Lab, config: TrainingConfig) -> str:
+    return config.path.resolve().relative_to(lab.workspace.root).as_posix()
 
 
 def _strangers(lab: Lab, config: TrainingConfig) -> str:

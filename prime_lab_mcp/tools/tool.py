@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Pr
 from pydantic import BaseModel, ConfigDict, Field
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.base.report import Finding, Progress, Report
+from prime_lab_mcp.lab.base.report import Finding, Next, Progress, Report
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -69,6 +69,8 @@ class Intent:
     """Findings of the plan, shown with the question. A blocker refuses the call at once."""
     cautions: tuple[str, ...] = ()
     """Cautions that a confirmation must name. With any caution, `yes` does not skip the question."""
+    instead: tuple[Next, ...] = ()
+    """What to call once the user has declined: calls that change what was asked about."""
     file: str = ""
     """The whole file that would be sent, shown below the question and in the report that asks."""
 

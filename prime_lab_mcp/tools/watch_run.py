@@ -234,7 +234,7 @@ TOOL = Tool(
     title="Watch run",
     description="How an eval or training run stands: status, progress, reward, held-out evals, spend, checkpoints, "
     "best and worst rollouts, anomalies with onset, cause and advice. Without id: list them, evals with what each is "
-    "good for (target, ceiling, dead, faulty).",
+    "good for (target, ceiling, comparison, dead, faulty).",
     args=Args,
     run=run,
     effect="reads",

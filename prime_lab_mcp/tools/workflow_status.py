@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -9,17 +10,25 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import Field
 
+from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
 from prime_lab_mcp.lab.environment_status import environment_status
+from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.spend import spend_overview
-from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.training.declined import newest_decline
+from prime_lab_mcp.lab.training.next_step import live_runs, watch_call
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _LISTED = 10
 """Number of evaluations and of runs in the report."""
+
+_MOST_LIVE = 3
+"""Number of live runs that the next calls name."""
 
 _MOST_SPEND_ENTRIES = 30
 """Number of entries in the view of the spending; `prime-lab-mcp spend` prints all."""
@@ -39,7 +48,7 @@ async def run(call: Call, args: Args) -> Outcome:
     # A long ledger and many environments must not hold up the event loop.
     snapshots = await anyio.to_thread.run_sync(_snapshots, call, args)
     environments = [(await environment_status(call.lab, snapshot)).as_json() for snapshot in snapshots]
-    return await anyio.to_thread.run_sync(_outcome, call, environments)
+    return await anyio.to_thread.run_sync(_outcome, call, environments, args.environment is None)
 
 
 def _spend_outcome(call: Call, args: Args) -> Outcome:
@@ -59,7 +68,8 @@ def _snapshots(call: Call, args: Args) -> list[Snapshot]:
     return snapshots
 
 
-def _outcome(call: Call, environments: list[dict[str, Any]]) -> Outcome:
+def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Outcome:
+    """The report. `whole`: of all environments of the workspace."""
     lab = call.lab
     evals = [_evaluation(job) for job in lab.ledger.jobs(lab.key, limit=_LISTED)]
     runs = [
@@ -78,8 +88,14 @@ def _outcome(call: Call, environments: list[dict[str, Any]]) -> Outcome:
         },
         "approval": lab.settings.approval,
     }
-    next_calls = tuple(Next(e["next"]["tool"], e["next"]["why"], e["next"].get("arguments")) for e in environments[:5])
-    if not environments:
+    declined = newest_decline(lab)
+    if declined is not None:
+        data["declined"] = _decline_row(lab, declined)
+    due = tuple(Next(e["next"]["tool"], e["next"]["why"], e["next"].get("arguments")) for e in environments[:5])
+    live = [watch_call(run) for run in live_runs(lab)[:_MOST_LIVE]] if whole else []
+    # A run on an environment of the Hub belongs to no folder here.
+    next_calls = (*(c for c in live if not any(c.arguments == d.arguments for d in due)), *due)
+    if not environments and not live:
         next_calls = (
             *(Next("inspect_dataset", "start from this file", {"dataset": name}) for name in _data_files(call)),
             Next("read_reference", "how to start from a dataset or from nothing", {"topic": "guide/workflow"}),
@@ -89,12 +105,27 @@ def _outcome(call: Call, environments: list[dict[str, Any]]) -> Outcome:
     ready = sum(gate["state"] == "open" for gate in gates)
     here = f"{count(len(environments), 'environment')} here, {ready} ready to push, {len(pushed)} pushed"
     summary = f"{here}; {count(len(runs), 'run')} known."
+    if live:
+        summary += f" {count(len(live), 'run')} not seen to end."
+    if declined is not None:
+        summary += f" A submission was declined by {declined.data['declined_by']}."
     return Outcome("passed", summary, data=data, next=next_calls)
 
 
 def _pushed(environment: Mapping[str, Any]) -> bool:
     """Whether the present files of an environment are on the Hub."""
     return any(row["tool"] == "push_environment" and row["state"] == "proven" for row in environment["evidence"])
+
+
+def _decline_row(lab: Lab, declined: Evidence) -> dict[str, Any]:
+    """The submission that a person declined last, and which no run followed."""
+    row: dict[str, Any] = {"by": declined.data["declined_by"], "minutes_ago": int((time.time() - declined.at) / 60)}
+    try:
+        entries = load_registry(lab.workspace.resolve(REGISTRY))
+    except LabError:
+        return row  # check_training_config says what is wrong with the registry
+    path = next((e.path for e in reversed(entries) if e.sha256 == declined.config_sha256), None)
+    return {"config": path, **row} if path is not None else row
 
 
 def _evaluation(job: Job) -> dict[str, Any]:

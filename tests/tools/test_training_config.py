@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
+from prime_lab_mcp.lab.distribution.sample import EASY_FIRST
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.listing import search_gpus
 from prime_lab_mcp.lab.prime.answers import HostedGpuOffer, PlatformModels, ValidateAnswer
 from prime_lab_mcp.lab.prime.pods import GpuOffer, Pod
-from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Push
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Push, Run
 from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.training.declined import newest_decline, record_decline
+from prime_lab_mcp.lab.training.next_step import step_after_the_push
 from prime_lab_mcp.tools import check_training_config, submit_training, write_training_config
 from prime_lab_mcp.tools.tool import Call
 from tests.lab.configs.examples import SHARED_LORA, SOUND
@@ -286,6 +290,7 @@ async def test_several_environments_have_shares_and_evidence_of_their_own(lab: L
     assert codes(written, "info") == {"config-curriculum-advised", "config-source-without-eval"}
     assert codes(written, "warning") == {"config-secret-needed"}
     (advised,) = [f for f in written.findings if f.code == "config-curriculum-advised" and "other" in f.message]
+    assert EASY_FIRST in advised.fix
     assert 'curriculum="both"' in advised.fix
     commands = {f.fix.partition("`")[2].partition("`")[0] for f in written.findings}
     assert "prime env secret create alice/other-env -n SEARCH_KEY" in commands
@@ -498,6 +503,43 @@ async def test_an_evaluation_by_the_name_on_the_hub_is_what_the_config_rests_on(
     other = await write(lab, environments=["alice/tiny-env@0.2.0"], model=model)
     assert "config-unmeasured" not in codes(own, "info")
     assert "config-unmeasured" in codes(other, "info")
+
+
+# After a config
+
+
+async def test_after_a_decline_comes_a_change_and_a_live_run_is_watched(lab: Lab, platform: Platform) -> None:
+    environment(lab)
+    snapshot = await lab.snapshot("tiny_env")
+    push = Push(lab.key, "tiny_env", "alice", "tiny-env", "0.1.0", snapshot.source, "c", "h", lab.platform, api="v1")
+    lab.ledger.record_push(push)
+    written = await write(lab, environments=["tiny_env"], steps=40)
+    record_decline(lab, written.data["sha256"], "the user")
+    step = step_after_the_push(lab, snapshot)
+    assert step is not None
+    assert (step.tool, step.arguments) == ("write_training_config", {"based_on": written.data["path"], "steps": 20})
+    assert "declined by the user" in step.why
+    changed = await write(lab, **dict(step.arguments or {}))
+    following = step_after_the_push(lab, snapshot)
+    assert following is not None
+    assert (following.tool, following.arguments) == ("check_training_config", {"path": changed.data["path"]})
+    run = Run(
+        "run_1", "training", "r", lab.key, "i", lab.platform, config_sha256="other", data={"environments": [PINNED]}
+    )
+    lab.ledger.record_run(run)
+    live = step_after_the_push(lab, snapshot)
+    assert live is not None
+    assert (live.tool, live.arguments) == ("watch_run", {"id": "run_1"})
+    lab.ledger.record_run(replace(run, data={**run.data, "ended": "COMPLETED"}))
+    assert step_after_the_push(lab, snapshot) == following
+
+
+async def test_a_run_of_the_declined_config_ends_the_decline(lab: Lab) -> None:
+    record_decline(lab, "abc", "the user")
+    assert newest_decline(lab) is not None
+    later = Run("run_1", "training", "r", lab.key, "i", lab.platform, config_sha256="abc", at=time.time() + 1)
+    lab.ledger.record_run(later)
+    assert newest_decline(lab) is None
 
 
 # Checking

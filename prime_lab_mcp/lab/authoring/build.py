@@ -116,8 +116,10 @@ def build_environment(
     held_out = table.held_out.rows if table.held_out else None
     train, out, dropped = split_rows(table.main.rows, held_out, read)
     tests = split_rows(third.rows, (), read)[0] if third is not None else []
-    asked = {normalised_text(row["question"]) for row in tests}
-    train, out = ([row for row in rows if normalised_text(row["question"]) not in asked] for rows in (train, out))
+    test_questions = {normalised_text(row["question"]) for row in tests}
+    train, out = (
+        [row for row in rows if normalised_text(row["question"]) not in test_questions] for rows in (train, out)
+    )
     findings = tuple(dropped.findings())
     if dropped.hopeless or not train:
         return BuiltEnvironment({}, findings or (_no_rows_finding(dropped),))

@@ -46,7 +46,7 @@ def load_deadline() -> LoadDeadline | None:
 
 @contextmanager
 def shared_load_deadline(seconds: float = LOADS_SECONDS) -> Iterator[LoadDeadline]:
-    """Let everything inside the block share one deadline."""
+    """Make all loads inside the block share `seconds` for loads that do not finish."""
     deadline = LoadDeadline(seconds)
     before = _OF_CALL.set(deadline)
     try:

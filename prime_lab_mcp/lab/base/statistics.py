@@ -231,18 +231,19 @@ class Interval:
 
 
 class MeanOfTasks:
-    """The mean of the tasks' mean rewards, which is what a verdict states, kept while rollouts are added."""
+    """Computes the mean of the tasks' mean rewards while rollouts are added one by one. A verdict states this mean."""
 
     def __init__(self) -> None:
         self._sums: dict[str, tuple[float, int]] = {}
 
     def add(self, task: str, reward: float) -> None:
+        """Add the reward of one rollout of a task."""
         total, number = self._sums.get(task, (0.0, 0))
         self._sums[task] = (total + reward, number + 1)
 
     @property
     def value(self) -> float | None:
-        """None as long as nothing was added."""
+        """The mean of the task means; None before a rollout was added."""
         if not self._sums:
             return None
         return math.fsum(total / number for total, number in self._sums.values()) / len(self._sums)

@@ -37,7 +37,7 @@ from prime_lab_mcp.lab.configs.plan.decide import near_models
 from prime_lab_mcp.lab.configs.resolve import ResolvedSource, SourceProof, held_out_keys, resolve_source
 from prime_lab_mcp.lab.configs.rules.sources import environment_keys, harness_keys, taskset_keys
 from prime_lab_mcp.lab.configs.write import finish_text
-from prime_lab_mcp.lab.distribution.sample import suggested_curriculum
+from prime_lab_mcp.lab.distribution.sample import EASY_FIRST, suggested_curriculum
 from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import require_trained
@@ -411,14 +411,14 @@ def _hardware(proposal: ConfigProposal, context: ConfigContext) -> Iterator[Find
             'Pass gpus= or gpu_type= with more memory, a shorter extra={"seq_len": ...}, or lora=true.',
             "deployment",
         )
-    asked = plan.choices.gpu_type
-    if plan.choices.target == "hosted" and asked is not None and context.models is not None:
+    requested = plan.choices.gpu_type
+    if plan.choices.target == "hosted" and requested is not None and context.models is not None:
         free = [o.gpu_type for o in context.models.offers if o.available_now]
-        now = [o.available_now for o in context.models.offers if o.gpu_type == asked]
+        now = [o.available_now for o in context.models.offers if o.gpu_type == requested]
         # The platform does not say whether GPUs of its clusters, which are not rented by the hour, are free.
-        in_clusters = any(asked in types for types in context.models.trainable.values())
+        in_clusters = any(requested in types for types in context.models.trainable.values())
         if False in now or not (now or in_clusters):
-            yield gpu_not_free_finding(asked, free, "a GPU of a hosted run")
+            yield gpu_not_free_finding(requested, free, "a GPU of a hosted run")
     if plan.choices.target == "hosted" and plan.gpu_type is None and context.models is not None:
         offers = ", ".join(
             f"{o.gpu_type} at {o.price_per_gpu_hour:g}"
@@ -476,7 +476,7 @@ def _curriculum(proposal: ConfigProposal, config: TrainingConfig, context: Confi
             "info",
             f"{quote(source.name, limit=60)}: {why}"
             + (f" (evaluation {measurement.evaluation})." if measurement.evaluation else "."),
-            f'Pass curriculum="{advised}"; read_eval(view="difficulty") shows the tasks and what else would help.',
+            f'Pass curriculum="{advised}"; read_eval(view="difficulty") shows the tasks. {EASY_FIRST}',
             "orchestrator.train.source.curriculum",
         )
 

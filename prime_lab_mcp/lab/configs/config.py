@@ -77,8 +77,8 @@ class TrainingConfig:
     def number(self, dotted: str, default: int | None = None) -> int | None:
         """Return the whole number at a dotted path, or the default if there is none."""
         value = self.at(dotted)
-        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-        return int(value) if whole and not isinstance(value, bool) else default
+        is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        return int(value) if is_whole and not isinstance(value, bool) else default
 
     @property
     def model(self) -> str:
@@ -94,6 +94,7 @@ class TrainingConfig:
 
     @property
     def max_steps(self) -> int | None:
+        """Number of training steps; None if the file sets none."""
         return self.number("max_steps") or self.number("orchestrator.max_steps") or self.number("trainer.max_steps")
 
     @property
@@ -172,10 +173,12 @@ class TrainingConfig:
 
     @property
     def train_sources(self) -> tuple[ConfigSource, ...]:
+        """The sources to train on."""
         return tuple(s for s in self.sources if s.kind == "train")
 
     @property
     def eval_sources(self) -> tuple[ConfigSource, ...]:
+        """The sources that are evaluated during the run."""
         return tuple(s for s in self.sources if s.kind == "eval")
 
 
@@ -238,8 +241,8 @@ def value_at(table: Any, *path: str) -> Any:
 
 def taskset_identity(id: str) -> tuple[str | None, str, str | None]:
     """Return the owner, name and version of a taskset id `[owner/]name[@version]`."""
-    rest, _, version = id.partition("@")
-    owner, _, name = rest.rpartition("/")
+    owned_name, _, version = id.partition("@")
+    owner, _, name = owned_name.rpartition("/")
     return owner or None, name, version or None
 
 

@@ -116,7 +116,7 @@ class ConfigContext:
     """Mean over tasks of p(1-p), where p is the solve rate."""
     price_per_gpu_hour: float | None = None
     """US dollars per hour for one GPU."""
-    ours: frozenset[str] = frozenset()
+    own_environments: frozenset[str] = frozenset()
     """`owner/name` of environments that were published from this machine."""
     renderers: Mapping[str, str] = field(default_factory=lambda: known_renderers())
     """Renderer by model name."""
@@ -131,7 +131,7 @@ class ConfigContext:
 
     @property
     def evidence_summary(self) -> str:
-        """The ids of the evaluations that were measured, as words for a reason; empty without any."""
+        """A text that names the measured evaluations, for the reasons of chosen values. Empty without evaluations."""
         evaluations = dict.fromkeys(m.evaluation for m in self.each.values() if m.evaluation)
         return f"evaluation {', '.join(evaluations)}" if evaluations else ""
 
@@ -174,6 +174,7 @@ class BatchEstimate:
     """Sum of the learnability of the generated rollouts per US dollar."""
 
     def as_json(self) -> dict[str, Any]:
+        """Return the estimate for a report, without the signal per dollar."""
         row: dict[str, Any] = {
             "rollouts_per_step": self.rollouts,
             "gradient_rollouts_per_step": round(self.gradient_rollouts, 1),

@@ -88,16 +88,17 @@ def gather_context_of_sources(
         mean=hardest.mean,
         learnability=min((f.learnability for f in measurements if f.learnability is not None), default=None),
         price_per_gpu_hour=price,
-        ours=frozenset(own_sources),
+        own_environments=frozenset(own_sources),
         each=each,
         models=models,
     )
 
 
 def hub_proof(lab: Lab, owner: str, name: str, version: str | None) -> tuple[str, str, str] | None:
-    """Workspace, environment and source of the newest evaluation of somebody else's environment by its name on the Hub.
+    """Return the workspace, environment and source fingerprint of the newest hosted evaluation of `owner/name`.
 
-    None if this workspace has not evaluated that version; without a version, any version counts.
+    This is for environments of other owners, which have no push from this machine. None if this workspace has not
+    evaluated the version. Without a version, any version counts.
     """
     ref = f"{owner}/{name}"
     for job in lab.ledger.jobs(lab.key, environment=ref):

@@ -136,8 +136,8 @@ async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformRea
 
         async def look_up() -> None:
             sources = {s.id: s for s in config.sources if s.owner}.values()
-            plain = [s for s in sources if is_plain_id(s.id)]
-            await prime.ask_entries_ahead(list(dict.fromkeys(f"{s.owner}/{s.env_name}" for s in plain)))
+            names = [f"{s.owner}/{s.env_name}" for s in sources if is_plain_id(s.id)]
+            await prime.ask_entries_ahead(list(dict.fromkeys(names)))
             async with anyio.create_task_group() as asking:
                 asking.start_soon(_models, prime, models)
                 for source in sources:
@@ -304,9 +304,10 @@ async def _models(prime: PlatformReader, answers: list[PlatformModels]) -> None:
 
 
 def _listed(config: TrainingConfig, models: list[PlatformModels]) -> list[Finding]:
-    """A blocker for a model that the platform does not train.
+    """Return a blocker for a model that the platform does not train.
 
-    For supervised fine-tuning it is a warning: a person starts it, and whether the list holds for it is not known.
+    For supervised fine-tuning the finding is a warning, because it is unknown whether the platform's list of models
+    applies to it.
     """
     finding = not_trained_finding(config.model, models[0].trainable) if models else None
     if finding is None:

@@ -101,6 +101,7 @@ class LaunchStep:
     why: str
 
     def as_json(self) -> dict[str, str]:
+        """Return the step for a report."""
         return {"step": self.step, "command": self.command, "why": self.why}
 
 
@@ -331,14 +332,14 @@ async def launch_guidance(
     )
 
 
-def is_same_gpu(asked: str, offered: str) -> bool:
-    """Whether an offered type is the one that was asked for: `H100` means `H100_80GB` too."""
-    asked, offered = asked.lower(), offered.lower()
-    return offered == asked or offered.startswith(f"{asked}_")
+def is_same_gpu(requested: str, offered: str) -> bool:
+    """Whether an offered GPU type fits the requested one. The request `H100` also fits `H100_80GB`."""
+    requested, offered = requested.lower(), offered.lower()
+    return offered == requested or offered.startswith(f"{requested}_")
 
 
 def gpu_not_free_finding(gpu_type: str, free: Sequence[str], purpose: str) -> Finding:
-    """The warning that a requested GPU type is not available now. `free`: the types that are."""
+    """Return the warning that a requested GPU type is not available now. `free` are the available types."""
     instead = ", ".join(list(dict.fromkeys(free))[:6])
     message = f"No {quote(gpu_type, limit=60)} is free now as {purpose}"
     message += f"; free are: {quote(instead, limit=160)}." if instead else ", nor is any other type."

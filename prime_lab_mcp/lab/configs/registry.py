@@ -55,6 +55,7 @@ class RegistryEntry:
     """Fields of the row that this module does not use. They are preserved."""
 
     def as_json(self) -> dict[str, Any]:
+        """Return the row of the file, without empty fields."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "other_fields"}
         row = {key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}
         return {**{k: v for k, v in row.items() if v is not None and v != {}}, **self.other_fields}
@@ -221,7 +222,7 @@ class LockedRegistry:
         )
 
     def is_taken(self, name: str, version: int, path: str) -> bool:
-        """Whether another file than `path` already is this version of a name."""
+        """Whether another file than `path` already has this name and version."""
         return any((e.name, e.version) == (name, version) and e.path != path for e in load_registry(self.path))
 
 
@@ -241,7 +242,7 @@ def locked_registry(path: Path) -> Iterator[LockedRegistry]:
 
 
 def _lock(folder: int, path: Path) -> None:
-    import fcntl  # not on Windows, where the server still starts to say so
+    import fcntl  # Windows lacks this module; the server still starts there, to say that it needs another system
 
     until = time.monotonic() + _WAIT
     while True:

@@ -30,7 +30,7 @@ class LengthCorrelation:
 def length_correlation(
     tasks: Sequence[TaskRewards], lengths: array[float], called: Sequence[int] = ()
 ) -> LengthCorrelation | None:
-    """Correlate rewards with completion tokens of a reply, ranked inside each task.
+    """Correlate rewards with the mean completion tokens of a reply, ranked inside each task.
 
     None if the rewards or the lengths do not differ inside any task. `called` has the values of `RolloutSample.called`.
     If any rollout called a tool, rollouts that called none are left out: a model that skips the tools writes little and
@@ -77,7 +77,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def mean_lengths_by_outcome(solved: Sequence[int], lengths: Sequence[float]) -> dict[str, int]:
-    """Return the mean completion tokens of a reply of solved and of unsolved rollouts.
+    """Return the mean completion tokens of a reply, for solved and for unsolved rollouts.
 
     Rollouts whose endpoint reported no tokens are left out, and so is an outcome without any other rollout.
     """

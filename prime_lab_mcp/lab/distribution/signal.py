@@ -240,7 +240,10 @@ def _counted(table: OutcomeTable, group_size: int) -> bool:
 
 
 def _of_groups(table: OutcomeTable, group_size: int) -> float:
-    """Return the share of usable groups among all possible groups of each task's rollouts. The estimate is unbiased."""
+    """Return the share of usable groups among all groups that can be drawn from each task's rollouts.
+
+    The estimate is unbiased. Every task needs at least `group_size` rollouts.
+    """
     same = math.fsum(
         tasks * math.comb(count, group_size) / math.comb(size, group_size)
         for (_, size, count), tasks in table.pairs.items()
@@ -249,7 +252,10 @@ def _of_groups(table: OutcomeTable, group_size: int) -> float:
 
 
 def _share(shares: Mapping[int, float], concentration: float, group_size: int) -> float:
-    """Return the usable share if every outcome has a Beta distribution of this concentration."""
+    """Return the usable share if the probability of each outcome has a Beta distribution of this concentration.
+
+    `shares` has the mean of each distribution.
+    """
     same = math.fsum(expected_power(concentration, share, group_size) for share in shares.values())
     return min(1.0, max(0.0, 1.0 - same))
 

@@ -55,7 +55,10 @@ class UsableGroups:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSummary:
-    """The rewards for the answers alone. `mean` is a share of the highest reward for an answer."""
+    """The rewards of the rollouts for their answers, without the rewards for form, length and style.
+
+    `mean` is a share of the highest attainable reward for an answer.
+    """
 
     mean: Interval
     paid: int

@@ -28,7 +28,10 @@ in a rollout."""
 
 
 def served_unlisted(lab: Lab, model: str) -> bool:
-    """Whether the stand-in serves a model that it does not list: its scripted model at every skill, and checkpoints."""
+    """Whether the rehearsal platform serves a model that it does not list.
+
+    These are checkpoints, and further names of its scripted model.
+    """
     return model.startswith("rehearsal/") or checkpoint_purpose(lab, model) is not None
 
 

@@ -164,8 +164,8 @@ def _before(lab: Lab, job: Job, spec: EvalSpec, purpose: ResultPurpose) -> Job |
     For a checkpoint it is an evaluation of the base model, on held-out tasks an earlier one of any other model.
     """
     for other in EvaluationJobs(lab).list(job.environment):
-        same = other.state == "finished" and dict(other.spec.get("env_args") or {}) == dict(spec.env_args)
-        if other.id == job.id or not same or other.platform not in (None, lab.platform):
+        comparable = other.state == "finished" and dict(other.spec.get("env_args") or {}) == dict(spec.env_args)
+        if other.id == job.id or not comparable or other.platform not in (None, lab.platform):
             continue
         model = str(other.spec.get("model"))
         if purpose.base_model is not None:

@@ -94,7 +94,7 @@ class EvalSpec:
 
     @property
     def available(self) -> int | None:
-        """Number of tasks of the environment; None if they were not counted or have no end."""
+        """Number of tasks of the environment. None if they were not counted or the taskset is infinite."""
         return None if self.infinite else self.tasks
 
     @property

@@ -32,7 +32,7 @@ from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.refusals import PrimeRefusal, ended_by_force, had_no_effect
-from prime_lab_mcp.lab.rollouts.conversation import Message, conversation, gold, task_data
+from prime_lab_mcp.lab.rollouts.conversation import conversation, gold, task_data
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 from prime_lab_mcp.lab.state.ledger.rows import Job
@@ -84,8 +84,8 @@ def _row(rollout: Rollout, example: int) -> dict[str, Any]:
         "example_id": example,
         "task": rollout.task,
         "rollout_id": rollout.id,
-        "prompt": [_message(m) for m in messages[:first]],
-        "completion": [_message(m) for m in messages[first:]],
+        "prompt": [m.as_chat_message() for m in messages[:first]],
+        "completion": [m.as_chat_message() for m in messages[first:]],
         "answer": gold(rollout),
         "reward": rollout.reward,
         "error": rollout.error,
@@ -96,20 +96,6 @@ def _row(rollout: Rollout, example: int) -> dict[str, Any]:
         "num_input_tokens": rollout.prompt_tokens,
         "num_output_tokens": rollout.completion_tokens,
     }
-
-
-def _message(message: Message) -> dict[str, Any]:
-    fields: dict[str, Any] = {"role": message.role, "content": message.text}
-    if message.reasoning:
-        fields["reasoning_content"] = message.reasoning
-    if message.calls:
-        fields["tool_calls"] = [
-            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
-            for c in message.calls
-        ]
-    if message.answers:
-        fields["tool_call_id"] = message.answers
-    return fields
 
 
 def _finite(value: Any) -> Any:

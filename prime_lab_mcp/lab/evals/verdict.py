@@ -69,10 +69,12 @@ class JudgedDistributions:
         return len(self._results)
 
     def get(self, key: tuple[Any, ...]) -> _JudgedResults | None:
+        """Return the results for a key, or None."""
         with self._lock:
             return self._results.get(key)
 
     def put(self, key: tuple[Any, ...], results: _JudgedResults) -> None:
+        """Store results, and forget the oldest ones beyond `MOST`."""
         with self._lock:
             self._results[key] = results
             while len(self._results) > self.MOST:
@@ -89,6 +91,7 @@ class EvaluationVerdict:
 
     @property
     def data(self) -> dict[str, Any]:
+        """The distribution for a report. Empty without a distribution."""
         return self.distribution.as_json() if self.distribution is not None else {}
 
 

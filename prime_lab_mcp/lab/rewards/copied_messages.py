@@ -1,8 +1,9 @@
-"""Plays a model that copies from the environment's messages, and compares its pay with that of constant replies.
+"""Plays a model that copies from the environment's messages, and compares its rewards with those of constant replies.
 
-The model says something that no knowledge needs, and then gives back the last message, or its last line, tag, quoted
-text, number or word, in the form of an answer. A message may well hold every legal move: a rule from message to reply
-counts only where it is paid on many more tasks than the best constant reply, on tasks that did not choose the rule.
+The model opens with a reply that needs no knowledge. In every later turn it copies a piece of the last message: the
+whole message, its last line, tag, quoted text, number or word. The copied piece is wrapped like an answer. Such a
+copying rule is found on a few tasks and judged on others. It only counts if it is paid on many more tasks than the best
+constant reply, because a message may rightly list all legal moves.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
 
 _CHOOSING = 2
-"""Tasks that choose the rules."""
+"""Number of tasks on which copying rules are chosen."""
 _JUDGING = 10
-"""Most other tasks, on which a rule is judged."""
+"""Largest number of other tasks, on which the chosen rules are judged."""
 _FINALISTS = 3
+"""Largest number of rules that are judged."""
 _MARGIN = 0.2
-"""Share of the judging tasks below which a rule is no finding, whatever constant replies earn."""
+"""Share of the judging tasks on which a rule must be paid to be returned."""
 _CONSTANTS = 3
-"""Constant replies, beside the openings: the commonest replies of solutions, or answers of other tasks."""
+"""Number of constant replies that are tried besides the openings."""
 _SECONDS = 20.0
+"""Time limit in seconds for one request of rollouts."""
 _NAMES: dict[Piece, str] = {
     "message": "message",
     "line": "last line of the message",
@@ -45,51 +48,59 @@ _NAMES: dict[Piece, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ReplyForm:
-    """What stands around the answer in a reply."""
+    """The texts before and after the answer in a reply."""
 
     before: str = ""
     after: str = ""
 
     def wrap(self, text: str) -> str:
+        """Return the reply with this answer."""
         return f"{self.before}{text}{self.after}"
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The first reply of a model that copies afterwards. `attempt`: it is a reply in the form of an answer."""
+    """The first turn of a model that copies afterwards."""
 
     name: str
+    """The behaviour, as the end of "a model that ..."."""
     turn: Any
+    """The turn in the form of a script (scripts.py)."""
     attempt: bool = False
+    """The turn gives an answer."""
 
 
 CHATTERS = Opening("chatters", scripts.CHATTER)
 REMEMBERED: tuple[Piece, ...] = ("tag", "number", "word")
-"""What a model may copy from a message about an earlier game."""
+"""The pieces that a model may copy from a message about an earlier game."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyingRule:
-    """A rule from message to reply, with the tasks on which it was judged. `paid`: at least half of the best reward.
-
-    `constant` is the largest share of those tasks on which one constant reply is paid. `solution_copies` is the
-    number of replies that a solution copies by this rule, if its last reply is one of them in every solution.
-    """
+    """A copying rule with its rollouts on the tasks that judge it."""
 
     name: str
+    """The behaviour, as the end of "a model that ..."."""
     attempt: bool
+    """The opening gives an answer."""
     tried: tuple[PlayedScript, ...]
+    """The rollouts on the judging tasks."""
     paid: tuple[PlayedScript, ...]
+    """The rollouts that earned at least half of the best reward."""
     constant: float
+    """The largest share of the judging tasks on which one constant reply is paid."""
     solution_copies: int
+    """The largest number of replies that a solution copies by this rule; 0 unless every solution's last reply does."""
 
     @property
     def share(self) -> float:
+        """The share of the judging tasks on which the rule is paid."""
         return len(self.paid) / len(self.tried) if self.tried else 0.0
 
 
 def reply_form(style: AnswerStyle | None, solved: Solved) -> ReplyForm:
-    """The form of the golds, else what all replies of the solutions begin and end with."""
+    """Return the wrapper of the golds. Without golds, return the common beginning and end of all replies of
+    solutions."""
     if style is not None:
         before, _, after = style.wrapper.wrap("\0").partition("\0")
         return ReplyForm(before, after)
@@ -97,7 +108,7 @@ def reply_form(style: AnswerStyle | None, solved: Solved) -> ReplyForm:
     if len(replies) < 2:
         return ReplyForm()
     before, after = _common_start(replies), _common_start([reply[::-1] for reply in replies])[::-1]
-    while before and before[-1].isalnum():  # Answers may begin alike.
+    while before and before[-1].isalnum():  # A common letter or digit may belong to the answers.
         before = before[:-1]
     while after and after[0].isalnum():
         after = after[1:]
@@ -105,6 +116,7 @@ def reply_form(style: AnswerStyle | None, solved: Solved) -> ReplyForm:
 
 
 def _common_start(texts: Sequence[str]) -> str:
+    """Return the longest common beginning of the texts."""
     alike = 0
     for characters in zip(*texts, strict=False):
         if len(set(characters)) > 1:
@@ -114,13 +126,13 @@ def _common_start(texts: Sequence[str]) -> str:
 
 
 def reply_texts(played: PlayedScript) -> list[str]:
-    """The replies of a rollout that are texts without tool calls."""
-    said = [m for m in played.result.messages if m.get("role") == "assistant" and not m.get("tool_calls")]
-    return [str(m["content"]) for m in said if m.get("content")]
+    """Return the texts of a rollout's replies without tool calls."""
+    replies = [m for m in played.result.messages if m.get("role") == "assistant" and not m.get("tool_calls")]
+    return [str(m["content"]) for m in replies if m.get("content")]
 
 
 def copying_script(opening: Opening, kind: Piece, form: ReplyForm) -> RolloutScript:
-    """A script that opens and then copies."""
+    """Return a script that plays the opening and then copies pieces of this kind in every turn."""
     around = {} if kind in WHOLE else {"before": form.before, "after": form.after}
     data = {"turns": [opening.turn], "then": "repeat", "copy": kind, **around}
     name = f"{opening.name}, then copies the environment's {_NAMES[kind]} in every turn"
@@ -130,7 +142,11 @@ def copying_script(opening: Opening, kind: Piece, form: ReplyForm) -> RolloutScr
 async def play_copying(
     worker: Worker, style: AnswerStyle | None, solved: Solved, played: Sequence[PlayedScript], rows: Sequence[Row]
 ) -> tuple[CopyingRule, ...]:
-    """The rules that were paid on the choosing tasks, judged on others. Empty where nothing is known to be right."""
+    """Return the copying rules that are paid on the choosing tasks, with their rollouts on the judging tasks.
+
+    `played` are the rollouts of other scripts. Empty if no right answer is known to be paid, or if the environment says
+    nothing after the first turn.
+    """
     golds = [p.result.reward or 0.0 for p in played if p.scored and p.script.part == "gold"]
     best = max([solved.best, *golds])
     everything = (*played, *solved.played, *(p for _, p in solved.changed))
@@ -148,7 +164,7 @@ async def play_copying(
     wanted: list[tuple[Opening, Piece]] = []
     for opening, first in zip(openings, _grouped(answered, len(choosing)), strict=False):
         wanted += [(opening, kind) for kind in _kinds(first)]
-    for row in choosing:  # Most rules fail on the first task.
+    for row in choosing:  # One task at a time, because most rules fail on the first one.
         tried = await _play(worker, [(row, copying_script(*each, form)) for each in wanted])
         wanted = [each for each, p in zip(wanted, tried, strict=False) if _is_paid(p, best)]
     finalists = [copying_script(*each, form) for each in wanted[:_FINALISTS]]
@@ -176,11 +192,12 @@ async def play_copying(
 
 
 def _grouped(played: Sequence[PlayedScript], size: int) -> list[Sequence[PlayedScript]]:
-    """The rollouts by script, where each script was played on `size` tasks."""
+    """Split rollouts by script. Each script was played on `size` tasks."""
     return [played[n : n + size] for n in range(0, len(played), size)]
 
 
 def _openings(style: AnswerStyle | None, solved: Solved, form: ReplyForm, offered: bool) -> Iterator[Opening]:
+    """Yield the openings: chatter, a wrong or constant answer and, if tools are `offered`, a call of every tool."""
     yield CHATTERS
     if style is not None and style.golds.golds:
         wrong = scripts.wrong_answer_to(style, style.golds.golds[0])
@@ -193,9 +210,9 @@ def _openings(style: AnswerStyle | None, solved: Solved, form: ReplyForm, offere
 
 
 def _replies_of_others(style: AnswerStyle | None, solved: Solved, form: ReplyForm) -> list[str]:
-    """Constant replies: the commonest of the solutions, else answers of tasks."""
-    said = Counter(text for p in solved.scored for text in reply_texts(p) if len(text) <= 200)
-    replies = [text for text, _ in said.most_common(_CONSTANTS)]
+    """Return constant replies: the most frequent replies of solutions, or the most frequent golds if there are none."""
+    counts = Counter(text for p in solved.scored for text in reply_texts(p) if len(text) <= 200)
+    replies = [text for text, _ in counts.most_common(_CONSTANTS)]
     if not replies and style is not None:
         answers = Counter(style.answer_text(gold) for gold in style.golds.golds)
         replies = [form.wrap(answer) for answer, _ in answers.most_common(_CONSTANTS)]
@@ -203,12 +220,16 @@ def _replies_of_others(style: AnswerStyle | None, solved: Solved, form: ReplyFor
 
 
 def _constant(opening: Opening) -> RolloutScript:
+    """Return a script that repeats the opening in every turn. An opening with tool calls is followed by chatter."""
     turns = [opening.turn] if isinstance(opening.turn, str) else [opening.turn, scripts.CHATTER]
     return RolloutScript(f"{opening.name} in every turn", "copied", {"turns": turns, "then": "repeat"})
 
 
 def _kinds(answered: Sequence[PlayedScript]) -> list[Piece]:
-    """The pieces that the environment's messages have on every task, without those that equal another."""
+    """Return the kinds of pieces that the environment's messages have on every task.
+
+    Of kinds with equal pieces only the first is returned.
+    """
     messages = [_answers(p) for p in answered]
     if not messages or not all(messages):
         return []
@@ -221,14 +242,17 @@ def _kinds(answered: Sequence[PlayedScript]) -> list[Piece]:
 
 
 def _answers(played: PlayedScript) -> list[str]:
-    """What the environment said after the model's first turn."""
+    """Return the texts of the environment's messages after the model's first turn."""
     messages = played.result.messages
     first = next((n for n, m in enumerate(messages) if m.get("role") == "assistant"), len(messages))
     return [str(m.get("content") or "") for m in messages[first:] if m.get("role") != "assistant"]
 
 
 def _copied_by_solutions(solved: Solved, kind: Piece, form: ReplyForm) -> int:
-    """The most replies that one solution copies; 0 unless each solution's last reply of several is a copy."""
+    """Return the largest number of replies that one solution copies by this rule.
+
+    0 if the last reply of a solution with several replies is not a copy.
+    """
     most = 0
     for p in solved.scored:
         messages = p.result.messages
@@ -241,27 +265,30 @@ def _copied_by_solutions(solved: Solved, kind: Piece, form: ReplyForm) -> int:
 
 
 def _is_copy(reply: str, message: Any, kind: Piece, form: ReplyForm) -> bool:
+    """Whether a reply is a copy of a piece of the preceding message."""
     text = copying.piece(kind, str(message.get("content") or "")) if message.get("role") != "assistant" else ""
     return bool(text) and reply.strip() == (text if kind in WHOLE else form.wrap(text)).strip()
 
 
 def _is_paid(played: PlayedScript, best: float) -> bool:
+    """Whether a rollout earned at least half of the best reward."""
     return played.scored and (played.result.reward or 0.0) >= HALF_SHARE * best - EPSILON
 
 
 def _share(played: Sequence[PlayedScript], best: float) -> float:
+    """Return the share of rollouts that are paid."""
     return sum(_is_paid(p, best) for p in played) / len(played) if played else 0.0
 
 
 async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> list[PlayedScript]:
-    """The rollouts; none of them where one was not run, so that what is compared is complete."""
+    """Play pairs (task, script). If one rollout was not run, return none, because comparisons need all of them."""
     if not wanted:
         return []
     try:
         plays = [scripts.as_play(script, row) for row, script in wanted]
         rollouts = await worker.rollout(plays, seconds=_SECONDS)
     except LabError:
-        return []  # The rules about rollouts report what breaks a process.
+        return []  # The rules about rollouts report an error that breaks the process.
     if len(rollouts.results) != len(wanted) or any(r.end == "not-run" for r in rollouts.results):
         return []
     return [PlayedScript(row, script, r) for (row, script), r in zip(wanted, rollouts.results, strict=True)]

@@ -184,9 +184,9 @@ class Trial:
     solved: Solved = field(default_factory=Solved)
     """Rollouts of the tasks' solutions, and of changed copies of the solutions."""
     replays: tuple[Replay, ...] = ()
-    """Rollouts with the same replies that differ because the environment remembers earlier ones."""
+    """Pairs of rollouts with the same replies that differ because the environment remembers earlier rollouts."""
     copying: tuple[CopyingRule, ...] = ()
-    """Rules from the environment's messages to replies that were paid on some tasks, judged on others."""
+    """Rules for copying from the environment's messages that were paid on some tasks, with their results on others."""
     after_calls: bool = False
     """Golds and probes were scored after the tool calls of their task's solution."""
     interactive: bool = False

@@ -1,12 +1,13 @@
-"""Plays recorded replies again in fresh processes, to see whether an environment remembers earlier rollouts.
+"""Plays recorded replies again in fresh processes, to find out whether an environment remembers earlier rollouts.
 
-A fresh process plays the same replies on the same tasks several times, one rollout after the other, with chance held
-(worker/child/chance.py). A later rollout that differs from the first one differs by memory, by the clock, or by
-entropy that nothing holds. So a second fresh process plays the same list: what an environment remembers is the same
-there, and what it draws or reads from the clock is not. An honestly random opponent is therefore no finding.
+A fresh process plays the same replies on the same tasks several times, one rollout after the other, with fixed random
+numbers (worker/child/chance.py). If a later rollout differs from the first one, the cause is memory, the clock, or
+randomness that cannot be fixed. A second fresh process then plays the same list. Differences by memory are the same in
+both processes, while differences by the clock or by randomness are not. An honestly random opponent is therefore not
+reported.
 
-Beside its own replies, a task gets the replies of another task and one reply again and again. The solution alone would
-miss an opponent that plays worse than before, because it wins anyway.
+Besides the replies of its own solution, a task gets the replies of another task's solution, and one reply in every
+turn. The solution alone would not reveal an opponent that plays worse than before, because the solution wins anyway.
 """
 
 from __future__ import annotations
@@ -24,23 +25,25 @@ from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import RolloutResult
 
 ROUNDS = 3
-"""How often each recorded rollout is played in one process."""
+"""Number of times that each recorded rollout is played in one process."""
 _TASKS = 2
+"""Number of tasks whose solutions are played again."""
 _OTHERS = 2
-"""Recorded rollouts that are no solutions."""
+"""Number of recorded rollouts of other scripts that are played again."""
 _SECONDS = 20.0
+"""Time limit in seconds for all rollouts of one process."""
 _MOST_MS = 2_500.0
-"""Slowest rollout that is played again; all of them together must not take longer than the probes."""
+"""Duration above which a rollout is not played again, so that replays do not take longer than the probes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The first and a later rollout of one process with the same replies on the same task, which differ."""
+    """Two different rollouts of one process with the same replies on the same task: the first and a later one."""
 
     first: PlayedScript
     later: PlayedScript
     between: int
-    """Number of rollouts between the two."""
+    """Number of rollouts that the process played between the two."""
 
     @property
     def paid_differently(self) -> bool:
@@ -56,11 +59,14 @@ class Replay:
 async def replay(
     worker: Worker, played: Sequence[PlayedScript], copying: Sequence[RolloutScript] = ()
 ) -> tuple[Replay, ...]:
-    """The differences that memory explains, the worst first. `copying` are scripts that copy messages."""
+    """Play recorded rollouts again, and return the differences that memory explains, the worst first.
+
+    `played` are the recorded rollouts. `copying` are scripts that copy from messages (copied_messages.py).
+    """
     plays = recorded_plays(played, copying)
     if not plays or worker.siblings is None:
         return ()
-    # What is slow only once, such as a late import, must not make the first rollout another one.
+    # A silent rollout comes first, so that late imports and the like do not change the first replay.
     wanted = [(plays[-1][0], scripts.silent_script()), *plays * ROUNDS]
     first = await _in_fresh_process(worker, wanted)
     differences = _differences(wanted, first)
@@ -76,12 +82,14 @@ async def replay(
 def recorded_plays(
     played: Sequence[PlayedScript], copying: Sequence[RolloutScript] = ()
 ) -> list[tuple[int, RolloutScript]]:
-    """What is played again: first models that copy, whom a solved game may help; then replies of solutions, crossed
-    between tasks, and replies of other scripts.
+    """Return pairs (task, script) to play again.
+
+    Copying scripts come first, because solved games in between may help a model that copies. The replies of solutions
+    follow, for their own and for another task, and then the replies of other scripts.
     """
     usable = [p for p in played if p.result.end == "ended" and p.result.ms <= _MOST_MS and _replies(p)]
     solutions = {p.row: p for p in reversed(usable) if "solution" in p.script.data and "change" not in p.script.data}
-    # A long rollout shows more of what the environment says.
+    # Long rollouts are preferred, because they have more messages of the environment.
     longest = sorted(solutions.values(), key=lambda p: -p.result.turns)[:_TASKS]
     plays = [(p.row, script) for p in longest[:1] for script in copying]
     plays += [(p.row, scripts.replay_script("gives the solution's replies", p.result.messages)) for p in longest]
@@ -98,25 +106,27 @@ def recorded_plays(
 
 
 def _replies(played: PlayedScript) -> list[Message]:
+    """Return the model's messages of a rollout."""
     return [m for m in played.result.messages if m.get("role") == "assistant"]
 
 
 async def _in_fresh_process(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> list[RolloutResult]:
-    """The rollouts that ran, in order, up to the first one that did not."""
+    """Play scripts in a fresh process, and return the results before the first rollout that was slow or not run."""
     plays = [scripts.as_play(script, row) for row, script in wanted]
     try:
         async with worker.in_another_process() as other:
-            await other.close()  # A worker of the pool may have played before.
+            await other.close()  # A worker from the pool may already have played rollouts.
             try:
                 rollouts = await other.rollout(plays, seconds=_SECONDS, held=True)
             finally:
                 await other.close()
     except LabError:
-        return []  # That process failed, not the environment: the same rollouts ran in another one.
+        return []  # The same rollouts ran in another process, so the environment is not the cause of the failure.
     return list(_until_late(rollouts.results))
 
 
 def _until_late(results: Sequence[RolloutResult]) -> Iterator[RolloutResult]:
+    """Yield the results before the first rollout that was slow or not run."""
     for result in results:
         if result.end in ("not-run", "slow"):
             return
@@ -126,7 +136,10 @@ def _until_late(results: Sequence[RolloutResult]) -> Iterator[RolloutResult]:
 def _differences(
     wanted: Sequence[tuple[int, RolloutScript]], results: Sequence[RolloutResult]
 ) -> list[tuple[int, Replay]]:
-    """Each later rollout that differs from the first with the same script on the same task, and its number."""
+    """Return (number, replay) for each rollout that differs from the first one with the same script and task.
+
+    The number is the rollout's position in `results`.
+    """
     each = (len(wanted) - 1) // ROUNDS
     differences = []
     for number in range(1 + each, len(results)):
@@ -140,9 +153,10 @@ def _differences(
 
 
 def _same(one: RolloutResult, other: RolloutResult) -> bool:
+    """Whether two rollouts have the same reward and the same messages."""
     return same_reward(one.reward, other.reward) and _texts(one) == _texts(other)
 
 
 def _texts(result: RolloutResult) -> list[tuple[Any, Any]]:
-    """What the environment said, and what the model said: a rollout that ends earlier has fewer replies."""
+    """Return the role and content of every message, also of the model, whose number of replies may differ."""
     return [(m.get("role"), m.get("content")) for m in result.messages]

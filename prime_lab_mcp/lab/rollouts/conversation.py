@@ -46,6 +46,20 @@ class Message:
     answers: str = ""
     """The id of the tool call that a tool message responds to; empty for other messages."""
 
+    def as_chat_message(self) -> dict[str, Any]:
+        """Return the message in OpenAI's chat format, with `reasoning_content` if the model stated its reasoning."""
+        fields: dict[str, Any] = {"role": self.role, "content": self.text}
+        if self.reasoning:
+            fields["reasoning_content"] = self.reasoning
+        if self.calls:
+            fields["tool_calls"] = [
+                {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
+                for c in self.calls
+            ]
+        if self.answers:
+            fields["tool_call_id"] = self.answers
+        return fields
+
 
 def conversation(rollout: Rollout) -> list[Message]:
     """Return every message in order: prompt, replies, tool calls and tool results."""

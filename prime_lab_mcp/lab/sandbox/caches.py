@@ -43,7 +43,7 @@ UNUSED_SECONDS = 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class DataCache:
-    """The folder of an environment's own cache, and the folders outside that its links lead to."""
+    """The folder of an environment's own cache, and the outside folders that contain the targets of its links."""
 
     root: Path
     users: tuple[Path, ...]

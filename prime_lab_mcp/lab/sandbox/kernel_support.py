@@ -80,11 +80,11 @@ def unconfined_finding(support: KernelSupport) -> Finding | None:
         return None
     areas = (("files", support.files), ("processes", support.processes))
     open_areas = [f"{area} {protection}" for area, protection in areas if protection != "confined"]
-    asked = " (code pulled from another owner runs only after the user agreed)" if support.files == "open" else ""
+    note = " (code pulled from another owner runs only after the user agreed)" if support.files == "open" else ""
     return Finding(
         "unconfined",
         "warning",
         f"this kernel does not confine environment code fully ({', '.join(open_areas)}): {'; '.join(support.remains)}",
-        f"Run only code that you trust{asked}, or run prime-lab-mcp on Linux 6.12 or newer, where Landlock and seccomp "
+        f"Run only code that you trust{note}, or run prime-lab-mcp on Linux 6.12 or newer, where Landlock and seccomp "
         f"are not forbidden (here: {platform.system()} {platform.release()}).",
     )

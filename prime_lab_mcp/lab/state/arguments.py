@@ -127,7 +127,7 @@ def known_defaults(snapshot: Snapshot, code: SourceCode | None = None) -> dict[s
 
 
 _TRUSTED_NAMES = {"Literal": ("typing", "typing_extensions"), "Field": ("pydantic",), **dict.fromkeys(_SIMPLE, ())}
-"""Names that must have their usual meaning, and the modules from which the package may import them."""
+"""Names that a field's type or default may use, and the modules they come from. Rebinding one ends the analysis."""
 
 
 def _may_distinguish(node: ast.AST) -> bool:

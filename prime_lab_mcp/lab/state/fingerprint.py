@@ -224,8 +224,8 @@ def _foreign_uses(nodes: list[ast.AST], names: Mapping[str, str], own: str) -> f
             continue
         head, _, rest = (_dotted(node.func) or "").partition(".")
         function = f"{names.get(head, head)}.{rest}".rstrip(".").rsplit(".", 1)[-1]
-        asked = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
-        if function in _METADATA_OF and isinstance(asked, str) and own and _canonical(asked) != _canonical(own):
+        queried = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+        if function in _METADATA_OF and isinstance(queried, str) and own and _canonical(queried) != _canonical(own):
             foreign.update(id(n) for n in ast.walk(node.func))
     return frozenset(foreign)
 

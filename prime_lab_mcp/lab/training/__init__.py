@@ -8,6 +8,7 @@ ENTRY = (
     "card",
     "control",
     "cost",
+    "declined",
     "evaluations",
     "keys",
     "metrics",

@@ -1,14 +1,15 @@
 """Classifies past evaluations with regard to training, and compares a model before and after training.
 
-A past evaluation is `target` (of the model to be trained), `ceiling` (of another model), `dead` (no reward at all) or
-`faulty`. The model to be trained is a model that a training config or run of this workspace names for the environment.
-If there is no such config or run, every model with open weights counts as the model to be trained.
+A past evaluation is `target` (of the model to be trained), `ceiling` (of another model that earns more, or of a closed
+model while no target was evaluated), `comparison` (of any other model, or of a checkpoint), `dead` (no reward at all)
+or `faulty`. The model to be trained is a model that a training config or run of this workspace names for the
+environment. If there is no such config or run, every model with open weights counts as the model to be trained.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.configs.config import taskset_identity, value_at
 from prime_lab_mcp.lab.configs.evidence import newest_push
+from prime_lab_mcp.lab.evals.results import checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.evals.views.compare import compare_view
@@ -27,7 +29,7 @@ from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
 from prime_lab_mcp.lab.state.pulled import pulled_as
 
-EvaluationClass = Literal["target", "ceiling", "dead", "faulty"]
+EvaluationClass = Literal["target", "ceiling", "comparison", "dead", "faulty"]
 
 FAULTY_CODES = frozenset(
     {
@@ -48,16 +50,30 @@ _CLOSED = re.compile(r"(?i)(?:^|/)(?:gpt-(?!oss|j|neo|2\b)|chatgpt|o[134](?:-|$)
 def list_evaluations(lab: Lab, limit: int) -> list[dict[str, Any]]:
     """The newest evaluations of this workspace as `watch_run` lists them."""
     rows = {row.arguments.get("id"): row for row in reversed(lab.ledger.evidence(lab.key, tool="run_eval"))}
-    trained = _trained(lab)
-    return [_row(job, rows.get(job.id), trained) for job in EvaluationJobs(lab).list()[:limit]]
+    trained, jobs = _trained(lab), EvaluationJobs(lab).list()
+    models = {str(job.spec.get("model")) for job in jobs}
+    checkpoints = {model for model in models if checkpoint_purpose(lab, model) is not None}
+    best: dict[str, float] = {}
+    for job in jobs:
+        row, name = rows.get(job.id), _environment_name(job.environment)
+        mean = _mean(row) if row is not None else None
+        if mean is None or evaluation_class(job, row, trained.get(name, set()), checkpoints)[0] != "target":
+            continue
+        best[name] = max(mean, best.get(name, mean))
+    return [_row(job, rows.get(job.id), trained, checkpoints, best) for job in jobs[:limit]]
 
 
 def evaluation_class(
-    job: Job, row: Evidence | None, trained: Iterable[str]
+    job: Job,
+    row: Evidence | None,
+    trained: Iterable[str],
+    checkpoints: Collection[str] = (),
+    target_mean: float | None = None,
 ) -> tuple[EvaluationClass | None, str | None]:
     """The class of an evaluation and the reason. The class is None while the evaluation runs or has no verdict here.
 
-    `trained` names the models that configs and runs train on its environment.
+    `trained` names the models that configs and runs train on its environment. `checkpoints` names the models that are
+    checkpoints of runs. `target_mean` is the highest mean reward of the models to be trained, None if not measured.
     """
     if job.state in LIVE_STATES:
         return None, None
@@ -72,16 +88,33 @@ def evaluation_class(
     mean = _mean(row)
     if mean is not None and mean <= 0:
         return "dead", "no rollout earned anything"
-    if _CLOSED.search(model):
-        return "ceiling", "a closed model, which cannot be trained"
-    models = {name.lower() for name in trained}
-    if models and model.lower() not in models:
-        return "ceiling", f"training is meant for {', '.join(sorted(trained)[:2])}"
+    if model in checkpoints:
+        return "comparison", "a checkpoint of a run, which is a result of training"
+    models, closed = {name.lower() for name in trained}, bool(_CLOSED.search(model))
+    if closed or (models and model.lower() not in models):
+        why = "a closed model, which cannot be trained"
+        if not closed:
+            why = f"training is meant for {', '.join(sorted(trained)[:2])}"
+        if target_mean is None:
+            return "ceiling" if closed else "comparison", f"{why}; no evaluation of the model to be trained is known"
+        if mean is not None and mean > target_mean:
+            return (
+                "ceiling",
+                f"{why}; it earns more than the model to be trained ({mean:.2f} against {target_mean:.2f})",
+            )
+        return "comparison", f"{why}; it earns no more than the model to be trained ({target_mean:.2f})"
     return "target", None if models else "no training config names a model for this environment yet"
 
 
-def _row(job: Job, row: Evidence | None, trained: Mapping[str, set[str]]) -> dict[str, Any]:
-    kind, why = evaluation_class(job, row, trained.get(_environment_name(job.environment), set()))
+def _row(
+    job: Job,
+    row: Evidence | None,
+    trained: Mapping[str, set[str]],
+    checkpoints: Collection[str],
+    best: Mapping[str, float],
+) -> dict[str, Any]:
+    name = _environment_name(job.environment)
+    kind, why = evaluation_class(job, row, trained.get(name, set()), checkpoints, best.get(name))
     row_fields: dict[str, Any] = {
         "id": job.id,
         "kind": "eval",

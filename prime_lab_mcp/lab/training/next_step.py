@@ -15,13 +15,18 @@ from prime_lab_mcp.lab.configs.evidence import newest_push
 from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
+from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.training.declined import calls_after_decline, newest_decline
 
 
 def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
     """The next call for the newest config of the pushed environment; None if no active hosted config names it."""
     pushes = lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform)
     names = {f"{push.owner}/{push.name}@{push.version}" for push in pushes}
+    live = next((run for run in live_runs(lab) if names & set(run.data.get("environments") or ())), None)
+    if live is not None:
+        return watch_call(live)
     try:
         entries = load_registry(lab.workspace.resolve(REGISTRY))
         newest = next((e for e in reversed(entries) if e.active and names & set(e.environments)), None)
@@ -36,12 +41,25 @@ def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
     )
     if run is not None:
         return Next("watch_run", "the run of its config", {"id": run.id})
+    declined = newest_decline(lab, sha256)
+    if declined is not None:
+        return calls_after_decline(config, newest.path, str(declined.data["declined_by"]))[0]
     checked = lab.ledger.evidence(lab.key, tool="check_training_config", config_sha256=sha256)
     if not checked or checked[0].status != "passed":
         return Next("check_training_config", "judges the config before it is paid for", {"path": newest.path})
     return untested_source(lab, config) or Next(
         "submit_training", "trains with it, after asking", {"config": newest.path}
     )
+
+
+def live_runs(lab: Lab) -> list[Run]:
+    """Training runs of this workspace that no `watch_run` has seen at their end, newest first."""
+    runs = lab.ledger.runs(workspace=lab.key, platform=lab.platform, kind="training")
+    return [run for run in runs if "ended" not in run.data]
+
+
+def watch_call(run: Run) -> Next:
+    return Next("watch_run", "a run that was started, and that nobody has seen end", {"id": run.id})
 
 
 def untested_source(lab: Lab, config: TrainingConfig) -> Next | None:

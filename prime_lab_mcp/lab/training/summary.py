@@ -161,7 +161,7 @@ def _reward(sample: Mapping[str, Any]) -> float | None:
 
 
 def _last_text(value: object, depth: int = 8) -> str:
-    """The last text that the model wrote, from a text, messages, or either as JSON (the platform sends all three)."""
+    """The last text that the model wrote. The platform sends a text, a list of messages, or either of them as JSON."""
     if isinstance(value, str):
         if value[:1] in "[{" and value and depth:
             try:

@@ -145,6 +145,8 @@ async def watch_run(
 
 def _correct_reservation(lab: Lab, reading: RunReading, run: Run | None) -> None:
     """Replace the reserved bound by the actual cost, if the run ended or has cost more than was reserved."""
+    if run is not None and reading.status in _ENDED and run.data.get("ended") != reading.status:
+        lab.ledger.record_run(replace(run, data={**run.data, "ended": reading.status}))
     if run is None or not reading.spend:
         return
     exceeded = run.max_cost is not None and reading.spend > run.max_cost

@@ -183,7 +183,7 @@ def test_a_top_level_buffer_is_translated_not_only_refused() -> None:
 
 def test_an_unpinned_source_of_ours_is_only_a_warning() -> None:
     config = sound(("alice/tiny-env@0.1.0", "alice/tiny-env"))
-    ours = ConfigContext(ours=frozenset({"alice/tiny-env"}))
+    ours = ConfigContext(own_environments=frozenset({"alice/tiny-env"}))
     assert "config-unpinned-source" in codes(config, "warning", ours)
     assert codes(config, "blocker", ours) == set()
 

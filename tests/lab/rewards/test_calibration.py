@@ -128,6 +128,8 @@ def test_the_prompt_decides_before_the_code_how_to_answer() -> None:
     assert requested_wrappers(["Reply."], "x = 1") == []
     assert requested_wrappers(["The last line must be ANSWER: and the number."], "")[0].wrap("7") == "ANSWER: 7"
     assert requested_wrappers(["Put it in one ```python block."], "")[0].kind == "code"
+    assert requested_wrappers(["Reply with one ```sql block."], "")[0].wrap("SELECT 1") == "```sql\nSELECT 1\n```"
+    assert requested_wrappers(["Write it between ``` marks."], "") == []
 
 
 def test_thinking_tags_are_filled_and_never_hold_the_answer() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from prime_lab_mcp.lab.configs import registry
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Run
 from prime_lab_mcp.lab.state.pulled import PULL
 from prime_lab_mcp.lab.training.evaluations import (
     evaluated_sources,
@@ -62,7 +62,7 @@ def verdict(
         (job(), verdict(), {"owner/small"}, "target"),
         (job(), verdict(), {"Owner/Small"}, "target"),
         (job(), verdict(), set(), "target"),
-        (job(), verdict(), {"owner/other"}, "ceiling"),
+        (job(), verdict(), {"owner/other"}, "comparison"),
         (job(), verdict(model="openai/gpt-5-nano"), set(), "ceiling"),
         (job(), verdict(model="anthropic/claude-x"), set(), "ceiling"),
         (job(), verdict(model="openai/gpt-oss-20b"), set(), "target"),
@@ -98,9 +98,40 @@ async def test_a_config_names_the_model_to_be_trained_by_whatever_name_it_has_th
     )
     registry.add_entry(lab.workspace.resolve(registry.REGISTRY), entry)
     rows = {r["id"]: r for r in list_evaluations(lab, 15)}
-    assert (rows["eval-1"]["class"], rows["eval-2"]["class"]) == ("target", "ceiling")
+    assert (rows["eval-1"]["class"], rows["eval-2"]["class"]) == ("target", "comparison")
     assert rows["eval-1"]["mean"] == 0.4
-    assert rows["eval-2"]["why"] == "training is meant for owner/small"
+    assert rows["eval-2"]["why"].startswith("training is meant for owner/small; it earns no more")
+
+
+@pytest.mark.parametrize(
+    ("mean", "model", "target_mean", "expected"),
+    [
+        (0.6, "owner/big", 0.4, "ceiling"),
+        (0.3, "owner/tiny", 0.4, "comparison"),
+        (0.3, "owner/tiny", None, "comparison"),
+        (0.6, "openai/gpt-5-nano", 0.4, "ceiling"),
+        (0.3, "openai/gpt-5-nano", 0.4, "comparison"),
+        (0.9, "run-1-step-10", 0.4, "comparison"),
+    ],
+)
+def test_a_ceiling_is_a_model_that_earns_more_and_no_checkpoint(
+    mean: float, model: str, target_mean: float | None, expected: str
+) -> None:
+    row = verdict(mean, model=model)
+    found, why = evaluation_class(job(model=model), row, {"owner/small"}, {"run-1-step-10"}, target_mean)
+    assert (found, bool(why)) == (expected, True)
+
+
+@pytest.mark.anyio
+async def test_a_checkpoint_in_the_list_is_a_comparison(lab: Lab) -> None:
+    lab.ledger.record_run(
+        Run("run_1", "training", "my-run-1", lab.key, "i", lab.platform, data={"model": "owner/small"})
+    )
+    lab.ledger.create_job(job("eval-1", model="my-run-1-step-10", workspace=lab.key))
+    lab.ledger.judge("eval-1", [])
+    row = verdict(model="my-run-1-step-10", id="eval-1", mean=0.9)
+    lab.ledger.record(Evidence(**{f: getattr(row, f) for f in row.__slots__} | {"workspace": lab.key}))
+    assert [r["class"] for r in list_evaluations(lab, 15)] == ["comparison"]
 
 
 @pytest.mark.anyio

@@ -37,6 +37,7 @@ class KeyChange:
     value: Any = None
 
     def as_json(self) -> dict[str, Any]:
+        """Return the row of a report, without values that may be secrets."""
         secret = isinstance(self.was, str) and bool(_SECRET.search(self.key))
         to = "dropped" if secret and self.to != UNCHANGED else escape(clip(redact(self.to), 200))
         row: dict[str, Any] = {"key": escape(clip(self.key, 120)), "to": to, "why": self.why}

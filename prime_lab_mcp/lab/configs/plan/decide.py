@@ -206,10 +206,12 @@ class ConfigPlan:
 
     @property
     def train_gpus(self) -> ChosenValue:
+        """Number of training GPUs."""
         return self.hardware.train
 
     @property
     def infer_gpus(self) -> ChosenValue:
+        """Number of inference GPUs."""
         return self.hardware.infer
 
     @property

@@ -101,7 +101,7 @@ def source_pinned(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
                 where,
             )
         elif source.owner is not None and source.version in (None, "latest"):
-            is_own = source.hub_name in context.ours
+            is_own = source.hub_name in context.own_environments
             yield Finding(
                 "config-unpinned-source",
                 "warning" if is_own else "blocker",

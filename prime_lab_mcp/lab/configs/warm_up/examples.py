@@ -101,7 +101,7 @@ def _row(rollout: Rollout) -> ConversationRow | None:
     messages = conversation(rollout)
     if not any(m.role == "assistant" and (m.text or m.calls) for m in messages) or messages[0].role == "assistant":
         return None
-    row: dict[str, Any] = {"messages": [_openai_message(m) for m in messages]}
+    row: dict[str, Any] = {"messages": [m.as_chat_message() for m in messages]}
     if tools := _tools(rollout):
         row["tools"] = json.dumps(tools, ensure_ascii=False)
     line = json.dumps(row, ensure_ascii=False)
@@ -118,20 +118,6 @@ def _tokens(rollout: Rollout, messages: list[Message], characters: int) -> int:
     if tokens and sum(m.role == "assistant" for m in messages) == 1:
         return tokens
     return int(characters / _CHARS_PER_TOKEN) + 1
-
-
-def _openai_message(message: Message) -> dict[str, Any]:
-    fields: dict[str, Any] = {"role": message.role, "content": message.text}
-    if message.reasoning:
-        fields["reasoning_content"] = message.reasoning
-    if message.calls:
-        fields["tool_calls"] = [
-            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
-            for c in message.calls
-        ]
-    if message.answers:
-        fields["tool_call_id"] = message.answers
-    return fields
 
 
 def _tools(rollout: Rollout) -> list[dict[str, Any]]:

@@ -91,10 +91,12 @@ class HostedEnvironment:
 
     @property
     def ref(self) -> str:
+        """`owner/name` on the Hub."""
         return self.entry.ref
 
     @property
     def pinned(self) -> str:
+        """`owner/name@version` on the Hub."""
         return f"{self.ref}@{self.version}"
 
     @property

@@ -207,5 +207,5 @@ def _between(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{low:.3f} to {high:.3f}"
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.0%}" if whole else ""
+def _share(part: int, total: int) -> str:
+    return f"{part / total:.0%}" if total else ""

@@ -25,7 +25,7 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class PageList:
-    """A list of lines."""
+    """A bulleted list with one item for each line."""
 
     lines: tuple[str, ...]
 

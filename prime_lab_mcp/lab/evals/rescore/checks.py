@@ -304,7 +304,7 @@ def require_some_tasks(located: LocatedTasks, rollouts_by_task: Mapping[str, int
         )
 
 
-async def require_same_answers(
+async def require_unchanged_environment(
     worker: Worker, form: RecordFormat, rollouts: Sequence[tuple[int, StoredRecord]]
 ) -> None:
     """Raise RescoreError unless the present tools and turns give the same results as in stored conversations.

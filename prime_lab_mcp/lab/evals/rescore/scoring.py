@@ -170,7 +170,10 @@ async def open_scoring(
 
 
 def rollouts_to_replay(units: Sequence[Unit], scoring: Scoring) -> list[tuple[int, StoredRecord]]:
-    """Return the longest stored rollouts with the rows of their tasks, at most one for each task."""
+    """Return stored rollouts to replay, each with the row of its task.
+
+    Each task has at most one, and the longest conversations come first.
+    """
     first_of_task: dict[str, tuple[int, StoredRecord]] = {}
     for stored in sorted(
         (s for u in units for s in u), key=lambda s: -len(scoring.form.reply_messages(s.record) or ())
@@ -365,8 +368,8 @@ def _newer_evaluation_findings(lab: Lab, source: RescoreSource) -> list[Finding]
         other = (
             job.id != source.job.id and job.at > source.job.at and job.state == "finished" and not spec.get("rescored")
         )
-        same = spec.get("model") == source.spec.model and spec.get("env_args") == dict(source.spec.env_args)
-        if other and same and job.platform == source.job.platform:
+        comparable = spec.get("model") == source.spec.model and spec.get("env_args") == dict(source.spec.env_args)
+        if other and comparable and job.platform == source.job.platform:
             message = f"evaluation {job.id} with the same model is newer, and the latest rollouts count, not the best"
             fix = f'Call run_eval with rescore="{job.id}".'
             return [Finding("rescore-not-latest", "blocker", message, fix)]
@@ -398,7 +401,7 @@ async def _checked_scoring(
     checks.require_repeatable([s for group in first for s in group], [s for group in again for s in group])
     if turns and source.spec.source != env.snapshot.source:
         await say("playing stored conversations through the present environment")
-        await checks.require_same_answers(env.worker, form, rollouts_to_replay(units, scoring))
+        await checks.require_unchanged_environment(env.worker, form, rollouts_to_replay(units, scoring))
     excluded = survey.total - sum(rollouts_by_task.values())
     findings += checks.changed_task_findings(excluded, survey.total, removed, new, source.spec.tasks, env.loaded.tasks)
     return scoring, findings

@@ -261,7 +261,7 @@ def _flags(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
         str(files.output),
         "--max-retries",
         "0",
-        # Only this state column stores the reply of a judge, which shows a reply without a verdict.
+        # v0 stores the replies of a judge only in this state column. They show whether the judge gave a verdict.
         "-C",
         "judge_response",
     ]
@@ -278,10 +278,10 @@ def eval_confinement(spec: EvalSpec, files: JobFiles, cache: DataCache) -> Confi
     """Return the files and folders that `vf-eval` and the environment in it may read or write."""
     child = OLDER_PROGRAM.parent
     python = (*python_paths(spec.python), spec.program, child, LIBRARIES)
-    read = (spec.tree, *python, files.config, *cache.users, *certificate_paths())
+    readable = (spec.tree, *python, files.config, *cache.users, *certificate_paths())
     tools = tuple(path for name in ("uv", "uvx") if (path := process.which(name)) is not None)
     return Confinement(
-        (*read, *tools, *(path.resolve() for path in tools)),
+        (*readable, *tools, *(path.resolve() for path in tools)),
         (files.home, files.work, files.output, cache.root),
         unix_sockets="docker" in spec.runtime,  # the docker program talks to its service through a Unix socket
         hidden=(files.root.parents[1],),

@@ -141,16 +141,16 @@ class EvaluationJobs:
 
     def _finished(self, spec: EvalSpec) -> Job | None:
         """Return the newest job with this intent if it finished without a failed rollout and its results exist."""
-        same = self._same_intent(spec)
-        if not same or same[0].state != "finished":
+        jobs = self._same_intent(spec)
+        if not jobs or jobs[0].state != "finished":
             return None
-        progress = same[0].progress
+        progress = jobs[0].progress
         complete = (
             not progress.get("errors")
             and not progress.get("capped")
             and progress.get("completed") == progress.get("planned")
         )
-        return same[0] if complete and self.files(same[0].id).results() is not None else None
+        return jobs[0] if complete and self.files(jobs[0].id).results() is not None else None
 
     def _claim_resumable(self, spec: EvalSpec, confirmed: bool) -> Job | None:
         """Claim the newest job with this intent if it broke off, or finished with failed rollouts.
@@ -159,10 +159,10 @@ class EvaluationJobs:
         """
         if not spec.resumes:
             return None
-        ledger, same = self._lab.ledger, self._same_intent(spec)
-        if not same or same[0].state in LIVE_STATES:
+        ledger, jobs = self._lab.ledger, self._same_intent(spec)
+        if not jobs or jobs[0].state in LIVE_STATES:
             return None
-        job, now = same[0], time.time()
+        job, now = jobs[0], time.time()
         if spec.max_cost is not None:
             # The cost of earlier attempts stays reserved.
             spec = dataclasses.replace(spec, max_cost=spec.max_cost + float(job.progress.get("cost") or 0.0))
@@ -293,7 +293,7 @@ class EvaluationJobs:
         return results
 
     def reconcile(self) -> None:
-        """Mark the jobs of this workspace as crashed whose supervisor is gone."""
+        """Mark jobs of this workspace as crashed if their supervisor is gone."""
         process.reap_detached()
         for state in LIVE_STATES:
             for job in self._lab.ledger.jobs(self._lab.key, state=state):

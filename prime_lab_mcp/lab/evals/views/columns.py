@@ -67,9 +67,9 @@ class Columns:
     flags: array[int] = field(default_factory=lambda: array("B"))
     """Sum of the bits above."""
     prompt_tokens: int = 0
-    """Sum over all rollouts."""
+    """Prompt tokens of all rollouts together."""
     completion_tokens: int = 0
-    """Sum over all rollouts."""
+    """Completion tokens of all rollouts together."""
     _declared: float = 0.0
     """Largest sum of positive weights that a rollout states."""
     _highest: float = 0.0

@@ -94,6 +94,7 @@ class ComparedSide:
         return side
 
     def as_json(self) -> dict[str, Any]:
+        """Return the numbers of this side for the data of the view."""
         scored = max(self.rollouts - self.errors, 1)
         means = [s.mean / self.best for s in self.tasks.values()]
         fields: dict[str, Any] = {
@@ -126,6 +127,13 @@ def component_differences(
                 parts[name][1] / parts[name][0] - other_parts[name][1] / other_parts[name][0]
             )
     return differences
+
+
+SOLVED_RULE = (
+    "a rollout is solved if it earns at least half of the attainable reward, and something for its answer; a task is "
+    "solved by one side only if that side solved at least half of its rollouts and the other side none"
+)
+"""The rule of `solved_here_only`, `solved_other_only` and `pass_rate`; that of a rollout holds in all views."""
 
 
 def flipped_tasks(side: ComparedSide, other_side: ComparedSide, shared: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -185,12 +193,14 @@ class PairedDifference:
         return needed if needed <= LARGEST_ADVISED_SAMPLE else None
 
     def as_json(self) -> dict[str, Any]:
+        """Return the difference with its interval for the data of the view."""
         i = self.interval
         return {"value": rounded(i.value), "low": rounded(i.low), "high": rounded(i.high), "shown": self.is_significant}
 
 
 def _on_the_same_tasks(spec: EvalSpec, other: EvalSpec) -> Next:
-    """The evaluation that makes two evaluations without shared tasks comparable."""
+    """Return the next call for two evaluations without shared tasks: an evaluation that the other can be compared
+    with."""
     if spec.model == other.model:
         return Next("watch_run", "lists the evaluations; compare those of the same tasks")
     return Next(
@@ -237,6 +247,7 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
         "flipped": {
             "solved_here_only": len(only_here),
             "solved_other_only": len(only_there),
+            "rule": SOLVED_RULE,
             "examples": _examples(evaluated, side, other_side, [*only_here[:_EXAMPLES], *only_there[:_EXAMPLES]]),
         },
         "here": side.as_json(),

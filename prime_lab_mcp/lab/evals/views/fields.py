@@ -208,8 +208,8 @@ def _holds(value: Any, sign: str, operand: str, number: float | None) -> bool:
             "==": own_number == number,
             "!=": own_number != number,
         }[sign]
-    same = str(value).strip().casefold() == operand.casefold()
-    return same if sign in ("=", "==") else not same if sign == "!=" else False
+    is_equal = str(value).strip().casefold() == operand.casefold()
+    return is_equal if sign in ("=", "==") else not is_equal if sign == "!=" else False
 
 
 def _number(value: Any) -> float | None:

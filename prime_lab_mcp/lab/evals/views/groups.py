@@ -213,11 +213,11 @@ def _fields(evaluated: FinishedEvaluation) -> ViewResult:
         "of_rollouts": [*_OF_ROLLOUTS, *(quote(n, 60).strip('"') for n in sorted(of_rollouts)[:40])],
     }
     first = rows[0] if rows and rows[0]["p"] is not None else None
-    read = Next("read_eval", "the replies themselves: no field groups them", {"eval": evaluated.id, "view": "rollouts"})
+    call = Next("read_eval", "the replies themselves: no field groups them", {"eval": evaluated.id, "view": "rollouts"})
     if first:
         by = {"eval": evaluated.id, "view": "groups", "by": first["field"]}
-        read = Next("read_eval", f"rewards by {first['field']}", by)
-    calls = (read,)
+        call = Next("read_eval", f"rewards by {first['field']}", by)
+    calls = (call,)
     return ViewResult(_fields_summary(rows, first, tested), data, next=calls)
 
 

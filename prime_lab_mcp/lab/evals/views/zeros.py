@@ -251,6 +251,7 @@ class ReplyLengths:
         return math.ceil(cap * min(_MOST, max(_LEAST, factor)) / _ROUND) * _ROUND
 
     def as_json(self, cap: int | None) -> dict[str, Any]:
+        """Return the lengths and the advised token limit for the data of the view. `cap` is the present limit."""
         fields: dict[str, Any] = {
             "cap": cap,
             "cut": self.cut,
@@ -422,7 +423,8 @@ def _unread(counts: _ZeroCounts) -> str:
 
 
 def _cut_off(counts: _ZeroCounts) -> str:
-    """What the summary says of rollouts that were cut off: only those without a reward for their answer are zeros."""
+    """Return the part of the summary about truncated rollouts. Only those that earned nothing for an answer are
+    zeros."""
     cut, zeros = counts.lengths.cut, counts.of("truncated")
     if cut <= zeros:
         return ""

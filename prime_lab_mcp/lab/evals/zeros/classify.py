@@ -49,12 +49,13 @@ _CHAINS: tuple[tuple[str, Classified], ...] = (
     ("EmptyModelResponseError", Classified("empty_response", "the model returned neither text nor a tool call")),
     ("ToolParseError", Classified("malformed_tool_json", "the environment stops at tool calls it cannot parse")),
 )
-_WORDS = re.compile(
+_VERDICT_WORDS = re.compile(
     r"\b(?:yes|correct|incorrect|right|wrong|true|false|pass(?:ed|es)?|fail(?:ed|s)?|valid|invalid|equivalent"
     r"|accept(?:ed)?|reject(?:ed)?|match(?:es)?|score|grade|rating|verdict)\b|\d",
     re.I,
 )
-_EDGE = frozenset({"no", "a", "b", "c", "d", "y", "n"})
+_EDGE_WORDS = frozenset({"no", "a", "b", "c", "d", "y", "n"})
+"""Words that are a verdict only as the first or last word of a judge's reply."""
 
 
 def class_of_error(rollout: Rollout, turns: Sequence[Turn], tools: Tools, cap: int | None) -> Classified:
@@ -97,11 +98,11 @@ def judge_without_verdict(rollout: Rollout) -> Classified | None:
 
 def has_verdict(text: str) -> bool:
     """Whether a judge's reply contains a verdict: a usual word such as "correct", a number, or JSON."""
-    words = [w.casefold() for w in re.findall(r"[A-Za-z]+", text)]
+    tokens = [w.casefold() for w in re.findall(r"[A-Za-z]+", text)]
     if not text.strip():
         return False
-    edges = {words[0], words[-1]} if words else set()
-    return bool(_WORDS.search(text) or edges & _EDGE or ("{" in text and "}" in text))
+    edges = {tokens[0], tokens[-1]} if tokens else set()
+    return bool(_VERDICT_WORDS.search(text) or edges & _EDGE_WORDS or ("{" in text and "}" in text))
 
 
 def _judge_failed(rollout: Rollout, error: str, traceback: str) -> Classified | None:

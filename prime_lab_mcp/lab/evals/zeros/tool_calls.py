@@ -151,12 +151,12 @@ def _broken(call: ToolCall, error: json.JSONDecodeError, ending: ReplyEnding, ca
 
 def breaks_off(text: str, error: json.JSONDecodeError) -> bool:
     """Whether the text is a valid beginning of JSON that ends too early."""
-    rest = text[error.pos :]
-    if error.msg.startswith("Unterminated string") or not rest:
+    tail = text[error.pos :]
+    if error.msg.startswith("Unterminated string") or not tail:
         return True
     if error.msg.startswith("Invalid \\"):
-        return len(rest) <= 6 and '"' not in rest
-    return error.msg.startswith("Expecting value") and any(word.startswith(rest) for word in ("true", "false", "null"))
+        return len(tail) <= 6 and '"' not in tail
+    return error.msg.startswith("Expecting value") and any(word.startswith(tail) for word in ("true", "false", "null"))
 
 
 def _is_unknown(call: ToolCall, result: str | None, tools: Tools) -> bool:

@@ -27,6 +27,7 @@ _TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>")
 _NAMED = re.compile(r"\b[A-Z]{4,}(?: [A-Z]{2,}){0,2}:|(?<=[\"'`])[A-Z][A-Za-z ]{2,24}:(?=[\s\"'`<\[])")
 """A phrase in capitals or quotes, such as ANSWER: in "the last line must be ANSWER: and the number"."""
 _PARSER = re.compile(r"XMLParser\(\s*(?:fields\s*=\s*)?\[([^\]]*)\]")
+_FENCE = re.compile(r"```([A-Za-z][A-Za-z+#-]{0,14})\b")
 _THINKING = frozenset({"think", "thinking", "reasoning", "thought", "thoughts", "scratchpad", "analysis"})
 _MARKUP = frozenset({"b", "i", "u", "p", "br", "li", "ul", "ol", "div", "span", "code", "pre", "sub", "sup", "a", "h1"})
 _ANSWERS = ("answer", "final_answer", "final", "solution", "result", "output", "label", "response", "choice")
@@ -114,13 +115,19 @@ def _in_text(text: str) -> Iterator[AnswerWrapper]:
         yield BOXED
     if "####" in text:
         yield HASH
-    if re.search(r"```(?:python|py)\b", text):
-        yield CODE
+    yield from _fences(text)
     if re.search(r"(?i)\bjson\b", text) and (keys := re.findall(r'"(\w+)"\s*:', text)):
         yield AnswerWrapper("json", f'{{"{keys[-1]}": "', '"}')
     named = dict.fromkeys(_NAMED.findall(text))
     yield from (AnswerWrapper("phrase", f"{phrase} ") for phrase in list(named)[:3])
     yield from (c for c in PHRASES if c.open.strip().lower() in text.lower())
+
+
+def _fences(text: str) -> Iterator[AnswerWrapper]:
+    """Yield a code fence for each of the first two languages that a text names after three backquotes."""
+    languages = dict.fromkeys(name.lower() for name in _FENCE.findall(text))
+    for name in list(languages)[:2]:
+        yield CODE if name in ("python", "py") else replace(CODE, open=f"```{name}\n")
 
 
 def _in_source(source: str) -> Iterator[AnswerWrapper]:

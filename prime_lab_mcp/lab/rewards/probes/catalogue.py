@@ -301,7 +301,7 @@ def maker(
 def build_probes(
     style: AnswerStyle, examples: Sequence[TaskGold], rows: Mapping[int, Row], *, hacks: bool
 ) -> list[Probe]:
-    """Return all probes for the example tasks, in task order, and the golds of other tasks.
+    """Return all probes for the example tasks, in task order, followed by probes with the golds of other tasks.
 
     `rows` maps task indices to rows. `hacks` includes exploits.
     """

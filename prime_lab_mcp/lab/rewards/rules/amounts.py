@@ -82,7 +82,7 @@ def _lowest_wrong(trial: Trial, *families: Family) -> dict[int, float]:
 
 
 def exclude_not_run(scored_probes: Iterable[ScoredProbe]) -> list[ScoredProbe]:
-    """Return the completions that were scored, without those that were left out."""
+    """Return the completions that were scored. Scoring may have stopped before the others."""
     return [s for s in scored_probes if not s.scored.has(ProblemCode.NOT_RUN)]
 
 

@@ -271,9 +271,9 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
 def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
     """A wrong answer must earn less than the right answer of its task, and at most half of the maximum.
 
-    A blocker for answers that a model gives that does not know the right one. A warning for texts that contain the
-    right answer ("not X", "Xson"): the comparison is loose, but only a model that knows the answer can write them. If a
-    list of many answers is paid, `every_answer` blocks.
+    A blocker for answers of a model that does not know the right one. A warning for texts that contain the right answer
+    ("not X", "Xson"): the comparison is loose, but only a model that knows the answer can write them. If a list of many
+    answers is paid, `every_answer` blocks.
     """
     as_right: list[ScoredProbe] = []
     over_half: list[ScoredProbe] = []

@@ -65,7 +65,7 @@ def judge_unreachable(trial: Trial) -> Iterator[Finding]:
 def judge_unread(trial: Trial) -> Iterator[Finding]:
     """A reward must not raise an exception after its judge has answered.
 
-    It does if it cannot read the verdict, or if the code after reading has a fault.
+    An exception means that the reward cannot read the verdict, or that its code fails after reading it.
     """
     scored_probes = trial.with_problem(ProblemCode.JUDGE_UNREAD)
     if scored_probes:

@@ -1,8 +1,8 @@
-"""Rules against environments that state the answer to the model during a rollout, or that keep it between rollouts.
+"""Rules against environments that give answers away in their messages, or that remember earlier rollouts.
 
-A message states the gold if it contains the gold as a separate word or number of at least two characters, and neither
-the prompt nor the arguments of a call contain it. On a single task this may be a coincidence, because a table may
-contain any number. A finding therefore requires that every tried task shows it.
+For `answer_leaked` and `state_survives`, a message states the gold if it contains the gold as a separate word or number
+of at least two characters, and neither the prompt nor the arguments of a call contain it. On a single task this may be
+a coincidence, because a table may contain any number. These findings therefore require that every tried task shows it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ _WRONG_CALLS = (Change.WRONG_ARGUMENT, Change.OTHER_TEXTS)
 _SHORTEST, _LONGEST = 2, 200
 """Lengths in characters between which a gold is searched for."""
 _MARGIN = 0.2
+"""Share of tasks by which a copying rule must exceed a constant reply, as in the search."""
 _CHANCE = 0.001 / 3
-"""Like the search (docs/validation.md, The search); three rules are judged on the same tasks."""
+"""Largest probability that chance explains the number of paid tasks, as in the search (docs/validation.md, The search).
+It is divided by three, because three copying rules are judged on the same tasks."""
 
 
 def answer_leaked(trial: Trial) -> Iterator[Finding]:
@@ -78,10 +80,10 @@ def state_survives(trial: Trial) -> Iterator[Finding]:
 
 
 def remembers_rollouts(trial: Trial) -> Iterator[Finding]:
-    """The same replies to the same task must lead to the same rollout, whatever was played before.
+    """The same replies to the same task must lead to the same rollout, whichever rollouts were played before.
 
-    A blocker where the rewards differ, or the rollout ends elsewhere. Else a warning: a message that counts games is
-    no harm that was observed.
+    A blocker if the rewards differ or the rollouts have different lengths. Otherwise a warning, because only the text
+    of a message differs, such as a counter of games.
     """
     if not trial.replays:
         return
@@ -111,8 +113,8 @@ def remembers_rollouts(trial: Trial) -> Iterator[Finding]:
 def copying_is_paid(trial: Trial) -> Iterator[Finding]:
     """Copying from the environment's messages must not be paid on many more tasks than a constant reply.
 
-    A blocker where the messages give answers away: after a wrong attempt, in several turns, or to a model that does not
-    ask as the solutions do. A warning where the task may be to report what a message says.
+    A blocker if the messages give answers away: after an attempt to answer, in several turns, or to a model that does
+    not ask as the solutions do. A warning if the task may be to report the content of a message.
     """
     counting = [(rule, chance) for rule in trial.copying if _exceeds(rule, chance := _constant_share(trial, rule))]
     counting.sort(key=lambda pair: not _gives_away(trial, pair[0]))
@@ -131,14 +133,17 @@ def copying_is_paid(trial: Trial) -> Iterator[Finding]:
 
 
 def _constant_share(trial: Trial, rule: CopyingRule) -> float:
+    """Return the share of tasks on which a constant reply is paid or deserves to be."""
     return max(rule.constant, deserved_share(trial, [p.row for p in rule.tried]))
 
 
 def _exceeds(rule: CopyingRule, chance: float) -> bool:
+    """Whether a rule is paid on clearly more tasks than a share of `chance`."""
     return rule.share >= chance + _MARGIN and binomial_tail(len(rule.paid), len(rule.tried), chance) <= _CHANCE
 
 
 def _gives_away(trial: Trial, rule: CopyingRule) -> bool:
+    """Whether the messages give answers away: solutions do not just report one message, or the opening is an answer."""
     return rule.attempt or (bool(trial.solved.scored) and rule.solution_copies != 1)
 
 

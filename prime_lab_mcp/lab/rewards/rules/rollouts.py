@@ -151,8 +151,19 @@ def rollout_untried(trial: Trial) -> Iterator[Finding]:
             "reward-partly-tested",
             "info" if trial.no_rollouts_by_design else "warning",
             f"its turns and tools were not tried in full: {why}",
-            "Look at the messages of a small run_eval before training.",
+            _untried_fix(trial),
         )
+
+
+def _untried_fix(trial: Trial) -> str:
+    """What can be done about untried rollouts, with the arguments of the call that does it."""
+    look = "Call run_eval with num_examples=5 and rollouts=4, and read its messages before training."
+    if trial.no_rollouts_by_design:
+        return look
+    return (
+        "Call test_reward with env_args that make rollouts short (fewer turns, an easy level), and with cases whose "
+        f'"completion" is a list of messages. Or: {look}'
+    )
 
 
 def rollout_differs(trial: Trial) -> Iterator[Finding]:

@@ -161,12 +161,16 @@ def _error_text(scored_probe: ScoredProbe) -> str:
     return quote(f"{error.type}: {error.message}", 200)
 
 
+_LONG_ROLLOUT_MS = 5000.0
+"""Time of a whole rollout without a real model from which the set-up is worth a look."""
+
+
 def slow(trial: Trial) -> Iterator[Finding]:
     """A reward must be fast: a reward that hangs stops training, and a slow one wastes GPU time.
 
     A single slow scoring may be due to set-up (an import, a model, a first container) or to a busy machine. The scorer
     therefore scores hanging completions again with more time, and slow completions a second time, before this rule
-    judges them.
+    judges them. The time of a whole rollout says little about scoring, because tool servers start within it.
     """
     hung = [s for s in trial.with_problem(ProblemCode.TIMEOUT) if s.probe.family is not Family.NEVER_ENDS]
     if hung:
@@ -183,6 +187,8 @@ def slow(trial: Trial) -> Iterator[Finding]:
     asked = {id(s) for s in trial.judged}
     # A judge takes seconds, so completions that asked a judge do not count.
     scored_probes = [s for s in scored_probes if s.probe.family is not Family.NEVER_ENDS and id(s) not in asked]
+    played = [s for s in scored_probes if s.probe.id.startswith("rollout/")]
+    scored_probes = [s for s in scored_probes if s not in played]
     taken = sum(s.scored.ms for s in scored_probes if s.scored.ms > VERY_SLOW_MS) / 1000
     if scored_probes and trial.gave_up and taken > 0:
         yield Finding(
@@ -203,6 +209,17 @@ def slow(trial: Trial) -> Iterator[Finding]:
             f"(up to {worst.scored.ms / 1000:.1f} s)",
             "Make it faster: load what it needs once, and avoid nested quantifiers in regular expressions.",
             rows=(case_row(worst, "a reward within a second", trial),),
+        )
+    longest = max(played, key=lambda s: s.scored.ms, default=None)
+    if longest is not None and longest.scored.ms > _LONG_ROLLOUT_MS:
+        yield Finding(
+            "reward-slow",
+            "warning",
+            f"whole rollouts with a scripted model took up to {longest.scored.ms / 1000:.1f} s: set-up, tool servers "
+            "and turns, not only scoring",
+            "Start a tool server once for all rollouts where its state allows it (a shared toolset), and do in setup "
+            "only what each task needs. The reward itself may be fast.",
+            rows=(case_row(longest, "a rollout within a few seconds", trial),),
         )
 
 
@@ -304,7 +321,10 @@ def unscored(trial: Trial) -> Iterator[Finding]:
         if scored_probes:
             severity: Severity = "warning"
             yield Finding(
-                "reward-partly-tested", severity, what, "Look at the rewards of a small run_eval before training."
+                "reward-partly-tested",
+                severity,
+                what,
+                "Call run_eval with num_examples=5 and rollouts=4, and look at its rewards before training.",
             )
 
 

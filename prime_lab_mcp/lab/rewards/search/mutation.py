@@ -1,4 +1,4 @@
-"""Mutates recipes at random. The same seed gives the same recipes."""
+"""Mutates the recipes (recipes.py) of a search at random. The same seed gives the same recipes."""
 
 from __future__ import annotations
 

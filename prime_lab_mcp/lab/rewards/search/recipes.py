@@ -148,11 +148,6 @@ class Recipe:
         return "".join(piece.render(task) for piece in self.pieces)[:LONGEST]
 
     @property
-    def reads_prompt(self) -> bool:
-        """Whether a piece is more than a constant text."""
-        return any(piece.source is not Source.TEXT for piece in self.pieces)
-
-    @property
     def size(self) -> int:
         """A measure of the recipe's length, with which shrinking compares recipes."""
         return sum(piece.size for piece in self.pieces)

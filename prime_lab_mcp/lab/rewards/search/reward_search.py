@@ -210,7 +210,8 @@ class _Search:
         )
 
     async def _rounds(self, search: GuidedSearch, source: str, seconds: float) -> list[Hole]:
-        """Search until a hole is found. After each part of the search, the attacker proposes further recipes."""
+        """Search in rounds until a hole is found. Before each round, the attacker (if there is one) proposes
+        recipes."""
         if self.attacker is not None:
             search.propose(await self.attacker.propose(source, self.tasks.searched, ()))
         self.deadline = time.monotonic() + seconds

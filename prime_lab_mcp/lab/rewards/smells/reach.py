@@ -30,7 +30,7 @@ class TracedNames:
     """Names that hold the gold."""
 
     def joined(self, other: TracedNames) -> TracedNames:
-        """Return the names of both."""
+        """Return these names together with those of `other`."""
         return TracedNames(self.whole | other.whole, self.part | other.part, self.gold | other.gold)
 
     def is_whole(self, node: ast.AST) -> bool:
@@ -100,8 +100,10 @@ def _is_call_text(node: ast.Call, known: frozenset[str], parts: bool) -> bool:
 
 
 def _pairs(function: SourceFunction) -> Iterator[tuple[str, ast.expr]]:
-    """Yield (variable, value) for every assignment in a function. A loop variable gets a slice of what is looped
-    over."""
+    """Yield (variable, value) for every assignment in a function.
+
+    The value of a loop variable is written as a slice of the sequence that the loop iterates over.
+    """
     for node in function.nodes():
         if isinstance(node, ast.Assign):
             for target in node.targets:

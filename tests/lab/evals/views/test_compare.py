@@ -80,6 +80,7 @@ def test_flipped_tasks_are_listed_with_what_was_asked(tmp_path: Path) -> None:
 
     flipped = found.data["flipped"]
     assert (flipped["solved_here_only"], flipped["solved_other_only"]) == (1, 1)
+    assert "at least half of its rollouts and the other side none" in flipped["rule"]
     assert flipped["examples"] == [
         {"task": "won", "here": 1.0, "there": 0.0, "asked": '"question won"'},
         {"task": "lost", "here": 0.0, "there": 1.0, "asked": '"question lost"'},

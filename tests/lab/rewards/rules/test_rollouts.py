@@ -187,3 +187,12 @@ def test_an_exception_of_the_environments_own_choice_at_nonsense_warns_and_at_ri
     right = played("gold", None, errors=RAISED)
     assert ("reward-rollout-fails", "blocker") in found(sound(rollouts=(right, nonsense), own_raises=own))
     assert ("reward-rollout-fails", "blocker") in found(sound(rollouts=(nonsense,)))
+
+
+def test_untried_rollouts_name_the_arguments_that_help() -> None:
+    late = only(RIGHT, WRONG, SILENT, played("late", None, end="slow"))
+    assert late.code == "reward-partly-tested"
+    assert "env_args" in late.fix
+    assert "num_examples=5" in late.fix
+    container = only(no_rollouts="its tasks need a container", no_rollouts_by_design=True)
+    assert "env_args" not in container.fix

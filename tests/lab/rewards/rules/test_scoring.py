@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from prime_lab_mcp.lab.base.report import Finding
@@ -124,3 +126,17 @@ def test_tasks_and_kinds_are_mixed_and_slow_ones_only_watched() -> None:
     assert [s.probe.kind for s in mixed].count("gold") == CONCURRENT_PROBES / 2
     assert mixed[0].probe.row != mixed[1].probe.row
     assert long == [slow]
+
+
+def timed(probe_id: str, ms: float) -> Trial:
+    probe = replace(Draft(Family.GOLD, "4", "").probe(probe_id, 0), id=probe_id)
+    return sound(golds=(ScoredProbe(probe, Scored("x", 1.0, {"correct": Component(1.0, 1.0)}, ms=ms)),))
+
+
+def test_the_time_of_a_whole_rollout_is_no_time_of_scoring() -> None:
+    assert only(timed("0/gold", 1_500)).message.startswith("scoring took more than a second")
+    assert found(timed("rollout/0", 1_500)) == set()
+    long = only(timed("rollout/0", 8_000))
+    assert (long.code, long.severity) == ("reward-slow", "warning")
+    assert "tool server" in long.fix
+    assert "regular expression" not in long.fix
