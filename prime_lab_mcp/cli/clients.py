@@ -177,8 +177,10 @@ def server_command() -> list[str]:
     from if that was no index.
     """
     prefix = Path(sys.prefix)
-    # uvx puts the programs of its folder on PATH, and the package uv has an uvx of its own among them.
-    lasting = [folder for folder in os.get_exec_path() if not Path(folder).is_relative_to(prefix)]
+    # uvx puts the programs of its folder on PATH, and the package uv has an uvx of its own among them. It was maybe not
+    # found on PATH itself; it names the uv beside it in a variable.
+    folders = [*os.get_exec_path(), os.path.dirname(os.environ.get("UV", "")) or os.devnull]
+    lasting = [folder for folder in folders if not Path(folder).is_relative_to(prefix)]
     uvx = shutil.which("uvx", path=os.pathsep.join(lasting)) if _in_uvs_cache(prefix) else None
     if uvx:
         origin = _origin()

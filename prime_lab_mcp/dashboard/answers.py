@@ -123,7 +123,7 @@ _ANSWERS: Sequence[tuple[re.Pattern[str], Answer]] = tuple(
         ("evaluations/([^/]+)/zeros", _zeros),
         ("evaluations/([^/]+)/compare/([^/]+)", _compare),
         ("runs", _runs),
-        ("runs/([^/]+)", _run),
+        ("runs/([^/]+|outputs/[^/]+)", _run),
         ("spend", _spend),
     )
 )

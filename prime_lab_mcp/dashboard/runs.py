@@ -1,18 +1,20 @@
-"""What the page shows of training runs: the list from the ledger, and one run as the platform tells it."""
+"""What the page shows of training runs: hosted ones by ledger and platform, self-managed ones by their files."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import anyio
 
 from prime_lab_mcp.dashboard.evaluations import foreign
 from prime_lab_mcp.dashboard.reading_lab import ReadingLab
-from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.text import finite_or_none, quote, rounded
 from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.training import own_runs
 from prime_lab_mcp.lab.training.metrics import (
     MetricPoint,
     entropy_series,
@@ -29,6 +31,8 @@ from prime_lab_mcp.lab.training.watch import RunReading, watch_run
 LIVE_SECONDS, ENDED_SECONDS = 8.0, 120.0
 """How long a reading of a run is shown again. Each takes about six starts of `prime`, so all viewers share one."""
 _MOST_POINTS = 600
+_MOST_OWN = 50
+"""Self-managed runs that are listed."""
 _SERIES = {
     "reward": ("Training reward", reward_series),
     "tokens": ("Completion tokens", token_series),
@@ -49,8 +53,31 @@ class _RunReadings:
 
 
 def list_runs(lab: ReadingLab) -> list[dict[str, Any]]:
-    """Training runs that were started from this workspace, newest first, as the ledger knows them."""
-    return [_row(run) for run in lab.ledger.runs(workspace=lab.key, platform=lab.platform, kind="training")]
+    """Training runs of this workspace, newest first: those submitted from here, and self-managed ones in `outputs/`."""
+    hosted = [_row(run) for run in lab.ledger.runs(workspace=lab.key, platform=lab.platform, kind="training")]
+    own = []
+    for listed in own_runs.list_own_runs(lab.workspace, _MOST_OWN):
+        with suppress(LabError, OSError):  # what is no folder of the workspace, or changes now, hides no other run
+            own.append(_own_row(lab, listed["id"]))
+    return sorted([*hosted, *own], key=lambda row: float(row["at"]), reverse=True)
+
+
+def _own_row(lab: ReadingLab, id: str) -> dict[str, Any]:
+    folder = own_runs.require_own_run(lab.workspace, id)
+    config = own_runs.own_run_config(folder)
+    model, most = config.get("base_model"), config.get("max_steps")
+    return {
+        "id": id,
+        "name": foreign(folder.name, 120),
+        "at": (folder / own_runs.METRICS).stat().st_mtime,
+        "model": foreign(model, 120) if isinstance(model, str) else "",
+        "environments": [foreign(one["id"], 120) for one in config.get("environments", ())],
+        "max_steps": most if isinstance(most, int) else None,
+        "price_per_hour": None,
+        "bound": None,
+        "config": None,
+        "resumed_from": None,
+    }
 
 
 def _row(run: Run) -> dict[str, Any]:
@@ -73,6 +100,10 @@ def _row(run: Run) -> dict[str, Any]:
 
 async def training_run(lab: ReadingLab, id: str) -> dict[str, Any]:
     """One run: what was submitted, and its state, curves, anomalies, checkpoints and cost now. Raises LabError."""
+    if id.startswith(f"{own_runs.OUTPUTS}/"):
+        folder = own_runs.require_own_run(lab.workspace, id)
+        reading = await _shared(lab, id, lambda: anyio.to_thread.run_sync(own_runs.read_own_run, folder))
+        return _shown(_own_row(lab, id), reading, done=reading.step)
     known = next(iter(lab.ledger.runs(id=id, platform=lab.platform, workspace=lab.key, kind="training")), None)
     if known is None:
         raise BadInput(
@@ -80,10 +111,16 @@ async def training_run(lab: ReadingLab, id: str) -> dict[str, Any]:
             fix="Choose one of the list.",
             code="run-not-found",
         )
-    reading = await _read(lab, known)
-    return _row(known) | {
+    reading = await _shared(lab, id, lambda: watch_run(lab, known.id, known, count_cost=False))
+    return _shown(_row(known), reading, done=None if reading.step is None else reading.step + 1)
+
+
+def _shown(row: dict[str, Any], reading: RunReading, *, done: int | None) -> dict[str, Any]:
+    """The row of a run with what was read of it. Hosted runs count their steps from 0, self-managed ones from 1."""
+    return row | {
         "status": reading.status,
         "step": reading.step,
+        "steps_done": done or 0,
         "max_steps": reading.max_steps,
         "eta_seconds": rounded(reading.eta, 0),
         "spend": rounded(reading.spend, 2),
@@ -104,14 +141,15 @@ async def training_run(lab: ReadingLab, id: str) -> dict[str, Any]:
     }
 
 
-async def _read(lab: ReadingLab, known: Run) -> RunReading:
+async def _shared(lab: ReadingLab, id: str, read: Callable[[], Awaitable[RunReading]]) -> RunReading:
+    """The last reading of a run, or a new one where that is old."""
     readings = lab.memory(_RunReadings)
-    async with readings.locks.setdefault(known.id, anyio.Lock()):
-        at, reading = readings.by_id.get(known.id, (0.0, None))
+    async with readings.locks.setdefault(id, anyio.Lock()):
+        at, reading = readings.by_id.get(id, (0.0, None))
         ended = reading is not None and reading.status in ("COMPLETED", "FAILED", "STOPPED")
         if reading is None or time.monotonic() - at > (ENDED_SECONDS if ended else LIVE_SECONDS):
-            reading = await watch_run(lab, known.id, known, count_cost=False)
-            readings.by_id[known.id] = (time.monotonic(), reading)
+            reading = await read()
+            readings.by_id[id] = (time.monotonic(), reading)
         return reading
 
 

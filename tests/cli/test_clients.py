@@ -137,6 +137,7 @@ def test_a_linked_file_stays_a_link(settings: Settings, tmp_path: Path) -> None:
     assert "prime-lab" in (tmp_path / "dotfiles.json").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("found_by", ["PATH", "UV"])
 @pytest.mark.parametrize(
     ("record", "origin"),
     [
@@ -151,7 +152,7 @@ def test_a_linked_file_stays_a_link(settings: Settings, tmp_path: Path) -> None:
     ],
 )
 def test_uvx_is_named_where_the_server_runs_from_its_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Any, origin: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Any, origin: list[str], found_by: str
 ) -> None:
     class Installed:
         def read_text(self, name: str) -> str | None:
@@ -164,7 +165,9 @@ def test_uvx_is_named_where_the_server_runs_from_its_cache(
         program.parent.mkdir(parents=True, exist_ok=True)
         program.write_text("#!/bin/sh\n", encoding="utf-8")
         program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{cached / 'bin'}:{tmp_path}")
+    on_path, variable = (tmp_path, "") if found_by == "PATH" else (tmp_path / "elsewhere", str(tmp_path / "uv"))
+    monkeypatch.setenv("PATH", f"{cached / 'bin'}:{on_path}")
+    monkeypatch.setenv("UV", variable)
     monkeypatch.setattr(sys, "prefix", str(cached))
     monkeypatch.setattr(clients.importlib.metadata, "distribution", lambda name: Installed())
     assert clients.server_command() == [str(uvx), *origin, "prime-lab-mcp"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,6 +18,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.training.anomalies import Anomaly
 from prime_lab_mcp.lab.training.watch import RunReading
+from tests.tools.test_own_runs import written
 
 pytestmark = pytest.mark.anyio
 
@@ -90,3 +94,20 @@ async def test_a_platform_that_does_not_answer_is_502_with_its_reason(
     monkeypatch.setattr(runs, "watch_run", silent)
     answer = await page.get("/api/runs/run_1")
     assert (answer.status_code, answer.json()["error"]) == (502, "the platform does not answer")
+
+
+async def test_a_folder_that_is_no_run_of_the_workspace_hides_no_other(
+    lab: Lab, page: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    folder = written(lab.workspace.root, lambda step: step / 40, 12)
+    outside = tmp_path / "outside"
+    shutil.copytree(folder, outside)
+    (folder.parent / "linked").symlink_to(outside)
+    shutil.copytree(folder, folder.parent / "odd")
+    odd = {"max_steps": "many", "model": {"name": ["x"]}, "orchestrator": {"train": {"source": 7}}}
+    (folder.parent / "odd" / "configs" / "rl.json").write_text(json.dumps(odd), encoding="utf-8")
+    listed = {run["name"]: run for run in (await page.get("/api/runs")).json()["runs"]}
+    assert set(listed) == {folder.name, "odd"}
+    assert (listed["odd"]["model"], listed["odd"]["max_steps"], listed["odd"]["environments"]) == ("", None, [])
+    assert (await page.get("/api/runs/outputs%2Flinked")).status_code in (400, 404)
+    assert (await page.get("/api/runs/outputs%2Fodd")).status_code == 200

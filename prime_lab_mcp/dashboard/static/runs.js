@@ -18,13 +18,13 @@ export async function list() {
       { label: "Per hour", numeric: true, sort: "price", value: (run) => run.price_per_hour, cell: (run) => dollars(run.price_per_hour) },
       { label: "Bound", numeric: true, sort: "bound", value: (run) => run.bound, cell: (run) => dollars(run.bound) },
       { label: "Started", sort: "at", value: (run) => run.at, cell: (run) => ago(run.at) },
-    ], data.runs, { empty: "No training run was started from this workspace yet." })],
+    ], data.runs, { empty: "No training run was started from this workspace yet, and outputs/ holds none of your own." })],
   };
 }
 
 export async function one(id) {
   const data = await get(`runs/${encodeURIComponent(id)}`);
-  const done = data.step === null ? 0 : data.step + 1;
+  const done = data.steps_done;
   const rewards = data.series.filter((one) => one.name === "reward" || one.name.startsWith("held-out"));
   const others = data.series.filter((one) => !rewards.includes(one));
   const marks = data.anomalies.filter((one) => one.code !== "queue").map((one) => ({ step: one.since_step, text: one.code }));
@@ -52,7 +52,7 @@ export async function one(id) {
         { label: "Step", cell: (row) => number(row.step) }, { label: "Id", cell: (row) => h("code", {}, row.id || "–") }, { label: "Status", cell: (row) => row.status || "–" },
       ], data.checkpoints, { empty: "No checkpoint yet." })),
       section("Configuration", h("dl", { class: "facts" }, [["Environments", data.environments.join(", ")], ["Config", data.config], ["Resumed from", data.resumed_from]].filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))),
-      Object.keys(data.missing).length > 0 && note("Not read from the platform: ", Object.entries(data.missing).map(([name, why]) => `${name} (${why})`).join(", ")),
+      Object.keys(data.missing).length > 0 && note("Not read: ", Object.entries(data.missing).map(([name, why]) => `${name} (${why})`).join(", ")),
     ].filter(Boolean),
   };
 }

@@ -1,7 +1,7 @@
-"""Reads and judges datasets: source, columns that matter, format of the answers, and findings about the rows.
+"""Reads datasets, guesses their prompt and answer columns and the format of the answers, and checks their rows.
 
-Nothing here imports `datasets` into the server. The server's process reads small text files. Everything else is read by
-`dataset_program`, which the toolchain's interpreter runs. Guessing and judging are pure functions over plain rows.
+The server never imports the package `datasets`. Its own process reads only small text files; `dataset_program`, which
+runs in the toolchain's interpreter, reads everything else. Guesses and checks are pure functions of rows.
 """
 
 ENTRY = (

@@ -1,4 +1,4 @@
-"""Predicates that recognise the format of one answer by its own syntax, one predicate for each format."""
+"""Predicates that recognise the format of a single answer by its syntax. There is one predicate for each format."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from prime_lab_mcp.lab.datasets import golds
 
 BOOLEANS = frozenset({"yes", "no", "true", "false"})
-LISTS = ("text", "spans", "aliases", "value", "answers", "normalized_aliases")
-"""Fields under which an object holds several golds (SQuAD, DROP, TriviaQA)."""
+GOLD_LIST_FIELDS = ("text", "spans", "aliases", "value", "answers", "normalized_aliases")
+"""Field names under which an object has a list of golds (SQuAD, DROP, TriviaQA)."""
 _LETTER = re.compile(r"[\[(]?[A-Ja-j][\]).:]?")
 _INT = re.compile(r"-?[0-9]{1,3}")
 _TESTS = re.compile(r"(?m)^[ \t]*(?:assert\b|(?:async )?def (?:check|test)\w*\s*\(|class Test\w*\b|self\.assert\w+\()")
@@ -24,14 +24,14 @@ _OPERATION = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z]{3,}")
 _CODE_NAME = re.compile(r"[A-Z]{1,3}-?[0-9]+[A-Za-z]?|[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}|[0-9]{1,2}:[0-9]{2}")
-"""Identifiers (`U2`, `Q42`), dates and times: they contain digits but are no mathematics."""
-_PARSED = 50_000
+"""Matches identifiers (`U2`, `Q42`), dates and times. They contain digits but are not mathematics."""
+_MOST_PARSED = 50_000
 
 
 def parsed_json(text: str) -> Any:
-    """Return the object or list that a JSON text holds, or None for other text."""
+    """Parse a JSON text of an object or list; None for any other text."""
     start = text.lstrip()[:1]
-    if start not in ("{", "[") or len(text) > _PARSED:
+    if start not in ("{", "[") or len(text) > _MOST_PARSED:
         return None
     try:
         return json.loads(text)
@@ -40,17 +40,19 @@ def parsed_json(text: str) -> Any:
 
 
 def is_json(value: Any) -> bool:
-    """True for an object, for a list, and for a JSON text of either."""
+    """Return whether a value is an object, a list, or the JSON text of one."""
     if isinstance(value, str):
-        if len(value) > 12_000 and "… " in value[7_990:8_010]:  # cut by the scan: both its ends must do
+        # The scan removes the middle of a long text, so only the ends of such a text can be checked.
+        if len(value) > 12_000 and "… " in value[7_990:8_010]:
             return (value.lstrip()[:1], value.rstrip()[-1:]) in (("{", "}"), ("[", "]"))
         return parsed_json(value) is not None
     return isinstance(value, dict | list)
 
 
 def is_tool_call(value: Any) -> bool:
-    """True for function calls: `{name, arguments}`, OpenAI's `{function: {name, arguments}}`, BFCL's `{f: {arg:
-    [ok]}}`.
+    """Return whether a value is a tool call or a list of tool calls.
+
+    Known layouts are `{name, arguments}`, OpenAI's `{function: {name, arguments}}`, and BFCL's `{f: {arg: [ok]}}`.
     """
     if isinstance(value, str):
         value = parsed_json(value)
@@ -72,8 +74,9 @@ def _is_call(item: Mapping[str, Any]) -> bool:
 
 
 def is_tests(value: Any) -> bool:
-    """True for tests of code: assertions, `def check(candidate)`, or inputs with outputs (APPS, LiveCodeBench,
-    Codeforces).
+    """Return whether a value contains tests of code.
+
+    Tests are assertions, `def check(candidate)`, or inputs with outputs (APPS, LiveCodeBench, Codeforces).
     """
     if isinstance(value, str):
         if _TESTS.search(value[:20_000]) is not None:
@@ -87,12 +90,12 @@ def is_tests(value: Any) -> bool:
 
 
 def is_assert(value: Any) -> bool:
-    """True for a text that contains an assertion or a test function."""
+    """Return whether a value is a text with an assertion or a test function."""
     return isinstance(value, str) and _TESTS.search(value[:20_000]) is not None
 
 
 def is_tests_list(value: Any) -> bool:
-    """True for a list of cases with input and expected output."""
+    """Return whether a value is a list of cases with input and expected output."""
     return isinstance(value, list) and bool(value) and all(isinstance(v, Mapping) and _is_case(v) for v in value)
 
 
@@ -108,11 +111,12 @@ def _is_pairs(value: Any) -> bool:
 
 
 def several_golds(value: Any) -> list[Any] | None:
-    """Return the golds of an answer that has several: a list of texts, or an object with such a list (`text`,
-    `aliases`).
+    """Return the golds of an answer with several golds; None for any other answer.
+
+    Such an answer is a list of texts, or an object with such a list (`text`, `aliases`).
     """
     if isinstance(value, Mapping):
-        value = next((value[k] for k in LISTS if isinstance(value.get(k), list)), None)
+        value = next((value[k] for k in GOLD_LIST_FIELDS if isinstance(value.get(k), list)), None)
     if not isinstance(value, list) or not value:
         return None
     scalars = all(isinstance(v, str | int | float) for v in value)
@@ -120,51 +124,51 @@ def several_golds(value: Any) -> list[Any] | None:
 
 
 def is_multi(value: Any) -> bool:
-    """True for an answer with several golds."""
+    """Return whether an answer has several golds."""
     return several_golds(value) is not None
 
 
 def is_bit(value: Any) -> bool:
-    """True for 0 or 1, as a number or as text."""
+    """Return whether a value is 0 or 1, as a number or as text."""
     return not isinstance(value, bool) and isinstance(value, int | str) and str(value).strip() in ("0", "1")
 
 
 def is_boolean(value: Any) -> bool:
-    """True for a boolean, as yes, no, true, false, 0 or 1."""
+    """Return whether a value is a boolean, or the text or number yes, no, true, false, 0 or 1."""
     if isinstance(value, bool):
         return True
     return (isinstance(value, str) and value.strip().lower() in BOOLEANS) or is_bit(value)
 
 
 def is_letter(value: Any) -> bool:
-    """True for one letter from A to J, with or without brackets."""
+    """Return whether a value is one letter from A to J, with or without brackets."""
     return isinstance(value, str) and _LETTER.fullmatch(value.strip()) is not None
 
 
 def is_small_int(value: Any) -> bool:
-    """True for an integer of at most three digits, as number or text."""
+    """Return whether a value is an integer of at most three digits, as a number or as text."""
     if isinstance(value, str):
         return _INT.fullmatch(value.strip()) is not None
     return isinstance(value, int) and not isinstance(value, bool) and -1000 < value < 1000
 
 
 def is_hash(value: Any) -> bool:
-    """True for a text that ends in `####` and a number, as in GSM8K."""
+    """Return whether a value is a text that ends in `####` and a number, as in GSM8K."""
     return isinstance(value, str) and golds.number_in(golds.after_hash(value)) is not None
 
 
 def is_boxed(value: Any) -> bool:
-    r"""True for a text with a \boxed{...} whose braces balance."""
+    r"""Return whether a value is a text with a \boxed{...} whose braces balance."""
     return isinstance(value, str) and golds.boxed_content(value) is not None
 
 
 def is_numeric(value: Any) -> bool:
-    """True for an answer that states one number."""
+    """Return whether an answer states exactly one number."""
     return golds.number_in(value) is not None
 
 
 def is_latex(value: Any) -> bool:
-    """True for mathematics: LaTeX, or a short text of digits, letters and operators without words."""
+    """Return whether a value is mathematics: LaTeX, or a short text of digits, letters and operators without words."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return True
     if not isinstance(value, str) or not value.strip() or len(value) > 400:
@@ -180,10 +184,10 @@ def is_latex(value: Any) -> bool:
 
 
 def is_plainly_latex(value: Any) -> bool:
-    """True for mathematics that is more than a number."""
+    """Return whether a value is mathematics and not just a number or a single letter."""
     return isinstance(value, str) and is_latex(value) and golds.number_in(value) is None and len(value.strip()) > 1
 
 
 def fits_procedure(value: Any) -> bool:
-    """True for a target together with the numbers to reach it (Countdown)."""
+    """Return whether a value has a target number and the numbers from which to compute it (Countdown)."""
     return isinstance(value, Mapping) and "target" in value and bool({"nums", "numbers"} & set(value))

@@ -1,7 +1,7 @@
-"""Chooses the columns of a dataset to use: the columns that the caller names, otherwise the best guesses.
+"""Chooses the prompt and answer columns of a dataset: those that the caller names, otherwise the best guesses.
 
-Every doubt about the choice becomes a finding, so that no guess passes for a fact. `metadata_columns` chooses the
-columns that tasks carry beside question and answer; training and evaluation select tasks by them.
+Findings report all doubts about the choice, so that nobody takes a guess for a fact. `metadata_columns` chooses further
+columns that tasks get besides question and answer, so that training and evaluation can select tasks by them.
 """
 
 from __future__ import annotations
@@ -47,12 +47,16 @@ from prime_lab_mcp.lab.datasets.row_values import compose_prompt, prompt_text, s
 from prime_lab_mcp.lab.datasets.scan import ScannedDataset
 
 _MOST_LABELS = 200
-_TWINS = ("{}_text", "{}_name", "{}_str", "{}_names", "{}_description", "{}_class")
+_NAME_COLUMNS = ("{}_text", "{}_name", "{}_str", "{}_names", "{}_description", "{}_class")
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenColumns:
-    """The columns of a table, the chosen prompt and answer, and the other guesses."""
+    """The columns of a table, the chosen prompt and answer columns, and the other guesses.
+
+    `options` are the columns with answer options, and `labels` the class names. `named_prompt` and `named_answer` say
+    that the caller has named the column.
+    """
 
     columns: Sequence[Column]
     prompt: PromptGuess | None
@@ -99,8 +103,9 @@ def choose_columns(table: ScannedDataset, prompt_column: str | None, answer_colu
 
 
 def class_names(table: ScannedDataset, answer: AnswerGuess) -> tuple[str, ...]:
-    """Return the class names by id, or the distinct labels in alphabetical order; () when unknown or not a class
-    format.
+    """Return the class names in the order of their ids, or the distinct labels in alphabetical order.
+
+    The result is empty if the names are unknown or the answers are not classes.
     """
     path, format, rows = answer.path, answer.recognised.format, table.main.rows
     if format == "label":
@@ -111,20 +116,23 @@ def class_names(table: ScannedDataset, answer: AnswerGuess) -> tuple[str, ...]:
         return tuple(sorted(texts)) if len(texts) <= _MOST_LABELS else ()
     if format != "class_id":
         return ()
-    return answer.context.class_names or _from_twin(rows, path)
+    return answer.context.class_names or _names_from_column(rows, path)
 
 
-def _from_twin(rows: Rows, path: str) -> tuple[str, ...]:
-    """Read class names from a column that spells out the ids 0, 1, 2, ... of another (`label_text` beside `label`)."""
+def _names_from_column(rows: Rows, path: str) -> tuple[str, ...]:
+    """Read the class names of an id column from another column (`label_text` for `label`); empty if there is none.
+
+    The ids must be 0, 1, 2, ..., and each must have exactly one name.
+    """
     columns = {snake_case(name): name for name in rows[0][1]}
-    candidates = [t.format(snake_case(path)) for t in _TWINS]
+    candidates = [t.format(snake_case(path)) for t in _NAME_COLUMNS]
     stem = snake_case(path).removesuffix("_id").removesuffix("_idx").removesuffix("_num")
-    twins = [columns[n] for n in (*candidates, stem, f"{stem}_name") if n in columns and columns[n] != path]
-    for twin in twins:
+    name_columns = [columns[n] for n in (*candidates, stem, f"{stem}_name") if n in columns and columns[n] != path]
+    for name_column in name_columns:
         names: dict[int, str] = {}
-        pairs = ((row.get(path), row.get(twin)) for _, row in rows)
-        spelt = [(int(str(v)), str(t)) for v, t in pairs if is_small_int(v) and t is not None]
-        clash = any(names.setdefault(number, text) != text for number, text in spelt)
+        pairs = ((row.get(path), row.get(name_column)) for _, row in rows)
+        ids_and_names = [(int(str(v)), str(t)) for v, t in pairs if is_small_int(v) and t is not None]
+        clash = any(names.setdefault(number, text) != text for number, text in ids_and_names)
         if names and not clash and sorted(names) == list(range(len(names))) and len(set(names.values())) == len(names):
             return tuple(names[n] for n in range(len(names)))
     return ()
@@ -161,8 +169,8 @@ def _column(columns: Sequence[Column], rows: Rows, argument: str, name: str) -> 
 
 
 _SAMPLE = 400
-_FEW_CHANCES = 0.5
-_FIGURE = re.compile(r"[0-9]")
+_LOW_CONFIDENCE = 0.5
+_DIGIT = re.compile(r"[0-9]")
 _FIGURES = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
 _NUMERIC_FORMATS = frozenset({"numeric", "gsm8k_hash", "latex_math"})
 _APART = (NOT_ANSWER_PARTS | PROMPT_PARTS | {"answer", "solution", "response", "output"}) - {"text_id"}
@@ -171,7 +179,10 @@ _CALLER = "You named it; leave the argument out to see the guesses, or name anot
 
 @dataclass(frozen=True, slots=True)
 class ColumnChoice:
-    """The chosen columns of a table. `named_prompt` and `named_answer` are True where the caller named the column."""
+    """The chosen columns of a table, and its rows.
+
+    `named_prompt` and `named_answer`: the caller has named the column.
+    """
 
     columns: Sequence[Column]
     rows: Rows
@@ -184,15 +195,15 @@ class ColumnChoice:
 
 
 def column_findings(choice: ColumnChoice) -> Iterator[Finding]:
-    """Yield a finding for every doubt about the chosen columns."""
-    yield from _unknown_columns(choice)
-    yield from _columns_guessed(choice)
-    yield from _form(choice)
-    yield from lacks_figures(choice)
-    yield from _unused(choice)
+    """Yield findings about all doubts concerning the chosen columns."""
+    yield from _named_columns(choice)
+    yield from _uncertain_guesses(choice)
+    yield from _format_findings(choice)
+    yield from missing_numbers(choice)
+    yield from _unused_context(choice)
 
 
-def _unknown_columns(choice: ColumnChoice) -> Iterator[Finding]:
+def _named_columns(choice: ColumnChoice) -> Iterator[Finding]:
     prompt, answer = choice.prompt, choice.answer
     answer_name = _name(answer.path)
     if choice.named_prompt or choice.named_answer:
@@ -234,7 +245,7 @@ def _prompt_choice(choice: ColumnChoice) -> Iterator[Finding]:
             yield Finding("column-doubtful", "warning", f"the prompt column {_name(path)} holds no text.", _CALLER)
 
 
-def _columns_guessed(choice: ColumnChoice) -> Iterator[Finding]:
+def _uncertain_guesses(choice: ColumnChoice) -> Iterator[Finding]:
     columns: tuple[tuple[str, Code, float, bool, str], ...] = (
         (
             "prompt",
@@ -246,7 +257,7 @@ def _columns_guessed(choice: ColumnChoice) -> Iterator[Finding]:
         ("answer", "answer-column-uncertain", choice.answer.confidence, choice.named_answer, _name(choice.answer.path)),
     )
     for kind, code, confidence, named, name in columns:
-        if not named and confidence < _FEW_CHANCES:
+        if not named and confidence < _LOW_CONFIDENCE:
             yield Finding(
                 code,
                 "warning",
@@ -255,7 +266,7 @@ def _columns_guessed(choice: ColumnChoice) -> Iterator[Finding]:
             )
 
 
-def _form(choice: ColumnChoice) -> Iterator[Finding]:
+def _format_findings(choice: ColumnChoice) -> Iterator[Finding]:
     answer = choice.answer
     recognised, answer_name = answer.recognised, _name(answer.path)
     if recognised.mixed and recognised.format == "free_text":
@@ -305,12 +316,12 @@ def _form(choice: ColumnChoice) -> Iterator[Finding]:
         )
 
 
-def lacks_figures(choice: ColumnChoice) -> Iterator[Finding]:
-    """Warn when the prompt contains no figures but another column does: SVAMP's `Question` without its `Body`."""
+def missing_numbers(choice: ColumnChoice) -> Iterator[Finding]:
+    """Warn about prompts without numbers if another column has the numbers (SVAMP's `Question` without its `Body`)."""
     if choice.answer.recognised.format not in _NUMERIC_FORMATS:
         return
     sample = spread_rows(choice.rows, _SAMPLE)
-    bare = [row for _, row in sample if not _FIGURE.search(compose_prompt(row, choice.prompt.columns))]
+    bare = [row for _, row in sample if not _DIGIT.search(compose_prompt(row, choice.prompt.columns))]
     if len(bare) < 0.5 * len(sample):
         return
     apart = {*choice.prompt.columns, choice.answer.path, *choice.options}
@@ -320,10 +331,11 @@ def lacks_figures(choice: ColumnChoice) -> Iterator[Finding]:
         if column.name in apart or not usual or is_leaky(column.name) or column.words < 3:
             continue
         texts = [prompt_text(value_at(row, column.name)) for row in bare]
-        rows_with_figures = sum(
-            _FIGURE.search(t) is not None and not _answers(row, choice, t) for row, t in zip(bare, texts, strict=True)
+        rows_with_numbers = sum(
+            _DIGIT.search(t) is not None and not _works_out_answer(row, choice, t)
+            for row, t in zip(bare, texts, strict=True)
         )
-        if rows_with_figures >= 0.5 * len(bare):
+        if rows_with_numbers >= 0.5 * len(bare):
             yield Finding(
                 "fact-free-prompt",
                 "warning",
@@ -334,8 +346,8 @@ def lacks_figures(choice: ColumnChoice) -> Iterator[Finding]:
             return
 
 
-def _unused(choice: ColumnChoice) -> Iterator[Finding]:
-    """Warn about a column of long text that the task does not use and that may be the context of the question."""
+def _unused_context(choice: ColumnChoice) -> Iterator[Finding]:
+    """Report an unused column of long texts that may be the context of the question."""
     if choice.named_prompt or choice.answer.recognised.format == "chat_messages":
         return
     sample = spread_rows(choice.rows, _SAMPLE)
@@ -361,8 +373,8 @@ def _unused(choice: ColumnChoice) -> Iterator[Finding]:
             return
 
 
-def _answers(row: object, choice: ColumnChoice, text: str) -> bool:
-    """True when the text works out the answer (a solution under another name)."""
+def _works_out_answer(row: object, choice: ColumnChoice, text: str) -> bool:
+    """Return whether a text is a solution, because it ends in the answer or in a marked result."""
     value = value_at(row, choice.answer.path)  # type: ignore[arg-type]
     number = golds.gold_number(value, choice.answer.recognised.format)
     last = re.findall(r"-?[0-9][0-9,]*(?:\.[0-9]+)?", text)
@@ -386,15 +398,16 @@ def _names(paths: Sequence[str]) -> str:
 
 
 _MOST, _LONGEST, _ROWS = 12, 100, 2000
-"""Columns to carry, characters of a text, and rows to look at, each at most."""
+"""Most columns that are chosen, most characters of a text in them, and most rows that are examined."""
 _GOLDS = frozenset({*ANSWER_NAMES, *golds.GOLD_NAMES})
 
 
 def metadata_columns(rows: Iterable[tuple[int, Mapping[str, Any]]], used: Collection[str]) -> tuple[str, ...]:
-    """Return columns of short texts, of numbers or of booleans, in the order of the dataset.
+    """Return the columns of short texts, numbers or booleans, in the order of the dataset.
 
-    `used` are the columns of question, answer and options. A column whose name speaks of an answer or of its working
-    stays out, because a task must not hold its answer twice. A column has one type, as tables of v0 require.
+    `used` are the columns of question, answer and options. Columns whose names suggest an answer or a solution are left
+    out, so that a task does not contain its answer twice. All values of a column have the same type, because the tables
+    of v0 environments require that.
     """
     kinds: dict[str, set[type]] = {}
     for _, row in islice(rows, _ROWS):
@@ -405,12 +418,12 @@ def metadata_columns(rows: Iterable[tuple[int, Mapping[str, Any]]], used: Collec
 
 
 def _is_metadata(name: str, kinds: set[type]) -> bool:
-    speaks = name.strip() != "" and snake_case(name) not in _GOLDS and not is_leaky(name)
-    return speaks and kinds in ({str}, {float}, {bool})
+    allowed = name.strip() != "" and snake_case(name) not in _GOLDS and not is_leaky(name)
+    return allowed and kinds in ({str}, {float}, {bool})
 
 
 def _kind(value: Any) -> type:
-    """`str` for short texts, `float` for numbers, `bool`; `object` for everything that is no metadata."""
+    """Return `str` for a short text, `float` for a number, `bool` for a boolean, and `object` for any other value."""
     if isinstance(value, bool):
         return bool
     if isinstance(value, int | float):

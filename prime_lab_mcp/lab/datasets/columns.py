@@ -1,4 +1,4 @@
-"""Describes the columns of scanned rows, and lists the usual names of prompt, answer, context and other columns."""
+"""Describes the columns of scanned rows. Lists the usual names of prompt, answer, context and other columns."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ ANSWER_NAMES = (
 WEAK_ANSWER_NAMES = frozenset(
     {"category", "topic", "genre", "type", "level", "difficulty", "subject", "language", "lang"}
 )
-"""Names of notes about a row, which are the answer only where the dataset has no better column."""
+"""Names of columns that classify a row. Such a column is the answer only if the dataset has no better column."""
 TEST_NAMES = frozenset(
     {
         "test_list",
@@ -147,7 +147,7 @@ CONTEXT_NAMES = frozenset(
         "evidence_text",
     }
 )
-"""Names of the context that a question is about; without the context the question cannot be answered."""
+"""Names of columns with the context of a question, without which the question cannot be answered."""
 PAIR_NAMES = (
     ("premise", "hypothesis"),
     ("sentence1", "sentence2"),
@@ -164,7 +164,7 @@ PAIR_NAMES = (
     ("instruction", "input"),
     ("claim", "evidence"),
 )
-"""Pairs of columns that make up the prompt only together, in this order."""
+"""Pairs of columns that together form the prompt, in this order."""
 SYSTEM_NAMES = frozenset({"system", "system_prompt", "system_message"})
 LEAKY_NAMES = frozenset(
     {
@@ -196,7 +196,7 @@ LEAKY_NAMES = frozenset(
         "rejected",
     }
 )
-"""Names of columns that give the answer away and never belong in a prompt."""
+"""Names of columns that reveal the answer. They never belong in a prompt."""
 OTHER_NAMES = frozenset(
     {
         "id",
@@ -253,7 +253,7 @@ OTHER_NAMES = frozenset(
         "filename",
     }
 )
-"""Names of columns with topics or sources of rows, which are neither prompt nor answer."""
+"""Names of columns with ids, topics or sources of rows. They are neither prompt nor answer."""
 PROMPT_PARTS = frozenset({"question", "problem", "prompt", "query", "instruction", "puzzle", "riddle", "statement"})
 ANSWER_PARTS = {
     "answer": 0.62,
@@ -318,7 +318,10 @@ _MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column, or one field of a column that holds objects (`answers.text`)."""
+    """A column, or one field of a column of objects (`answers.text`).
+
+    `null_rate` is the share of missing values, and `distinct` the number of distinct values.
+    """
 
     name: str
     dtype: str
@@ -331,7 +334,7 @@ class Column:
 
     @property
     def holds_lists(self) -> bool:
-        """True when the values are lists, or when the Hub describes the feature as a list."""
+        """Whether the values are lists, or the Hub describes the feature as a list."""
         return self.dtype.lower().startswith(("list", "sequence", "largelist"))
 
     def as_json(self, examples: int = 2) -> dict[str, Any]:
@@ -345,12 +348,12 @@ class Column:
 
 
 def spread_rows(rows: Rows, most: int) -> Rows:
-    """Return at most `most` rows, evenly spread, because the head of a sorted dataset is not representative."""
+    """Return at most `most` rows, evenly spread. The first rows of a sorted dataset would not be representative."""
     return rows[:: max(1, -(-len(rows) // most))]
 
 
 def describe_columns(rows: Rows, features: Mapping[str, Mapping[str, Any]]) -> list[Column]:
-    """Describe every column and, one level down, every field of columns that hold objects."""
+    """Describe every column, and every field of columns of objects (one level deep)."""
     return [describe_column(path, rows, features.get(path, {})) for path in _paths(rows)]
 
 

@@ -1,9 +1,9 @@
-"""Program that scans and judges a dataset for the server: `dataset_program.py REQUEST RESULT`, both JSON files.
+"""A program that scans and checks a dataset for the server: `dataset_program.py REQUEST RESULT`, both JSON files.
 
-The toolchain's interpreter runs this file by its path, because pyarrow and `datasets` take seconds to import and must
-not share a process with the server. The request names the folder of our package. `lend` makes only that folder
-importable, so the imports of our modules stand inside functions that run after `lend`. These modules need nothing but
-the standard library. The program reports progress on standard output in lines of the form `@rows SPLIT NUMBER`.
+The toolchain's interpreter runs this file by its path. pyarrow and `datasets` take seconds to import and must not share
+a process with the server. The request names the folder of the package `prime_lab_mcp`. `make_importable` makes only
+that package importable, so functions here import its modules after that call. Those modules need only the standard
+library. The program reports progress on standard output in lines of the form `@rows SPLIT NUMBER`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _REPORT_SECONDS = 0.3
 
 
-def lend(package: str) -> None:
-    """Make `prime_lab_mcp.lab` importable from one folder, without running the `__init__` of the two packages."""
+def make_importable(package: str) -> None:
+    """Make `prime_lab_mcp.lab` importable from the folder `package`, without running `__init__` of the two packages."""
     for name, path in (("prime_lab_mcp", Path(package)), ("prime_lab_mcp.lab", Path(package, "lab"))):
         module = ModuleType(name)
         module.__path__ = [str(path)]
@@ -47,7 +47,7 @@ def _progress_reporter() -> Callable[[str, int], None]:
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inspection as JSON values, or the error that refuses the request."""
+    """Scan and check the requested dataset. Return the inspection as JSON values, or the error."""
     from prime_lab_mcp.lab.base.errors import BadInput, LabError
     from prime_lab_mcp.lab.datasets.file_scans import ScanWork, scan_files
     from prime_lab_mcp.lab.datasets.hub_dataset import scan_hub
@@ -81,10 +81,10 @@ def _without_rows(inspection: Inspection) -> Inspection:
 
 
 def main(request_path: str, result_path: str) -> None:
-    """Answer one request file with one result file."""
+    """Read the request file, and write the result file."""
     with open(request_path, encoding="utf-8") as source:
         request = json.load(source)
-    lend(request["package"])
+    make_importable(request["package"])
     result = answer(request)
     with open(result_path, "w", encoding="utf-8") as sink:
         json.dump(result, sink, default=list)

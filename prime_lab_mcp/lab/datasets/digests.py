@@ -1,14 +1,13 @@
-"""Digests of rows and values, and the duplicates, conflicts and leaks counted from them.
+"""Computes digests of prompts and golds for all rows of a split, and counts duplicates, conflicts and leaks.
 
-Equal digests mean that two prompts ask the same, or that two golds give the same answer; `golds.normalised_text` and
-`tasks.gold_key` define both. A pass over millions of rows remembers eight bytes for each column that may be prompt or
-answer.
+Two prompts have equal digests if they ask the same, and two golds if they are the same answer; `golds.normalised_text`
+and `tasks.gold_key` define both. For each row, a scan stores eight bytes for each column that may be prompt or answer.
 
-Digests are Python's own string hashes: 64 bits, keyed, and several times as fast as a cryptographic hash. They are
-valid only within the process that computes them.
+The digests are Python's string hashes: 64 bits, keyed, and several times as fast as a cryptographic hash. They are only
+valid within the process that computes them.
 
-Duplicates, conflicts and leaks are counted over all rows, once the prompt and answer columns are chosen. The counting
-goes through the range of digests in parts, so that it needs memory for only a part of the rows at a time.
+Duplicates, conflicts and leaks are counted over all rows after the prompt and answer columns are chosen. The digests
+are counted in parts, so that only the rows of one part need memory at a time.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import golds, options
 from prime_lab_mcp.lab.datasets.columns import ANSWER_NAMES, PROMPT_NAMES
 from prime_lab_mcp.lab.datasets.row_values import prompt_text, snake_case
-from prime_lab_mcp.lab.datasets.tasks import SHOWN_ROWS, FlawTally, RepeatCounts
+from prime_lab_mcp.lab.datasets.tasks import EXAMPLE_ROWS, FlawTally, RepeatCounts
 
 EMPTY_DIGEST = 0
-"""Digest of a missing gold and of an empty text."""
+"""The digest of a missing gold and of an empty text."""
 SHORT_TEXT = 40
-"""Length in characters up to which a text may be an answer without an explanation."""
-_WHITE = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"
-_WIDE = "\x85\u1680\u2028\u2029"
+"""Characters. A longer text is not an answer without an explanation."""
+_ASCII_SPACES = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"
+_OTHER_SPACES = "\x85\u1680\u2028\u2029"
 _SIMPLE = frozenset({str, type(None)})
 
 
@@ -45,49 +44,52 @@ class ChunkColumn(Protocol):
 
 
 def normalised_fast(text: str) -> str:
-    """Return the same as `golds.normalised_text`, faster for ASCII."""
+    """Return the same result as `golds.normalised_text`, but faster for ASCII text."""
     return " ".join(text.lower().split()) if text.isascii() else golds.normalised_text(text)
 
 
 def prompt_keys(column: ChunkColumn) -> list[int]:
-    """Return the digests of the values as prompts: equal for texts whose normalised texts are equal."""
+    """Return the digests of the values as prompts. They are equal if the normalised texts are equal."""
     if column.kinds & {list, dict}:
         return [
             hash(normalised_fast(prompt_text(v) if isinstance(v, list | dict) else t))
             for v, t in zip(column.values, column.texts, strict=True)
         ]
     if column.joined.isascii():
-        return _together(column.texts, column.joined)
+        return _text_digests(column.texts, column.joined)
     ascii_texts = [t for t in column.texts if t.isascii()]
     other = [t for t in column.texts if not t.isascii()]
-    first, second = iter(_together(ascii_texts, "\0".join(ascii_texts))), iter(_together(other, "\0".join(other)))
+    first, second = (
+        iter(_text_digests(ascii_texts, "\0".join(ascii_texts))),
+        iter(_text_digests(other, "\0".join(other))),
+    )
     return [next(first) if t.isascii() else next(second) for t in column.texts]
 
 
-def _together(texts: list[str], joined: str) -> list[int]:
-    """Return the digests of many texts, normalised as one long text, because a call per text costs more."""
+def _text_digests(texts: list[str], joined: str) -> list[int]:
+    """Return the digests of many texts. All texts are normalised as one long text, which is faster than one by one."""
     if not texts:
         return []
-    white = _WHITE
+    white = _ASCII_SPACES
     if joined.isascii():
         joined = joined.lower()
     else:
-        joined, white = unicodedata.normalize("NFKC", joined).casefold(), _WHITE + _WIDE
+        joined, white = unicodedata.normalize("NFKC", joined).casefold(), _ASCII_SPACES + _OTHER_SPACES
     for mark in white:
         if mark in joined:
             joined = joined.replace(mark, " ")
     while "  " in joined:
         joined = joined.replace("  ", " ")
     normalised = joined.replace(" \0", "\0").replace("\0 ", "\0").strip(" ").split("\0")
-    if len(normalised) != len(texts):  # a text holds NUL itself
+    if len(normalised) != len(texts):  # One of the texts contains NUL.
         return [hash(normalised_fast(t)) for t in texts]
     return list(map(hash, normalised))
 
 
 def gold_keys(column: ChunkColumn) -> list[int] | None:
-    """Return the digests of the answers in the values: the number after ####, the content of the box, or any number.
+    """Return the digests of the answers in the values: the number after ####, the content of the box, or the number.
 
-    None where the digests equal those of `prompt_keys`.
+    The result is None if the digests equal those of `prompt_keys`.
     """
     texts, joined = column.texts, column.joined
     if not column.kinds <= _SIMPLE:
@@ -96,15 +98,15 @@ def gold_keys(column: ChunkColumn) -> list[int] | None:
     if not marked and not boxed and min(map(len, texts), default=0) > SHORT_TEXT and not _any_json(texts, joined):
         return None
     if not marked:
-        return [_short(t) if len(t) <= SHORT_TEXT else _long(t, False, boxed) for t in texts]
+        return [_short_digest(t) if len(t) <= SHORT_TEXT else _long_digest(t, False, boxed) for t in texts]
     keys = []
     for text in texts:
         place = text.rfind("####")
         tail = text[place + 4 :].strip()
         if place >= 0 and tail.isdigit() and tail[0] != "0" and len(tail) <= SHORT_TEXT and tail.isascii():
-            keys.append(hash(tail))  # as golds.canonical writes it
+            keys.append(hash(tail))  # `tail` is already in the form of golds.canonical_number.
         else:
-            keys.append(_short(text) if len(text) <= SHORT_TEXT else _long(text, True, boxed))
+            keys.append(_short_digest(text) if len(text) <= SHORT_TEXT else _long_digest(text, True, boxed))
     return keys
 
 
@@ -114,21 +116,21 @@ def _any_json(texts: list[str], joined: str) -> bool:
 
 def _gold_key(value: Any, text: str) -> int:
     if isinstance(value, str):
-        return _short(value) if len(value) <= SHORT_TEXT else _long(value, True, True)
+        return _short_digest(value) if len(value) <= SHORT_TEXT else _long_digest(value, True, True)
     if isinstance(value, list | dict):
-        return EMPTY_DIGEST if golds.is_empty(value) else _any_order(value)
-    return _short(text)
+        return EMPTY_DIGEST if golds.is_empty(value) else _structured_digest(value)
+    return _short_digest(text)
 
 
 @lru_cache(65_536)
-def _short(text: str) -> int:
+def _short_digest(text: str) -> int:
     if golds.is_empty(text):
         return EMPTY_DIGEST
     number = golds.number_in(text)
-    return hash(golds.canonical_number(number)) if number is not None else _long(text, True, True)
+    return hash(golds.canonical_number(number)) if number is not None else _long_digest(text, True, True)
 
 
-def _long(text: str, marked: bool, boxed: bool) -> int:
+def _long_digest(text: str, marked: bool, boxed: bool) -> int:
     if marked and "####" in text:
         tail = text[text.rfind("####") + 4 :].strip()
         number = _number(tail) if "\n" not in tail else None
@@ -138,7 +140,7 @@ def _long(text: str, marked: bool, boxed: bool) -> int:
         return hash(normalised_fast(inside))
     if text[:1] in ("[", "{"):
         try:
-            return _any_order(json.loads(text))
+            return _structured_digest(json.loads(text))
         except (ValueError, RecursionError):
             pass
     return hash(normalised_fast(text))
@@ -150,8 +152,8 @@ def _number(text: str) -> int | None:
     return None if number is None else hash(golds.canonical_number(number))
 
 
-def _any_order(value: Any) -> int:
-    """Digest of several answers in any order, or of the whole content of an object."""
+def _structured_digest(value: Any) -> int:
+    """Return the digest of a list of answers, in any order, or of the whole content of an object."""
     if isinstance(value, dict):
         listed = next((value[k] for k in ("text", "spans", "aliases") if isinstance(value.get(k), list)), None)
         value = golds.gold_text(value) if listed is None else listed
@@ -161,22 +163,23 @@ def _any_order(value: Any) -> int:
 
 
 def unordered_digest(texts: Sequence[str]) -> int:
-    """Return the digest of a row's options, which does not depend on their order."""
+    """Return a digest of a row's options that does not depend on their order."""
     return hash(tuple(sorted(map(normalised_fast, texts)))) if texts else EMPTY_DIGEST
 
 
 MOST_COLUMNS = 16
 MOST_BYTES = 512 * 1024 * 1024
-"""Bytes of digests to hold at most. A split with more is counted by its sample."""
+"""Most bytes of digests. For a split with more, only the sampled rows are counted."""
 FEW_ROWS = 64
-"""A column with at most this many distinct values holds classes, and the sample must contain every class."""
+"""A column with at most this many distinct values is a column of classes. The sample must contain every class."""
 
 
 class ColumnDigests:
-    """The digests of one column. `gold` and `gold_from_one` stay None while they equal `prompt`.
+    """The digests of one column: as prompts (`prompt`) and as answers (`gold`).
 
-    `answers_only`: the name of the column says that it holds answers, and another column holds the prompt. Its digests
-    are then digests of answers.
+    `gold_from_one` are the digests as answers if option numbers count from 1. `gold` and `gold_from_one` stay None
+    while they equal `prompt`. `answers_only` says that the column's name is that of an answer column, and that another
+    column is the prompt. `prompt` then holds digests of answers.
     """
 
     __slots__ = ("answers_only", "distinct", "gold", "gold_from_one", "prompt")
@@ -200,7 +203,7 @@ class ColumnDigests:
 
 
 class SplitDigests:
-    """Digests of the columns of one split. `requested_columns`, which the caller chose, are always included."""
+    """The digests of the columns of one split. The columns that the caller has named are always included."""
 
     def __init__(self, requested_columns: Sequence[str] = ()) -> None:
         self.columns: dict[str, ColumnDigests] = {}
@@ -212,7 +215,7 @@ class SplitDigests:
         self._requested_columns = tuple(requested_columns)
 
     def add(self, chunk: Mapping[str, ChunkColumn], before: int, rows: int) -> list[int]:
-        """Digest one chunk. Returns the positions of rows that hold a class value for the first time."""
+        """Add the digests of one chunk. Returns the positions of rows in which a class occurs for the first time."""
         self.rows = before + rows
         if self.dropped:
             return []
@@ -233,7 +236,7 @@ class SplitDigests:
             answer_keys = gold_keys(column)
             keys = answer_keys if answer_keys is not None and digests.answers_only else prompt_keys(column)
             first, second = self._golds(name, column, keys if answer_keys is None else answer_keys, offered)
-            fresh.update(_fresh(digests, keys))
+            fresh.update(_new_values(digests, keys))
             _append(digests, keys, None if first is keys else first, second)
         if sum(digests.size for digests in self.columns.values()) > MOST_BYTES:
             self.columns, self.offered, self.dropped = {}, array("q"), True
@@ -241,12 +244,12 @@ class SplitDigests:
 
     def _tracked_columns(self, columns: Mapping[str, ChunkColumn]) -> list[str]:
         def rank(name: str) -> int:
-            return 0 if name in self._requested_columns else 1 if snake_case(name) in _USUAL else 2
+            return 0 if name in self._requested_columns else 1 if snake_case(name) in _COLUMN_NAMES else 2
 
         return sorted((n for n in columns if "." not in n or rank(n) < 2 or n in self.columns), key=rank)
 
     def _nested(self, chunk: Mapping[str, ChunkColumn]) -> dict[str, ChunkColumn]:
-        """Return the fields of object columns in which a field may be the answer (`answers.text`)."""
+        """Return the fields of columns of objects that may be the prompt or answer (`answers.text`)."""
         fields_by_path: dict[str, ChunkColumn] = {}
         for name, column in chunk.items():
             if dict not in column.kinds:
@@ -254,7 +257,11 @@ class SplitDigests:
             fields = dict.fromkeys(f for v in column.values[:50] if isinstance(v, dict) for f in v)
             for field in fields:
                 path = f"{name}.{field}"
-                if snake_case(path) in _USUAL or snake_case(str(field)) in _USUAL or path in self._requested_columns:
+                if (
+                    snake_case(path) in _COLUMN_NAMES
+                    or snake_case(str(field)) in _COLUMN_NAMES
+                    or path in self._requested_columns
+                ):
                     fields_by_path[path] = _Field(
                         [v.get(field) if isinstance(v, dict) else None for v in column.values]
                     )
@@ -274,18 +281,22 @@ class SplitDigests:
         return option_rows
 
     def _answers(self, columns: Mapping[str, ChunkColumn]) -> set[str]:
-        """Return the columns that hold answers by their names; none when no column's name suggests a prompt."""
-        if not any(snake_case(name) in _ASKING for name in columns):
+        """Return the columns whose names are those of answer columns; none if no column has the name of a prompt."""
+        if not any(snake_case(name) in _PROMPT_COLUMN_NAMES for name in columns):
             return set()
-        return {n for n in columns if snake_case(n) in _USUAL - _ASKING and n not in self._requested_columns}
+        return {
+            n
+            for n in columns
+            if snake_case(n) in _COLUMN_NAMES - _PROMPT_COLUMN_NAMES and n not in self._requested_columns
+        }
 
     def _golds(
         self, name: str, column: ChunkColumn, keys: list[int], offered: list[Mapping[str, Any]] | None
     ) -> tuple[list[int], list[int] | None]:
-        """Return the digests of the values as answers, and as option numbers from 1 where that is possible."""
+        """Return the digests of the values as answers, and as option numbers that count from 1 if that is possible."""
         if (
             offered is None
-            or not (name in self._requested_columns or snake_case(name) in _USUAL)
+            or not (name in self._requested_columns or snake_case(name) in _COLUMN_NAMES)
             or len(column.joined) > 4000 * SHORT_TEXT
         ):
             return keys, None
@@ -303,14 +314,14 @@ class SplitDigests:
         return first, second
 
     def _option_digest(self, row: Mapping[str, Any], name: str, value: Any, otherwise: int, base: int) -> int:
-        """Return the digest of the option that a gold names, because a letter or number alone has no meaning."""
+        """Return the digest of the option that a gold names. A letter or number alone would have no meaning."""
         assert self.options
         texts, place = options.options_of_row({**row, name: value}, self.options, name, base)
         return otherwise if place is None else hash(normalised_fast(texts[place]))
 
 
-_ASKING = frozenset((*PROMPT_NAMES, *map(snake_case, PROMPT_NAMES)))
-_USUAL = frozenset((*PROMPT_NAMES, *ANSWER_NAMES, *(snake_case(n) for n in (*PROMPT_NAMES, *ANSWER_NAMES))))
+_PROMPT_COLUMN_NAMES = frozenset((*PROMPT_NAMES, *map(snake_case, PROMPT_NAMES)))
+_COLUMN_NAMES = frozenset((*PROMPT_NAMES, *ANSWER_NAMES, *(snake_case(n) for n in (*PROMPT_NAMES, *ANSWER_NAMES))))
 
 
 class _Field:
@@ -333,7 +344,7 @@ def _numbers(column: ChunkColumn) -> set[str]:
     return {t for t in set(column.texts[:200]) | ({"0"} & set(column.texts)) if len(t) <= 3 and t.isdecimal()}
 
 
-def _fresh(digests: ColumnDigests, keys: list[int]) -> list[int]:
+def _new_values(digests: ColumnDigests, keys: list[int]) -> list[int]:
     if digests.distinct is None:
         return []
     new = set(keys) - digests.distinct
@@ -357,15 +368,15 @@ def _append(digests: ColumnDigests, keys: list[int], first: list[int] | None, se
 
 
 PART = 500_000
-"""Approximate number of rows to count together."""
+"""Approximate number of rows that are counted at a time."""
 _SEARCHED_FLAWS = 20_000
-"""Flawed rows to search for rows with known text, which can be shown."""
+"""Flawed rows among which examples with known text are searched."""
 
 TextOf = Callable[[int], str | None]
 
 
 def row_task_keys(digests: SplitDigests, prompt: Sequence[str]) -> array[int] | None:
-    """Return one digest per row of its prompt and options; None when a prompt column has no digests."""
+    """Return the digest of each row's prompt and options; None if a prompt column has no digests."""
     columns = [digests.columns.get(name) for name in prompt]
     parts = [column.prompt for column in columns if column is not None and not column.answers_only]
     if not parts or digests.dropped or len(parts) < len(columns):
@@ -378,7 +389,7 @@ def row_task_keys(digests: SplitDigests, prompt: Sequence[str]) -> array[int] | 
 
 
 def row_gold_keys(digests: SplitDigests, answer: str) -> array[int] | None:
-    """Return one digest per row of its answer; None when the column has no digests."""
+    """Return the digest of each row's answer; None if the column has no digests."""
     column = digests.columns.get(answer)
     if column is None or digests.dropped:
         return None
@@ -386,7 +397,7 @@ def row_gold_keys(digests: SplitDigests, answer: str) -> array[int] | None:
 
 
 class _Flaws:
-    """The number of rows with a flaw, and the first of them, preferring rows with known text."""
+    """Counts the rows with a flaw, and collects the first ones as examples. Rows with known text are preferred."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -401,7 +412,7 @@ class _Flaws:
         entries = sorted(self._first)
         with_text = [(row, other) for row, other in entries if text(row) is not None or other_text(other) is not None]
         tally = FlawTally(total=self.total)
-        for row, other in (with_text or entries)[:SHOWN_ROWS]:
+        for row, other in (with_text or entries)[:EXAMPLE_ROWS]:
             prompt = text(row) or other_text(other)
             value = {} if prompt is None else {"value": quote(prompt, 160)}
             tally.examples.append({"row": row, **value, other_name: other})
@@ -419,8 +430,8 @@ def count_repeats(
     """Count duplicates, conflicts and leaks over the `keys` of training rows and the `held_out` keys of held-out rows.
 
     A duplicate repeats an earlier prompt. A conflict is a duplicate whose answer differs from the first. A leak is a
-    held-out row whose prompt occurs in the training rows. `text` and `held_text` return a row's prompt where it is
-    known.
+    held-out row whose prompt occurs in the training rows. `text` and `held_text` return the prompt of a row, or None if
+    it is not known.
     """
     duplicates, conflicts, leaks = _Flaws(), _Flaws(), _Flaws()
     parts = max(1, len(keys) // PART)

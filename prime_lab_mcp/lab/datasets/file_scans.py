@@ -1,7 +1,7 @@
-"""Scans and judges local files.
+"""Scans and checks local files.
 
-A thread of the server scans small text files. `dataset_program`, in the toolchain's interpreter, scans all others;
-that interpreter has pyarrow, which reads the columns of Parquet and Arrow files in batches.
+A thread of the server scans small text files. `dataset_program` scans all other files in the toolchain's interpreter,
+which has pyarrow. pyarrow reads the columns of Parquet and Arrow files in batches.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ColumnSink(Protocol):
 
 
 def read_table(path: Path, sink: ColumnSink, features: dict[str, Any]) -> int | None:
-    """Read all rows of one file into `sink`; add dtypes and class names to `features`. Raises BadInput."""
+    """Read all rows of a file into `sink`, and add dtypes and class names to `features`. Raises BadInput."""
     with _readable(path):
         schema, batches = _opened(path)
         refuse_repeated(schema.names, path.name)
@@ -56,7 +56,7 @@ def read_table(path: Path, sink: ColumnSink, features: dict[str, Any]) -> int | 
 
 
 def row_count(path: Path) -> int | None:
-    """Return the number of rows that a Parquet file states."""
+    """Return the number of rows in the metadata of a Parquet file; None for other files."""
     if path.suffix != ".parquet":
         return None
     with _readable(path):
@@ -80,7 +80,7 @@ def _readable(path: Path) -> Iterator[None]:
 def _opened(path: Path) -> tuple[Any, Iterator[Any]]:
     pa: Any = importlib.import_module("pyarrow")
     if path.suffix == ".parquet":
-        # Without pre-buffering and with a small buffer a row group of gigabytes is decoded page by page.
+        # Without pre-buffering and with a small buffer, pyarrow decodes a row group of gigabytes page by page.
         pq: Any = importlib.import_module("pyarrow.parquet")
         table = pq.ParquetFile(path, memory_map=False, pre_buffer=False, buffer_size=256 * 1024)
         size = _batch_size(table.metadata)
@@ -101,7 +101,7 @@ def _batch_size(metadata: Any) -> int:
 
 
 def feed_sink(batch: Any, sink: ColumnSink) -> None:
-    """Feed a record batch or table to the sink, in pieces that stay small as Python objects."""
+    """Pass a record batch or table to the sink in small pieces, because Python objects need more memory than Arrow."""
     rows = batch.num_rows
     step = max(1, min(BATCH_ROWS, int(_BATCH_BYTES * rows / max(1, batch.nbytes)))) if rows else BATCH_ROWS
     for start in range(0, rows, step):
@@ -115,7 +115,7 @@ def feed_sink(batch: Any, sink: ColumnSink) -> None:
 def _column_values(column: Any) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
-    except (ValueError, OverflowError):  # a time with nanoseconds, or beyond the years Python knows
+    except (ValueError, OverflowError):  # A time with nanoseconds, or outside the years that Python supports.
         pa: Any = importlib.import_module("pyarrow")
         try:
             values = column.cast(pa.string()).to_pylist()
@@ -125,7 +125,7 @@ def _column_values(column: Any) -> list[Any]:
 
 
 def refuse_repeated(names: list[str], file: str) -> None:
-    """Raise BadInput when two columns share a name."""
+    """Raise BadInput if two columns have the same name."""
     repeated = next((n for n in names if names.count(n) > 1), None)
     if repeated is not None:
         raise BadInput(
@@ -136,7 +136,7 @@ def refuse_repeated(names: list[str], file: str) -> None:
 
 
 def note_features(schema: Any, features: dict[str, Any]) -> None:
-    """Record dtypes and the schema entries of `datasets`: class names, and which columns are images or sound."""
+    """Record the dtype of each column, and what `datasets` stores in the schema: class names, images and sound."""
     for field in schema:
         features.setdefault(field.name, {"dtype": str(field.type)})
     try:
@@ -152,13 +152,14 @@ def note_features(schema: Any, features: dict[str, Any]) -> None:
 
 
 JUDGED_ROWS = 20_000
-"""Rows to judge where all rows are copied."""
+"""Most rows that are checked if the request is for copying all rows."""
 SEED = 7
+"""The seed of all samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanWork:
-    """A dataset to scan and judge. `main` and `held_out` are split names; the columns override the guesses."""
+    """A dataset to scan and check. `main` and `held_out` are names of splits; given columns override the guesses."""
 
     request: DatasetRequest
     main: str
@@ -172,7 +173,7 @@ class ScanWork:
 
     @property
     def requested_columns(self) -> tuple[str, ...]:
-        """Every column that the caller named. A prompt may consist of several columns, separated by commas."""
+        """The columns that the caller named. `prompt_column` may be several names, separated by commas."""
         prompt = (self.prompt_column, *(self.prompt_column or "").split(","))
         return tuple(c.strip() for c in (*prompt, self.answer_column) if c)
 
@@ -197,8 +198,9 @@ def scan_files(
     most: int | None = None,
     report_progress: ScanProgress = no_progress,
 ) -> Inspection:
-    """Scan the requested splits of local files and judge them. Raises LabError, and TooMuch for a file beyond `most`
-    bytes.
+    """Scan the requested splits of local files and check their rows.
+
+    Raises LabError, and TooManyBytes for a file with more than `most` bytes.
     """
     features: dict[str, Any] = {}
     scans: dict[str, SplitScan] = {}
@@ -221,7 +223,7 @@ def scan_files(
 
 
 def _stated_rows(files: Sequence[Path]) -> int | None:
-    """Return the number of rows of a split that is not scanned, where its files state the number."""
+    """Return the number of rows of a split that is not scanned, if all its files are Parquet; otherwise None."""
     if not all(f.suffix == ".parquet" for f in files):
         return None
     return sum(row_count(f) or 0 for f in files)
@@ -237,7 +239,7 @@ def judge_scans(
     config: str | None = None,
     revision: str | None = None,
 ) -> Inspection:
-    """Judge the sampled rows, and count repetitions among all rows of the scans."""
+    """Check the sampled rows, and count repetitions among all scanned rows."""
     results = {name: scan.result() for name, scan in scans.items()}
     names = {c for scanned in results.values() for _, row in scanned.rows[:50] for c in row}
     dataset = ScannedDataset(
@@ -245,7 +247,7 @@ def judge_scans(
         origin=origin,
         config=config,
         revision=revision,
-        # A last chunk is counted only when a scan is done.
+        # `result()` counts the last chunk of a scan, so the number of rows is known only now.
         splits=tuple(
             (name, results[name].scanned if name in results and results[name].complete else n) for name, n in splits
         ),
@@ -269,7 +271,7 @@ def judge_scans(
 
 
 def judge_table(work: ScanWork, table: ScannedDataset, repeats_of: RepeatsOf | None = None) -> Inspection:
-    """Judge a table, and add the findings about how the table was read."""
+    """Check a table, and add the findings about how it was read."""
     inspection = inspect_table(
         table,
         work.request,
@@ -290,7 +292,7 @@ def _sampled(scanned: ScannedSplit, most: int) -> ScannedSplit:
 def _repeats(
     table: ScannedDataset, main: SplitDigests, held_out: SplitDigests | None, prompt: Sequence[str], answer: str | None
 ) -> RepeatCounts | None:
-    """Count repetitions exactly where only some of the rows are judged; otherwise None."""
+    """Count repetitions over all rows. None if all rows are checked anyway, or if digests are missing."""
     if table.main.judged == table.main.scanned and (
         table.held_out is None or table.held_out.judged == table.held_out.scanned
     ):

@@ -1,20 +1,18 @@
 """Recognises the format of a dataset's answers with an ordered list of rules.
 
-Each rule has two parts: `accepts` tells whether one value has the format, and `fits` tells how well the whole column
-supports the format. `recognise_format` applies the rules and names the counterexamples. A rule's certainty is a
-judgement in [0, 1]: 1 where values of this format are hardly anything else (`#### 42`), less where another format fits
-as well, and 0 where the column rules the format out.
+Each rule has two parts. `accepts` says whether one value has the format, and `fits` says how well the whole column
+supports the format. `recognise_format` applies the rules and lists counterexamples. A rule's certainty is an estimate
+in [0, 1]: 1 if values in this format are hardly ever anything else (`#### 42`), less if another format fits as well,
+and 0 if the column cannot have the format.
 
-A format is accepted when 95 % of the non-empty answers have it. Between 60 and 95 % the column is mixed, and no single
-parser can be right for the column. Where several formats fit, the order decides, and the confidence says how certain
-the decision is.
+A format is accepted if 95 % of the non-empty answers have it. Between 60 and 95 %, the column is mixed, and no single
+parser can be right for it. If several formats fit, the first rule wins, and the confidence says how certain the choice
+is.
 
-Two cases need explanation. A column of numbers of which more than 1 % is other mathematics is `latex_math`, not
-`numeric`: the wider format reads all of the values, and the narrower would fail on correct rows. A column that is split
-between several strict formats is mixed even where none has 60 %, because calling the column prose would be a guess.
-
-Solution texts are an exception: where at least half of them end in a box and the others are prose (proofs, solutions
-that break off), the box is the answer, and the others are rows without one.
+There are three special cases. If more than 1 % of a column of numbers is other mathematics, the format is `latex_math`
+and not `numeric`: `latex_math` can read all values, and `numeric` would fail on correct rows. A column with several
+strict formats is mixed even if none of them has 60 %. For solution texts, half of them with a \\boxed{} is enough, if
+the others are prose (proofs, unfinished solutions): the content of the box is the answer, and the other rows have none.
 """
 
 from __future__ import annotations
@@ -51,31 +49,34 @@ AnswerFormat = Literal[
 _CLASS_NAME = re.compile(
     r"(?i)label|class\b|category|sentiment|intent|emotion|topic|stars|rating|toxic|polarity|entail|stance|target\b"
 )
-_FEW = 20
-_MANY = 200
-"""Most classes that a column may have when its name says that it holds classes."""
+_FEW_CLASSES = 20
+_MOST_CLASSES = 200
+"""Most classes of a column whose name says that it holds classes."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerContext:
-    """The surroundings of an answer column that decide between formats."""
+    """Facts about a dataset, other than the answers themselves, that help to decide between formats.
+
+    `column` is the name of the answer column. `inline_options` says that prompts list the options in their text.
+    """
 
     column: str = "answer"
     class_names: tuple[str, ...] | None = None
-    """Names of a ClassLabel column; None for any other column."""
+    """The class names of a ClassLabel column; None for any other column."""
     options: tuple[int, ...] = ()
-    """The numbers of options that rows have, where rows have options."""
+    """The distinct numbers of options per row; empty if rows have no options."""
     inline_options: bool = False
 
     @property
     def named_class(self) -> bool:
-        """True when the column's name says that the column holds classes."""
+        """Whether the column's name says that the column holds classes."""
         return _CLASS_NAME.search(self.column.rpartition(".")[2]) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class FormatFit:
-    """The confidence that a column has a format, and the other format that fits as well."""
+    """How certain it is that a column has a format, and another format that fits as well, if any."""
 
     certainty: float
     rival: AnswerFormat | None = None
@@ -83,7 +84,10 @@ class FormatFit:
 
 @dataclass(frozen=True, slots=True)
 class AnswerColumnFacts:
-    """The facts that rules use: an even sample of the answers, the distinct answers with counts, and the context."""
+    """The input of the rules: an evenly spread sample of the answers, counts of distinct answers, and the context.
+
+    `label_like` says that the answers are short texts from a small closed set.
+    """
 
     sample: Sequence[Any]
     kinds: Counter[str]
@@ -105,13 +109,16 @@ class AnswerColumnFacts:
         return sum(map(rule.accepts, self.sample)) / len(self.sample)
 
     def index_base(self) -> tuple[int, bool]:
-        """The number of the first option, and whether it is certain: an index of 0 or the number of options occurs."""
+        """Return the number of the first option (0 or 1), and whether that is certain.
+
+        It is certain if the index 0 occurs, or an index that equals the number of options.
+        """
         if 0 in self.ints or not self.ints or not self.context.options:
             return 0, 0 in self.ints
         return (1, True) if self.ints[-1] == max(self.context.options) else (0, False)
 
     def words(self) -> tuple[int, int]:
-        """The number of words of the median answer and of the 95th percentile."""
+        """Return the median and the 95th percentile of the number of words of an answer."""
         counts = sorted(len(golds.gold_text(v).split()) for v in self.sample)
         return counts[len(counts) // 2], counts[int(0.95 * (len(counts) - 1))]
 
@@ -131,24 +138,24 @@ class AnswerColumnFacts:
 
 
 def _label_like(values: Sequence[Any], kinds: Counter[str], context: AnswerContext) -> bool:
-    """True for short texts from a small closed set."""
+    """Return whether the values are short texts from a small closed set."""
     if not all(isinstance(v, str | int | float) for v in values[:50]) or any(len(k.split()) > 6 for k in kinds):
         return False
     number = sum(kinds.values())
     if number < 2 * len(kinds):
         return False
-    few = len(kinds) <= _FEW or len(kinds) < 0.02 * len(values)
-    return few or (context.named_class and len(kinds) <= _MANY and len(values) >= 5 * len(kinds))
+    few = len(kinds) <= _FEW_CLASSES or len(kinds) < 0.02 * len(values)
+    return few or (context.named_class and len(kinds) <= _MOST_CLASSES and len(values) >= 5 * len(kinds))
 
 
 def _enough(facts: AnswerColumnFacts, rows: int) -> float:
-    """Return a factor below 1 where too few answers exist to tell."""
+    """Return a factor for the certainty, which is below 1 if there are fewer answers than `rows`."""
     return 1.0 if len(facts.sample) >= rows else 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class FormatRule:
-    """The rule for one format: `accepts` tells whether a value has it, `fits` how well the column supports it."""
+    """The rule for one format. `accepts` says whether a value has it, and `fits` how well the column supports it."""
 
     format: AnswerFormat
     accepts: Callable[[Any], bool]
@@ -160,13 +167,14 @@ def _boolean(facts: AnswerColumnFacts) -> FormatFit:
     for text, times in facts.kinds.items():
         kinds[text.lower()] += times
     if any(k not in answer_syntax.BOOLEANS and k not in ("0", "1") and n >= 2 for k, n in kinds.items()):
-        return FormatFit(0.0)  # a third class, such as `maybe`
+        return FormatFit(0.0)  # There is a third class, such as `maybe`.
     bits = {k for k in kinds if k in ("0", "1")}
     if not bits:
         return FormatFit(1.0 if len(kinds) > 1 else 0.7)
     context = facts.context
     if any(word in answer_syntax.BOOLEANS for word in kinds):
-        return FormatFit(0.0 if context.options or context.class_names is not None else 1.0)  # words beside 0 and 1
+        # The column has words such as `yes` and also 0 or 1.
+        return FormatFit(0.0 if context.options or context.class_names is not None else 1.0)
     if context.options or context.class_names is not None or context.named_class or bits != {"0", "1"}:
         return FormatFit(0.0)
     return FormatFit(0.6, "class_id")
@@ -239,11 +247,11 @@ ACCEPTED_SHARE = 0.95
 """Share of the non-empty answers that must have a format (docs/validation.md, Answer formats)."""
 MIXED_SHARE = 0.60
 BOXED_SHARE = 0.50
-"""Share of solution texts with a box from which the box is the answer and the other rows have none."""
+"""If this share of solution texts has a box, the box is the answer, and the other rows have no answer."""
 SURE_CONFIDENCE = 0.75
-"""Confidence below which a format is one of several that fit."""
+"""With a lower confidence, other formats fit as well."""
 SAMPLE = 2000
-"""Number of answers, evenly spread, that every rule is tried on. The winning format is compared with all answers."""
+"""Most answers, evenly spread, to which all rules are applied. The chosen format is compared with all answers."""
 NUMERIC_FORMATS: frozenset[str] = frozenset({"gsm8k_hash", "numeric"})
 CLASS_FORMATS: frozenset[str] = frozenset({"boolean", "choice_letter", "choice_index", "class_id", "label"})
 _ACCEPTS: Mapping[str, Callable[[Any], bool]] = {rule.format: rule.accepts for rule in FORMAT_RULES}
@@ -255,26 +263,28 @@ _INLINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RecognisedFormat:
-    """A format and its confidence. `counterexamples` are (row, value) of answers that do not have the format."""
+    """The format of a column and its confidence in [0, 1].
+
+    `counterexamples` are pairs (row, value) of answers that do not have the format. `mixed` says that no single format
+    is common enough.
+    """
 
     format: AnswerFormat
     confidence: float
     counterexamples: tuple[tuple[int, Any], ...] = ()
     mixed: bool = False
     index_base: int | None = None
-    """The number of the first option of choice_index. None when the gold is an option's text or a list of marks."""
+    """The number of the first option in the format choice_index; None if the golds are no option numbers."""
     also: tuple[tuple[str, float], ...] = ()
-    """Formats of the other answers with their shares, when the column is mixed."""
+    """The formats of the other answers with their shares, if the column is mixed."""
     rival: AnswerFormat | None = None
     """Another format that fits as well as this one."""
     share: float = 1.0
-    """Share of the non-empty answers that have the format."""
+    """The share of the non-empty answers that have the format."""
 
 
 def has_format(format: str, value: Any) -> bool:
-    """Tell whether one answer has a format. Formats of whole columns (label, short_text, free_text) accept every
-    answer.
-    """
+    """Return whether an answer has a format. The formats label, short_text and free_text accept every answer."""
     test = _ACCEPTS.get(format)
     return True if test is None else test(value)
 
@@ -282,7 +292,7 @@ def has_format(format: str, value: Any) -> bool:
 def recognise_format(
     values: Sequence[tuple[int, Any]], context: AnswerContext | None = None
 ) -> RecognisedFormat | None:
-    """Recognise the format of a column given as (row, value). None when the column holds no answer."""
+    """Recognise the format of a column, given as pairs (row, value); None if all its values are empty."""
     answers = [(row, value) for row, value in values if not golds.is_empty(value)]
     if not answers:
         return None
@@ -351,11 +361,11 @@ def _not_accepted(
 
 
 def _breakdown(facts: AnswerColumnFacts, rules: Sequence[FormatRule], prose: AnswerFormat) -> list[tuple[str, float]]:
-    """Count each answer for the first format that it has; the largest share comes first."""
+    """Return the shares of formats, the largest first. Each answer counts for the first format that it has."""
     counts = Counter(next((r.format for r in rules if r.accepts(v)), prose) for v in facts.sample)
     return [(name, round(times / len(facts.sample), 3)) for name, times in counts.most_common(5)]
 
 
 def has_inline_options(prompts: Sequence[str]) -> bool:
-    """True when most prompts list lettered options."""
+    """Return whether at least half of the prompts list lettered options."""
     return bool(prompts) and sum(_INLINE.search(p[-6000:]) is not None for p in prompts) >= 0.5 * len(prompts)

@@ -1,6 +1,6 @@
-"""Findings about the golds of rows: absent, contradictory, of several formats, unreadable, or given away by the prompt.
+"""Checks the golds of rows: missing, contradictory or unreadable golds, mixed formats, and golds in the prompt.
 
-Each check is a pure function of `RowObservations`. Thresholds are listed in docs/validation.md, Dataset findings.
+Each check is a pure function of `RowObservations`. docs/validation.md, Dataset findings, lists the thresholds.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.datasets.formats import ACCEPTED_SHARE, BOXED_SHARE
 from prime_lab_mcp.lab.datasets.observation import RowCheck, RowObservations
 from prime_lab_mcp.lab.datasets.tasks import (
+    EXAMPLE_ROWS,
     OPEN_ENDED,
-    SHOWN_ROWS,
     FlawTally,
     tally_finding,
 )
 
 
 def empty_gold(observations: RowObservations) -> Iterator[Finding]:
-    """Report rows without an answer, on which no completion can score."""
+    """Report rows without an answer. No completion can earn a reward there."""
     doubtful = observations.doubtful if 0 < observations.doubtful.total <= 0.05 * observations.rows else FlawTally()
     total = observations.empty.total + doubtful.total
     if not total:
         return
-    tally = FlawTally(total, (observations.empty.examples + doubtful.examples)[:SHOWN_ROWS])
+    tally = FlawTally(total, (observations.empty.examples + doubtful.examples)[:EXAMPLE_ROWS])
     severe = observations.empty.total > 0.01 * observations.rows
     detail = f" ({doubtful.total:,} of them say none)" if doubtful.total else ""
     yield tally_finding(
@@ -73,7 +73,10 @@ def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
 
 
 def mixed_format(observations: RowObservations) -> Iterator[Finding]:
-    """Report answers in another format than most. `gold_unparseable` reports solutions without a box."""
+    """Report a column in which too many answers have another format than most.
+
+    `gold_unparseable` reports solutions without a box instead.
+    """
     if _boxed_solutions(observations):
         return
     if observations.answered and 1 - observations.misfits.total / observations.answered < ACCEPTED_SHARE:
@@ -88,7 +91,7 @@ def mixed_format(observations: RowObservations) -> Iterator[Finding]:
 
 
 def _boxed_solutions(observations: RowObservations) -> bool:
-    """True for solution texts of which most, but not all, end in a box."""
+    """Return whether the answers are solution texts of which most, but not all, have a \\boxed{}."""
     misfits = observations.misfits.total
     return observations.format == "boxed" and 0 < misfits <= (1 - BOXED_SHARE) * observations.answered
 
@@ -115,12 +118,12 @@ def gold_unparseable(observations: RowObservations) -> Iterator[Finding]:
             f"cannot be read as {observations.format}; a reward that parses this form never pays there.",
             "Correct these answers or drop the rows.",
         )
-    elif share == 0 and observations.positions and observations.unplaced.total:
-        severe = observations.unplaced.total > 0.01 * observations.answered
+    elif share == 0 and observations.positions and observations.without_option.total:
+        severe = observations.without_option.total > 0.01 * observations.answered
         yield tally_finding(
             "gold-unparseable",
             "blocker" if severe else "warning",
-            observations.unplaced,
+            observations.without_option,
             observations.answered,
             "have an answer that names none of their options.",
             "Correct these answers or drop the rows.",
@@ -128,7 +131,7 @@ def gold_unparseable(observations: RowObservations) -> Iterator[Finding]:
 
 
 def float_gold(observations: RowObservations) -> Iterator[Finding]:
-    """Report answers that are stored as floats."""
+    """Report answers that are stored as floating-point numbers."""
     if observations.floats.total:
         yield tally_finding(
             "float-gold",
@@ -141,7 +144,7 @@ def float_gold(observations: RowObservations) -> Iterator[Finding]:
 
 
 def misleading(observations: RowObservations) -> Iterator[Finding]:
-    """Report answers that differ from their appearance, for which a comparison as text fails."""
+    """Report answers with characters that look like others, and prompts that were decoded wrongly."""
     if observations.misleading.total:
         yield tally_finding(
             "unicode",

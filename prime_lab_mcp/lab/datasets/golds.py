@@ -1,8 +1,4 @@
-"""Reads one reference answer (gold): whether it is an answer at all, its number, and its canonical text.
-
-This module is separate from format detection because the findings, the split of a dataset and the templates' tests use
-it alone.
-"""
+"""Reads a single reference answer (gold): whether it is empty, its number, and its text in a canonical form."""
 
 from __future__ import annotations
 
@@ -35,9 +31,8 @@ GOLD_NAMES = (
 """Names of fields that hold a reference answer, the likeliest first."""
 
 _SENTINELS = frozenset({"", "n/a", "na", "nan", "null", "-", "--", "[]", "{}", "?", "proof", "notfound", "not found"})
-"""Texts that stand for no answer (docs/validation.md, Dataset findings). `none` counts only where it is rare, since it
-may be a label.
-"""
+"""Texts that mean "no answer" (docs/validation.md, Dataset findings). `none` is not among them, because it can be a
+label."""
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)[$€£¥]?\s?(?P<late_sign>[-+]?)"
     r"(?P<digits>(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,40})(?:\.[0-9]{0,40})?|\.[0-9]{1,40})"
@@ -54,7 +49,7 @@ _BRACE = re.compile(r"\\.|[{}]", re.S)
 
 
 def is_empty(value: Any) -> bool:
-    """True for a missing gold: null, blank, or a sentinel such as `n/a` or `proof`."""
+    """Return whether a gold is missing: null, blank, an empty list or object, or a text such as `n/a` or `proof`."""
     if value is None:
         return True
     if isinstance(value, str):
@@ -65,10 +60,10 @@ def is_empty(value: Any) -> bool:
 
 
 def number_in(value: Any) -> Decimal | None:
-    """Return the one number that a gold states, ignoring thousands separators, currency and a unit; None for other
-    text.
+    """Return the number that a gold states; None if it states no number or more than a number.
 
-    The grammar equals that of the template numeric, so that both read the same values; a test compares the two.
+    Thousands separators, currency signs and a unit are ignored. The template `numeric` reads numbers by the same rules;
+    a test compares the two.
     """
     if isinstance(value, bool) or value is None:
         return None
@@ -86,13 +81,13 @@ def number_in(value: Any) -> Decimal | None:
 
 
 def after_hash(text: str) -> str | None:
-    """Return the text after the last `####`, as in GSM8K; None when the text does not end in such an answer."""
+    """Return the text after the last `####`, as in GSM8K; None if the text does not end in such an answer."""
     match = _HASH.search(text[text.rfind("####") :]) if "####" in text else None
     return match[1] if match else None
 
 
 def boxed_content(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{...}` or `\fbox{...}` with balanced braces, without the boxes inside."""
+    r"""Return the content of the last `\boxed{...}` or `\fbox{...}` that has balanced braces; None if there is none."""
     end = len(text)
     while (start := max(text.rfind("\\boxed", 0, end), text.rfind("\\fbox", 0, end))) >= 0:
         opened = _BOX.match(text, start)
@@ -104,7 +99,7 @@ def boxed_content(text: str) -> str | None:
 
 
 def _balanced(text: str, begin: int) -> str | None:
-    """Return the text from `begin` to the brace that closes the preceding brace; escaped braces are text."""
+    """Return the text from `begin` to the brace that closes the brace before `begin`. Escaped braces do not count."""
     depth = 1
     for brace in _BRACE.finditer(text, begin):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
@@ -114,7 +109,7 @@ def _balanced(text: str, begin: int) -> str | None:
 
 
 def gold_number(value: Any, format: str) -> Decimal | None:
-    """Return the number of a gold in one of the numeric formats."""
+    """Return the number of a gold in the format `gsm8k_hash` or `numeric`; None if it has none."""
     if format == "gsm8k_hash":
         value = after_hash(value) if isinstance(value, str) else None
     return number_in(value)
@@ -131,13 +126,13 @@ _YES, _NO = frozenset({"yes", "true", "1", "1.0"}), frozenset({"no", "false", "0
 
 
 def boolean_word(value: Any) -> str | None:
-    """Return `yes` or `no` for a boolean gold, however a row writes it (true, "True", 1, "yes"); None for others."""
+    """Return `yes` or `no` for a boolean gold in any notation (true, "True", 1, "yes"); None for other golds."""
     word = str(value).strip().casefold()
     return "yes" if word in _YES else "no" if word in _NO else None
 
 
 def gold_text(value: Any) -> str:
-    """Return a gold as one text: JSON for lists and objects."""
+    """Return a gold as one text. Lists, objects and booleans become JSON."""
     if isinstance(value, str):
         return value
     return (
@@ -146,8 +141,9 @@ def gold_text(value: Any) -> str:
 
 
 def normalised_text(text: str) -> str:
-    """Normalise a text: NFKC, case folding, collapsed white space. Prompts with equal normalised texts are the same
-    prompt.
+    """Normalise a text: NFKC, case folding, collapsed white space.
+
+    Two prompts are the same if the results are equal.
     """
     folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split())

@@ -1,4 +1,4 @@
-"""Guesses the prompt and answer columns: ranked guesses, each with a confidence and a reason."""
+"""Guesses the prompt and answer columns of a dataset. The guesses are ranked, and each has a confidence in [0, 1]."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_GUESSES = 3
 
 @dataclass(frozen=True, slots=True)
 class PromptGuess:
-    """A guess of the prompt columns, with its confidence and reason."""
+    """A guess of the prompt columns, in the order of the prompt, with a confidence in [0, 1] and a reason."""
 
     columns: tuple[str, ...]
     confidence: float
@@ -44,15 +44,16 @@ class PromptGuess:
 
 
 def guess_prompts(columns: Sequence[Column], rows: Rows, excluded: Collection[str] = ()) -> list[PromptGuess]:
-    """Return ranked guesses of the prompt; none uses the columns in `taken` (options, or the answer that the caller
-    named).
+    """Return guesses of the prompt columns, the best first.
+
+    No guess uses a column in `excluded` (columns of options, and the answer column that the caller has named).
     """
     sample = spread_rows(rows, _SAMPLE)
     usable = [c for c in columns if c.name not in excluded and not is_leaky(c.name)]
-    scored = sorted(_scores(usable, sample, len(rows)), key=lambda entry: -entry[0])[:_MOST_GUESSES]
+    scored = sorted(_prompt_scores(usable, sample, len(rows)), key=lambda entry: -entry[0])[:_MOST_GUESSES]
     guesses: dict[tuple[str, ...], PromptGuess] = {}
     for score, column, why in scored:
-        parts, reason = _with_company(column, usable, sample)
+        parts, reason = _with_related_columns(column, usable, sample)
         close = any(other is not column and score - other_score < 0.05 for other_score, other, _ in scored)
         factor = 0.8 if close and not set(parts) >= {c.name for _, c, _ in scored[:2]} else 1.0
         confidence = round(min(score, 0.99) * factor, 2)
@@ -61,12 +62,12 @@ def guess_prompts(columns: Sequence[Column], rows: Rows, excluded: Collection[st
 
 
 def is_leaky(path: str) -> bool:
-    """True when columns of this name give the answer away."""
+    """Return whether the name of a column suggests that the column reveals the answer."""
     return any(snake_case(part) in LEAKY_NAMES for part in path.split("."))
 
 
 def gives_away(guess: PromptGuess, answer: str, rows: Rows) -> bool:
-    """True when most prompts contain the whole of a long answer (`text` of Alpaca)."""
+    """Return whether most prompts of a guess contain their whole long answer (column `text` of Alpaca)."""
     if answer in guess.columns:
         return False
     containing = long = 0
@@ -78,7 +79,7 @@ def gives_away(guess: PromptGuess, answer: str, rows: Rows) -> bool:
     return long >= 3 and containing > 0.5 * long
 
 
-def _scores(columns: Sequence[Column], sample: Rows, number: int) -> Iterator[tuple[float, Column, str]]:
+def _prompt_scores(columns: Sequence[Column], sample: Rows, number: int) -> Iterator[tuple[float, Column, str]]:
     for column in columns:
         name = snake_case(column.name)
         last = name.rpartition(".")[2]
@@ -86,7 +87,7 @@ def _scores(columns: Sequence[Column], sample: Rows, number: int) -> Iterator[tu
         if column.null_rate > 0.5 or not (chat or column.words):
             continue
         varied = column.distinct >= 0.5 * max(1, number)
-        score, why = _by_name(name, column.name, column)
+        score, why = _prompt_score_by_name(name, column.name, column)
         if last in OTHER_NAMES or (name in ANSWER_NAMES and name not in PROMPT_NAMES):
             score -= 0.4
         score += 0.15 * (column.words >= 4 or chat) + 0.12 * varied
@@ -100,12 +101,12 @@ def _holds_chat(path: str, sample: Rows) -> bool:
     return bool(values) and sum(map(is_chat, values)) >= 0.9 * len(values)
 
 
-def _by_name(name: str, path: str, column: Column) -> tuple[float, str]:
+def _prompt_score_by_name(name: str, path: str, column: Column) -> tuple[float, str]:
     if name in PROMPT_NAMES:
         return 0.72 - 0.012 * PROMPT_NAMES.index(name), "its name is a usual one"
     head, _, last = name.rpartition(".")
     if head and last in (*PROMPT_NAMES[:12], "stem"):
-        same = head in PROMPT_NAMES  # question.stem is the question; extra_info.question a copy of it
+        same = head in PROMPT_NAMES  # `question.stem` is the question, but `extra_info.question` may be a copy of it.
         return (0.6 if same else 0.3), "the name inside of its object is a usual one"
     words = set(last.split("_"))
     if not head and words & PROMPT_PARTS and not words & {"id", "type", "title", "source", "date", "concept", "num"}:
@@ -115,8 +116,11 @@ def _by_name(name: str, path: str, column: Column) -> tuple[float, str]:
     return (0.15 if not head else 0.0), "no column has a usual name, and it is long text"
 
 
-def _with_company(column: Column, columns: Sequence[Column], sample: Rows) -> tuple[tuple[str, ...], str]:
-    """Return the question's column with the columns that belong to it, in reading order, and the reason."""
+def _with_related_columns(column: Column, columns: Sequence[Column], sample: Rows) -> tuple[tuple[str, ...], str]:
+    """Return a prompt column and the columns that belong to it, in the order of the prompt, and a reason.
+
+    Related columns are a system prompt, contexts, and the second column of a pair such as premise and hypothesis.
+    """
     by_name = {snake_case(c.name): c for c in columns if c.words or c.holds_lists}
     name = snake_case(column.name)
     pair = next((p for p in PAIR_NAMES if name in p and all(n in by_name for n in p)), None)
@@ -127,7 +131,7 @@ def _with_company(column: Column, columns: Sequence[Column], sample: Rows) -> tu
         if n in CONTEXT_NAMES
         and c.name not in middle
         and (c.words >= 3 or c.words == 0)
-        and _adds(c.name, middle, sample)
+        and _adds_text(c.name, middle, sample)
     ]
     systems = [c.name for n, c in by_name.items() if n in SYSTEM_NAMES and c.words >= 1 and c.name not in middle]
     reason = "; the two belong together" if pair else ""
@@ -135,8 +139,11 @@ def _with_company(column: Column, columns: Sequence[Column], sample: Rows) -> tu
     return (*systems[:1], *before, *middle), reason
 
 
-def _adds(context: str, prompt: tuple[str, ...], sample: Rows) -> bool:
-    """True when the context is text that the prompt does not already contain (`question_concat` of SVAMP)."""
+def _adds_text(context: str, prompt: tuple[str, ...], sample: Rows) -> bool:
+    """Return whether a context column has text that the prompt lacks.
+
+    SVAMP's `question_concat` includes its context.
+    """
     texts = [
         (prompt_text(value), compose_prompt(row, prompt)) for _, row in sample if (value := value_at(row, context))
     ]
@@ -147,16 +154,16 @@ def _adds(context: str, prompt: tuple[str, ...], sample: Rows) -> bool:
 _ALL_OF = re.compile(r"(?:spans|labels|entities|keywords|tags|topics|categories|aspects|triples|steps|items)$")
 _ANY_OF = re.compile(r"(?:aliases|text|answers?|references?|correct_answers|short_answers|targets|value)$")
 _FUNCTION = re.compile(r"[\"'](?:func_name|instruction_id)[\"']\s*:")
-"""Names the function that checks a constraint (RLVR-IFeval)."""
-_answers_SAMPLE = 300
+"""Matches a constraint that names its checking function (RLVR-IFeval)."""
+_ANSWER_SAMPLE = 300
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerGuess:
-    """A guess of the answer column. `any_of` is for several golds: True when any gold is right, False when all are
-    required.
+    """A guess of the answer column at `path`, with the format of its values.
 
-    `any_of` is None when that is unclear or when there is one gold.
+    If the answers have several golds, `any_of` says whether one of them is enough (True) or all are required (False).
+    It is None if that is unclear, and for single golds.
     """
 
     path: str
@@ -167,38 +174,38 @@ class AnswerGuess:
 
     @property
     def certainty(self) -> float:
-        """Confidence that the column is the answer and that it has this format: the lesser of the two."""
+        """The lower of two confidences: that the column is the answer, and that its values have the format."""
         return min(self.confidence, self.recognised.confidence)
 
 
 def guess_answers(
     columns: Sequence[Column], rows: Rows, prompt: Sequence[str], options: Sequence[str] = ()
 ) -> list[AnswerGuess]:
-    """Return ranked guesses of the answer column, each with the format of its values."""
-    ranked = sorted(_answers_scores(columns, rows, prompt, options), key=lambda entry: -entry[0])
+    """Return guesses of the answer column, the best first. `prompt` and `options` are columns with other roles."""
+    ranked = sorted(_answer_scores(columns, rows, prompt, options), key=lambda entry: -entry[0])
     if len(ranked) == 1 and snake_case(ranked[0][1].name) in WEAK_ANSWER_NAMES:
         ranked = [(0.6, ranked[0][1])]
     guesses = []
     for score, column in ranked[:8]:
         guess = judge_answer(column, rows, prompt, options)
         if guess is not None:
-            guesses.append(replace(guess, confidence=round(_weighed(score, column, guess), 2)))
+            guesses.append(replace(guess, confidence=round(_score_with_format(score, column, guess), 2)))
     return sorted((g for g in guesses if g.confidence >= 0.15), key=lambda g: -g.confidence)[:_MOST_GUESSES]
 
 
-def _weighed(score: float, column: Column, guess: AnswerGuess) -> float:
-    """Adjust the name's score by the format: a column called tests must hold tests, and an index outranks prose."""
+def _score_with_format(score: float, column: Column, guess: AnswerGuess) -> float:
+    """Adjust the score of a column's name by the confidence of its format. A column called `tests` must hold tests."""
     recognised = guess.recognised
     if snake_case(column.name) in TEST_NAMES and recognised.format != "code_tests":
         score *= 0.3
     return score * (max(recognised.confidence, 0.4) if recognised.mixed else max(recognised.confidence, 0.5) ** 0.25)
 
 
-def _answers_scores(
+def _answer_scores(
     columns: Sequence[Column], rows: Rows, prompt: Sequence[str], options: Sequence[str]
 ) -> Iterator[tuple[float, Column]]:
     names = {snake_case(c.name) for c in columns}
-    special = _special(columns, rows)
+    special = _special_column(columns, rows)
     if special is not None:
         yield 0.97, special
         return
@@ -206,7 +213,7 @@ def _answers_scores(
     for column in columns:
         if column.name in prompt and not _ends_in_reply(column, rows):
             continue
-        score = _answers_by_name(snake_case(column.name), names, column)
+        score = _answer_score_by_name(snake_case(column.name), names, column)
         if column.name in prompt:
             score = 0.5
         if column.name in options and not names_right_option(column.name):
@@ -219,9 +226,10 @@ def _answers_scores(
         yield from ((0.35, c) for c in columns if c.name not in (*prompt, *options) and _could_hold_answers(c, rows))
 
 
-def _special(columns: Sequence[Column], rows: Rows) -> Column | None:
-    """Return the column of a task without gold text: constraints on the reply (IFEval), or numbers for a target
-    (Countdown).
+def _special_column(columns: Sequence[Column], rows: Rows) -> Column | None:
+    """Return the answer column of a dataset without gold texts; None for other datasets.
+
+    Such datasets have constraints on the reply (IFEval), or a target to compute from numbers (Countdown).
     """
     by_name = {snake_case(c.name): c for c in columns}
     if "instruction_id_list" in by_name and "kwargs" in by_name:
@@ -234,13 +242,13 @@ def _special(columns: Sequence[Column], rows: Rows) -> Column | None:
 
 
 def _ends_in_reply(column: Column, rows: Rows) -> bool:
-    """True for a conversation whose last turn is the assistant's: the column is prompt and gold at once."""
+    """Return whether the values are conversations that end with the assistant. Prompt and gold are then one column."""
     values = [value_at(row, column.name) for _, row in spread_rows(rows, 50)]
     values = [v for v in values if v is not None]
     return bool(values) and sum(last_reply(v) is not None for v in values) >= 0.8 * len(values)
 
 
-def _answers_by_name(name: str, known: set[str], column: Column) -> float:
+def _answer_score_by_name(name: str, known: set[str], column: Column) -> float:
     head, _, last = name.rpartition(".")
     if last in ("label", "labels") and column.dtype == "dict":
         return 0.0
@@ -279,18 +287,18 @@ def _could_hold_answers(column: Column, rows: Rows) -> bool:
     return 0 < column.words <= 5 or (graded and AnswerContext(column.name).named_class)
 
 
-# --- the form of one column ----------------------------------------------------------------------------------------
+# --- the format of one column --------------------------------------------------------------------------------------
 
 
 def judge_answer(column: Column, rows: Rows, prompt: Sequence[str], options: Sequence[str] = ()) -> AnswerGuess | None:
-    """Recognise the format of one column, given the options beside it; None when the column holds no answer."""
-    sample = spread_rows(rows, _answers_SAMPLE)
+    """Recognise the format of one column. `options` are the columns of options. None if all its values are empty."""
+    sample = spread_rows(rows, _ANSWER_SAMPLE)
     counts = tuple(sorted({len(options_of_row(row, options)[0]) for _, row in sample} - {0})) if options else ()
     inline = not counts and has_inline_options([compose_prompt(row, tuple(prompt)) for _, row in sample])
     context = AnswerContext(column.name, column.classes, counts, inline)
     values = [(index, row[column.name] if column.name in row else value_at(row, column.name)) for index, row in rows]
     recognised = (
-        _special_form(column, rows, values)
+        _special_format(column, rows, values)
         or (counts and _option_format(column, rows, values, options, context))
         or None
     )
@@ -303,7 +311,7 @@ def judge_answer(column: Column, rows: Rows, prompt: Sequence[str], options: Seq
     return AnswerGuess(column.name, recognised, 1.0, context, many)
 
 
-def _special_form(column: Column, rows: Rows, values: Sequence[tuple[int, Any]]) -> RecognisedFormat | None:
+def _special_format(column: Column, rows: Rows, values: Sequence[tuple[int, Any]]) -> RecognisedFormat | None:
     first: Mapping[str, Any] = rows[0][1] if rows else {}
     names = {snake_case(n) for n in first}
     if snake_case(column.name) == "instruction_id_list" and "kwargs" in names:
@@ -318,7 +326,7 @@ def _special_form(column: Column, rows: Rows, values: Sequence[tuple[int, Any]])
 def _option_format(
     column: Column, rows: Rows, values: Sequence[tuple[int, Any]], options: Sequence[str], context: AnswerContext
 ) -> RecognisedFormat | None:
-    """Recognise golds that name an option by its label or text, or mark it in a list; None for other formats."""
+    """Recognise golds that name an option by its label or text, or mark it in a list of 0 and 1; otherwise None."""
     if column.name in options:
         return RecognisedFormat("choice_index", 0.95)
     answers = [(index, row, v) for (index, v), (_, row) in zip(values, rows, strict=True) if not golds.is_empty(v)]
@@ -346,14 +354,21 @@ def _indices_fit(answers: Sequence[tuple[int, Any, Any]], context: AnswerContext
 
 
 def any_gold_suffices(path: str, values: Sequence[Any]) -> bool | None:
-    """Tell whether one of several golds is enough, by the column's name or by whether the golds are variants of one
-    answer.
+    """Return whether one of several golds is enough; None if that is unclear.
+
+    The column's name says so, or the golds of a row share words, so that they are variants of one answer.
     """
     lists = [
         several for v in values[:2000] if (several := answer_syntax.several_golds(v)) is not None and len(several) > 1
     ]
     last = snake_case(path).rpartition(".")[2]
-    keys = {k for v in values[:50] if isinstance(v, Mapping) for k in answer_syntax.LISTS if isinstance(v.get(k), list)}
+    keys = {
+        k
+        for v in values[:50]
+        if isinstance(v, Mapping)
+        for k in answer_syntax.GOLD_LIST_FIELDS
+        if isinstance(v.get(k), list)
+    }
     if _ALL_OF.search(last) or keys == {"spans"}:
         return False
     if keys or "." in path or last in ("aliases", "references", "correct_answers", "short_answers"):
@@ -366,6 +381,6 @@ def any_gold_suffices(path: str, values: Sequence[Any]) -> bool | None:
 
 
 def _overlap(answers: Sequence[Any]) -> bool:
-    """True when two of the golds share a word: variants of one answer rather than several answers."""
+    """Return whether two of the golds share a word. They are then variants of one answer."""
     words = [set(golds.normalised_text(str(v)).split()) for v in answers[:6]]
     return any(a & b for n, a in enumerate(words) for b in words[n + 1 :])

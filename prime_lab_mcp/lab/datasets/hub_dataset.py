@@ -1,7 +1,7 @@
-"""Streams a dataset of the Hugging Face Hub at one commit and judges it.
+"""Streams a dataset of the Hugging Face Hub at one commit and checks it.
 
-`dataset_program` runs this module in the toolchain's interpreter, which has `datasets` and `huggingface_hub`; the
-server's interpreter has neither, so both are imported when a scan starts.
+`dataset_program` runs this module in the toolchain's interpreter, which has `datasets` and `huggingface_hub`. The
+server's interpreter does not have them, so they are imported when a scan starts.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScanProgress, SplitS
 from prime_lab_mcp.lab.datasets.source import choose_splits, listed_names, nearest_name
 
 _MAIN_SPLIT_SHARE = 0.75
-"""Share of the streaming time that the split to train on may take."""
+"""The training split may take at most this share of the streaming time."""
 
 
 def scan_hub(
     request: DatasetRequest, columns: tuple[str | None, str | None], seconds: float, report_progress: ScanProgress
 ) -> Inspection:
-    """Scan the requested splits: all rows, or as many as arrive in `seconds`. Raises LabError."""
+    """Scan the requested splits: all rows, or those that arrive within `seconds`. Raises LabError."""
     datasets: Any = importlib.import_module("datasets")
     datasets.disable_progress_bars()
     try:
@@ -52,7 +52,7 @@ def scan_hub(
 
 
 def _resolve(datasets: Any, request: DatasetRequest) -> tuple[str, str | None, dict[str, Any], list[str]]:
-    """Return the commit, the config, the dataset card's entry for each split, and the names of the splits."""
+    """Return the commit, the config, the dataset card's entry for each split, and the names of all splits."""
     hub: Any = importlib.import_module("huggingface_hub")
     commit = hub.HfApi().dataset_info(request.dataset, revision=request.revision, timeout=20).sha
     config = _config(datasets, request, commit)
@@ -90,9 +90,9 @@ def _config(datasets: Any, request: DatasetRequest, commit: str) -> str | None:
 
 
 def _stream(stream: Any, scan: SplitScan, features: dict[str, Any], deadline: float) -> SplitScan:
-    """Feed batches to the scan until the deadline, at least one.
+    """Pass batches to the scan until the deadline, but at least one batch.
 
-    Batches are Arrow tables, which are not decoded: an image stays bytes, and a class stays a number.
+    Batches are Arrow tables with undecoded values: an image is bytes, and a class is a number.
     """
     for batch in stream.with_format("arrow").iter(batch_size=file_scans.BATCH_ROWS):
         if scan.rows and time.monotonic() > deadline:

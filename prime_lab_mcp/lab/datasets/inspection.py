@@ -1,6 +1,6 @@
-"""Inspects a dataset as a whole: guesses columns, recognises the answer format, examines rows, recommends a reward.
+"""Inspects a dataset: chooses its columns, recognises the answer format, checks its rows, and recommends a reward.
 
-The columns that the caller names override the guesses. `recommend_reward` maps each answer format to a reward and a
+Columns that the caller names override the guesses. `recommend_reward` maps each answer format to a reward and a
 template.
 """
 
@@ -43,9 +43,9 @@ TEMPLATES: Mapping[str, str] = {
     "free_text": "free_text",
     "chat_messages": "free_text",
 }
-"""The template that create_environment uses for a format by default. A format that is missing here has no template."""
+"""The template that create_environment uses for a format by default. Formats that are missing here have no template."""
 NO_TEMPLATE = "none"
-"""Kind of reward where no template fits; the reason says what to do instead."""
+"""`RewardRecommendation.kind` if no template fits. `why` then says what to do instead."""
 
 _RULES: Mapping[AnswerFormat, str] = {
     "gsm8k_hash": "Gold: take what follows the last ####, strip commas, currency and unit. Compare it as a number "
@@ -82,9 +82,7 @@ _RULES: Mapping[AnswerFormat, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RewardRecommendation:
-    """A recommended reward. `kind` is the template for create_environment, or `none`; `why` is the rule that compares
-    golds.
-    """
+    """A recommended reward. `kind` is a template of create_environment, or `none`. `why` says how to compare golds."""
 
     kind: str
     why: str
@@ -96,7 +94,7 @@ class RewardRecommendation:
 def recommend_reward(
     format: AnswerFormat, *, index_base: int | None = None, labels: int = 0, any_of: bool | None = None
 ) -> RewardRecommendation:
-    """Return the reward for a format. `labels` is the number of known class names."""
+    """Return the recommended reward for a format. `labels` is the number of known class names."""
     rule = _RULES.get(format) or _depending(format, index_base, labels, any_of)
     kind = TEMPLATES.get(format, NO_TEMPLATE)
     template_note = (
@@ -129,21 +127,21 @@ def _depending(format: AnswerFormat, index_base: int | None, labels: int, any_of
 
 
 RepeatsOf = Callable[[Sequence[str], str | None], RepeatCounts | None]
-"""Returns the counts over every row, for these prompt columns and this answer column; None where no counts exist."""
+"""Counts repetitions over all rows, given the prompt columns and the answer column. None if there are no counts."""
 JUDGED_FORMATS: frozenset[str] = frozenset({"free_text", "chat_messages"})
-"""Formats that only a judge can compare."""
+"""Formats whose golds only a judge model can compare with a completion."""
 WITHOUT_GOLD: frozenset[str] = frozenset({"instruction_constraints", "procedural"})
 _CHOICES: frozenset[str] = frozenset({"choice_letter", "choice_index"})
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The result of inspecting a dataset. `prompt` and `answer` are the best guesses or the caller's columns, or None.
+    """The result of inspecting a dataset. `prompt` and `answer` are the caller's columns or the best guesses, or None.
 
-    `option_columns` hold the options of a row: () when the rows have no options, or have them in the prompt.
-    `index_base` is the number of the first option, and None when the gold is no index. `labels` are the class names by
-    id, or the distinct labels; () when unknown. `any_of` is True when any of several golds is right, False when all are
-    required, and None when that is unclear or there is one gold.
+    `option_columns` are the columns with the options; empty if rows have no options, or have them in the prompt.
+    `index_base` is the number of the first option; None if the golds are no option numbers. `labels` are the class
+    names by id, or the distinct labels; empty if unknown. `any_of` says whether one of several golds is enough (True)
+    or all are required (False); None if that is unclear, and for single golds.
     """
 
     table: ScannedDataset
@@ -158,9 +156,9 @@ class Inspection:
     labels: tuple[str, ...] = ()
     any_of: bool | None = None
     samples: tuple[Mapping[str, Any], ...] = ()
-    """Whole rows, quoted and cut."""
+    """Whole rows as examples. Their texts are quoted and cut."""
     token_lengths: Mapping[str, Any] = field(default_factory=dict)
-    """Percentiles of the estimated tokens of prompts and answers, over the judged rows."""
+    """Percentiles of the estimated numbers of tokens of prompts and answers."""
 
     @property
     def format(self) -> AnswerFormat | None:
@@ -168,7 +166,7 @@ class Inspection:
 
     @property
     def recommended(self) -> RewardRecommendation | None:
-        """The recommended reward for the format of the answers; None when there is no answer."""
+        """The recommended reward for the format of the answers; None without an answer column."""
         if self.format is None:
             return None
         return recommend_reward(self.format, index_base=self.index_base, labels=len(self.labels), any_of=self.any_of)
@@ -221,11 +219,11 @@ class Inspection:
 
 _SAMPLE_ROWS, _ROW_CHARACTERS, _VALUE_CHARACTERS, _SHORTEST = 3, 900, 300, 24
 _WIDE = 10
-"""Columns from which one sample row is shown, and one example of a column."""
+"""If a table has more columns, the report has one sample row instead of three, and one example of each column."""
 
 
 def sample_rows(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Return whole rows from the start, the middle and the end; long values are cut, so that a row stays short."""
+    """Return the first, the middle and the last row as examples. Long values are cut."""
     places = sorted({0, len(rows) // 2, len(rows) - 1} & set(range(len(rows))))[:_SAMPLE_ROWS]
     if rows and len(rows[0][1]) > _WIDE:
         places = places[:1]
@@ -239,7 +237,7 @@ def sample_rows(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[dict[str,
 
 
 def _cell(value: Any, limit: int) -> Any:
-    """Return a short value that is no text unchanged, and any other value as quoted and cut text."""
+    """Return a number, boolean or None unchanged, and any other value as quoted text, cut after `limit` characters."""
     if value is None or isinstance(value, bool | int | float):
         return value
     return quote(golds.gold_text(value), limit)
@@ -291,9 +289,9 @@ def inspect_table(
     answer_column: str | None = None,
     repeats_of: RepeatsOf | None = None,
 ) -> Inspection:
-    """Judge rows that have been read. The caller's columns override the guesses. Raises BadInput.
+    """Inspect rows that have been read. Columns that the caller names override the guesses. Raises BadInput.
 
-    `prompt_column` may name several columns, separated by commas, and may reach into objects (`extra_info.question`).
+    `prompt_column` may name several columns, separated by commas, and fields of objects (`extra_info.question`).
     """
     if not table.main.rows:
         raise BadInput(
@@ -331,7 +329,7 @@ def task_rows(
     options: Sequence[str] = (),
     index_base: int | None = None,
 ) -> Iterator[TaskRow]:
-    """Yield the rows of a split as tasks. With options, a gold that names an option becomes its letter or index."""
+    """Yield the rows of a split as tasks. If rows have options, the gold becomes the letter or number of its option."""
     choice = format in _CHOICES
     columns = tuple(prompt)
     for index, row in scanned.rows:

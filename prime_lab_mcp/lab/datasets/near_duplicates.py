@@ -1,24 +1,23 @@
 """Finds held-out prompts that paraphrase training prompts.
 
-Two prompts that differ only in the slots of their template are siblings of one generator, not a leak. The search
-compares words, numbers and lines without those of the template.
+Many datasets make their prompts from templates. Two prompts that differ only in the slots of a template are different
+tasks and no leak. Methods for near-duplicates in web text would report all such rows, so this search works differently.
 
-A place is a slot when, in the training split, the text before the place continues in at least three ways and the text
-behind the place is preceded in at least three ways. A place is also a slot when the held-out prompt's own continuation
-in both directions occurs in the training split. A paraphrase leaves other places, because a paraphrase changes what all
-rows share.
+A pair of a training prompt and a held-out prompt is a near-duplicate if all of these hold:
 
-The search is made for short prompts from templates, where thresholds for web text report every row. A pair counts only
-when the numbers agree (in order, where a calculation uses them) and the golds agree: another number or another answer
-means another task of the same kind. Where different golds can both be right, golds are not compared; but other words
-in one place of the prompt together with another gold mean another task there too. In addition one of two conditions
-must hold. First: the prompts share 70 % of their words by weight, where rarer words in the training prompts weigh more,
-and half by number (from 25 words on, half of the pairs of neighbours too). Second, from 25 words on: half of the
-held-out prompt's runs of eight words occur in the training prompt. Lines and runs that many prompts share belong to the
-template and are left out. A pair that differs only in the slots of a template is no leak.
+1. Their golds agree, and so do their numbers (in order, if the prompt has a calculation). Another number or answer
+   means another task. Where different golds can both be right, golds are not compared; but if the prompts differ in one
+   place only, by one or two words, and the golds differ too, the prompts are different tasks.
+2. Their words agree. Either they share 70 % of their words by weight (words that are rare in the training prompts weigh
+   more) and half by number; from 25 words on, also half of the pairs of neighbouring words. Or, from 25 words on, half
+   of the held-out prompt's runs of eight words occur in the training prompt. Lines and runs that many prompts share
+   belong to the template and do not count.
+3. Their words are equal, or they differ in a place that is not a slot of a template. A place is a slot if, in the
+   training split, at least three different words follow the text before it and at least three different words precede
+   the text behind it. It is also a slot if the held-out prompt's own words occur there in the training split.
 
-A question told in wholly other words is found by its numbers: at least three different numbers of seven digits
-together, and the gold, agree with those of at most two training prompts.
+A paraphrase in completely different words is found by its numbers: it has at least three different numbers with seven
+digits in total, and at most two training prompts have the same numbers and the same gold.
 """
 
 from __future__ import annotations
@@ -34,17 +33,18 @@ from difflib import SequenceMatcher
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets.tasks import OPEN_ENDED, FlawTally, TaskRow
 
-CUT_WORDS = 2_000
-"""Characters of a prompt to compare: half from its start and half from its end."""
+COMPARED_CHARACTERS = 2_000
+"""Most characters of a prompt that are compared: half from its start and half from its end."""
 LONG_LINE = 25
-"""Number of words from which runs of words are compared instead of bags (docs/validation.md, Near duplicates)."""
+"""Words. For prompts with at least as many, runs of words are compared too (docs/validation.md, Near duplicates)."""
 GRAM = 8
+"""Words of a run."""
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]|[^\W\d_{_CJK}]+")
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
 _OPERATION = re.compile(r"[\w)}]\s{0,2}[+*/^=<>×÷≤≥]\s{0,2}[\w(\\{$-]|[0-9)]\s{0,2}[-−]\s{0,2}[0-9(]")
 _SYMBOLS = re.compile(r"[0-9]+(?:[.,][0-9]+)*|[-−+*/×÷^<>=≤≥()%!]")
-_COUNTS = {
+_NUMBER_WORDS = {
     "two": "2",
     "three": "3",
     "four": "4",
@@ -59,7 +59,7 @@ _COUNTS = {
 }
 
 
-_NEW = 1.0
+_UNKNOWN_WORD_WEIGHT = 1.0
 
 
 def _comparable_line(line: str) -> str:
@@ -68,8 +68,10 @@ def _comparable_line(line: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PromptFeatures:
-    """Features of one prompt. `words` are numbered and in order; `numbers` are one key, ordered where the task
-    calculates.
+    """The features of one prompt.
+
+    `words` are the ids of its words in order, and `bag` is the set of them. `numbers` is a text of all its numbers,
+    which keeps their order if the prompt has a calculation. `lines` are the word sets of its lines, if it has several.
     """
 
     words: tuple[int, ...]
@@ -80,13 +82,16 @@ class PromptFeatures:
     lines: tuple[frozenset[int], ...]
 
     def grams(self, length: int = GRAM) -> set[int]:
-        """Return the hashes of every run of `length` words."""
+        """Return the hashes of all runs of `length` words."""
         return {hash(self.words[n : n + length]) for n in range(len(self.words) - length + 1)}
 
 
 @dataclass(slots=True)
 class Vocabulary:
-    """The numbers of words, the count of training prompts that contain each, and the lines of the template."""
+    """The words of all prompts: their ids, and the number of training prompts that contain each.
+
+    `template` are lines that many training prompts share.
+    """
 
     rows: int = 0
     ids: dict[str, int] = field(default_factory=dict)
@@ -95,13 +100,13 @@ class Vocabulary:
     template: frozenset[str] = frozenset()
 
     def learn_template(self, texts: Sequence[str]) -> None:
-        """Learn the template: a line that a fifth of the prompts share is an instruction, not a task."""
+        """Find the lines of the template. A line that a fifth of the prompts share is an instruction, not a task."""
         lines = Counter(line for text in texts if "\n" in text for line in set(map(_comparable_line, text.split("\n"))))
         least = max(10, 0.2 * len(texts))
         self.template = frozenset(line for line, times in lines.items() if line and times >= least)
 
     def read(self, text: str, *, training: bool) -> PromptFeatures:
-        """Return the features of one prompt, and count the words of a training prompt."""
+        """Return the features of one prompt. Counts its words if it is a training prompt."""
         lines = [line for line in text.casefold().split("\n") if line.strip()]
         own_lines = [line for line in lines if _comparable_line(line) not in self.template] if self.template else lines
         read = [self._line(line) for line in own_lines]
@@ -122,31 +127,31 @@ class Vocabulary:
     def _line(self, line: str) -> tuple[list[int], list[str]]:
         words, ids = _WORD.findall(line), self.ids
         numbers = [n.replace(",", "") for n in _NUMBER.findall(line)]
-        if not _COUNTS.keys().isdisjoint(words):
-            numbers += [_COUNTS[word] for word in words if word in _COUNTS]
-            words = [word for word in words if word not in _COUNTS]
+        if not _NUMBER_WORDS.keys().isdisjoint(words):
+            numbers += [_NUMBER_WORDS[word] for word in words if word in _NUMBER_WORDS]
+            words = [word for word in words if word not in _NUMBER_WORDS]
         return [ids.setdefault(word, len(ids)) for word in words], numbers
 
     def weight(self, word: int) -> float:
-        """Return the inverse document frequency of a word: 0 for a word of every prompt.
+        """Return the inverse document frequency of a word, which is 0 for a word that all training prompts contain.
 
-        A word of no training prompt belongs to the wording. Call this method after every training prompt is read.
+        A word that no training prompt contains has a fixed weight. Call this method after reading all training prompts.
         """
         weight = self.weights.get(word)
         if weight is None:
             times = self.counts[word]
-            weight = self.weights[word] = max(0.0, math.log((self.rows + 1) / times)) if times else _NEW
+            weight = self.weights[word] = max(0.0, math.log((self.rows + 1) / times)) if times else _UNKNOWN_WORD_WEIGHT
         return weight
 
     def heaviest(self, bag: Iterable[int]) -> list[int]:
-        """Sort words by weight, the heaviest first; ties have one order for all prompts."""
+        """Sort words by weight, the heaviest first. Words of equal weight have the same order in all prompts."""
         return sorted(bag, key=lambda word: (-self.weight(word), word))
 
 
 _CONTEXT = 3
 _FILLERS = 3
-_CHANCE = 2
-"""Number of common words between two differences that carry no information."""
+_CHANCE_WORDS = 2
+"""Two differences with at most this many equal words between them count as one difference."""
 _EDGE = (-1,) * _CONTEXT
 Words = Sequence[int]
 DifferenceContext = tuple[int, ...]
@@ -154,10 +159,10 @@ DifferenceContext = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class PromptDifference:
-    """One difference between two prompts.
+    """A place in which two prompts differ.
 
-    Holds the training prompt's words before and behind the difference, and the held-out prompt's first and last words
-    in it.
+    `before` and `behind` are the training prompt's words around the place; `first` and `last` are the held-out prompt's
+    first and last words in it.
     """
 
     before: DifferenceContext
@@ -172,7 +177,7 @@ def prompt_differences(held_out: Words, train: Words) -> list[PromptDifference]:
     for tag, *span in SequenceMatcher(None, held_out, train, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
-        if spans and span[2] - spans[-1][3] <= _CHANCE:
+        if spans and span[2] - spans[-1][3] <= _CHANCE_WORDS:
             spans[-1] = (spans[-1][0], span[1], spans[-1][2], span[3])
         else:
             spans.append((span[0], span[1], span[2], span[3]))
@@ -190,19 +195,19 @@ def prompt_differences(held_out: Words, train: Words) -> list[PromptDifference]:
 
 @dataclass(slots=True)
 class TemplateSlots:
-    """Counts, in the training split, of what stands before and behind the registered places."""
+    """Finds out which registered places are slots of a template, from the words around them in the training split."""
 
     nexts: dict[DifferenceContext, set[int]] = field(default_factory=dict)
     lasts: dict[DifferenceContext, set[int]] = field(default_factory=dict)
 
-    def ask(self, places: Iterable[PromptDifference]) -> None:
-        """Register the places; call `learn` once afterwards."""
+    def register(self, places: Iterable[PromptDifference]) -> None:
+        """Register places. Call `learn` once after all places are registered."""
         for place in places:
             self.nexts.setdefault(place.before, set())
             self.lasts.setdefault(place.behind, set())
 
     def learn(self, rows: Iterable[Words]) -> None:
-        """Read the training prompts once."""
+        """Collect the words next to the registered places in all training prompts."""
         for words in rows:
             padded = (*_EDGE, *words, *_EDGE)
             for n in range(len(words) + 1):
@@ -213,33 +218,33 @@ class TemplateSlots:
                 if lasts is not None:
                     lasts.add(padded[n + _CONTEXT - 1])
 
-    def has(self, place: PromptDifference) -> bool:
-        """True when a place is a slot."""
+    def is_slot(self, place: PromptDifference) -> bool:
+        """Return whether a place is a slot of a template."""
         nexts, lasts = self.nexts[place.before], self.lasts[place.behind]
         return min(len(nexts), len(lasts)) >= _FILLERS or (place.first in nexts and place.last in lasts)
 
 
 TRAIN, HELD_OUT = 20_000, 2_000
-"""Rows to compare at most; a longer split is sampled with a seed."""
+"""Most rows of each split that are compared. A larger split is sampled with a seed."""
 _TRAIN_TEXT, _HELD_OUT_TEXT = 5_000_000, 1_000_000
-"""Characters to compare at most; splits with long prompts are sampled further."""
+"""Most characters of each split that are compared. A split with long prompts is sampled further."""
 COMMON_RUNS, COMMON_WORDS, COMMON_WEIGHT = 0.5, 0.5, 0.7
 _MOST_WORDS = 60
-"""Distinct words up to which bags of words are compared; longer paraphrases keep runs of words."""
+"""Most distinct words of a prompt whose bag of words is compared. Longer paraphrases share runs of words."""
 _FEW_RUNS = 5
 _CANDIDATES = 5
-"""Number of most similar training prompts to remember for each held-out prompt."""
-_WORK = 3_000_000
-_ONE_THING = 2
-"""Most words that name another thing in one place of a prompt: "Sri Lanka" for "France"."""
-"""Pairs to compare before the search stops: a few seconds."""
+"""Number of similar training prompts that are stored for each held-out prompt."""
+_MOST_PAIRS = 3_000_000
+"""Most pairs that are compared before the search stops. They take a few seconds."""
+_MOST_OTHER_WORDS = 2
+"""Most words that name another subject in one place of a prompt, such as "Sri Lanka" for "France"."""
 SAMPLE_SEED = 7
 _INCOMPARABLE = OPEN_ENDED | {"json", "tool_call"}
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPrompt:
-    """The data of a row that the search needs. `gold` is the key of the gold; None where the row has no gold."""
+    """The data of a row that the search needs. `gold` is a digest of the gold; None if the row has no gold."""
 
     index: int
     text: str
@@ -247,16 +252,23 @@ class ComparedPrompt:
 
     @classmethod
     def of(cls, row: TaskRow, gold: bytes | None) -> ComparedPrompt:
-        return cls(row.index, _cut(row.prompt), gold)
+        return cls(row.index, _shortened(row.prompt), gold)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= CUT_WORDS else f"{text[: CUT_WORDS // 2]}\n{text[-CUT_WORDS // 2 :]}"
+def _shortened(text: str) -> str:
+    return (
+        text
+        if len(text) <= COMPARED_CHARACTERS
+        else f"{text[: COMPARED_CHARACTERS // 2]}\n{text[-COMPARED_CHARACTERS // 2 :]}"
+    )
 
 
 @dataclass(slots=True)
 class NearDuplicates:
-    """The near-duplicates among the held-out rows. `compared` of `of` rows were compared."""
+    """The near-duplicates among the held-out rows.
+
+    `compared` of the `of` held-out rows were compared. `stopped` says that the search stopped before its end.
+    """
 
     rows: FlawTally = field(default_factory=FlawTally)
     compared: int = 0
@@ -274,32 +286,32 @@ class _Search:
     comparable: bool
     work: int = 0
     pairs: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
-    """Similarity and place of the training rows that are much alike, by the place of the held-out row."""
+    """For the position of a held-out row: the negated similarities and positions of similar training rows."""
 
-    def spend(self, pairs: int) -> bool:
-        """Record that `pairs` were compared; True while work is left in the budget."""
+    def within_budget(self, pairs: int) -> bool:
+        """Record that `pairs` were compared. Return whether more pairs may be compared."""
         self.work += pairs
-        return self.work <= _WORK
+        return self.work <= _MOST_PAIRS
 
     def gold(self, prompt: ComparedPrompt) -> bytes | None:
         return prompt.gold if self.comparable else None
 
     def asks_for_another_answer(self, index: int, place: int) -> bool:
-        """Whether other words in one place of the prompt explain that the golds differ, as another country does.
+        """Return whether other words in one place of the prompt (such as another country) explain different golds.
 
-        Matters only in formats where two different golds can both be right.
+        This matters only in formats in which two different golds can both be right.
         """
         (held_prompt, a), (train_prompt, b) = self.held_out[index], self.train[place]
         if None in (held_prompt.gold, train_prompt.gold) or held_prompt.gold == train_prompt.gold:
             return False
         opcodes = SequenceMatcher(None, a.words, b.words, autojunk=False).get_opcodes()
         other = [(tag, i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in opcodes if tag != "equal"]
-        return len(other) == 1 and other[0][0] == "replace" and max(other[0][1:]) <= _ONE_THING
+        return len(other) == 1 and other[0][0] == "replace" and max(other[0][1:]) <= _MOST_OTHER_WORDS
 
-    def keep(self, index: int, place: int, likeness: float) -> None:
+    def add_pair(self, index: int, place: int, similarity: float) -> None:
         matches = self.pairs.setdefault(index, [])
-        if (-likeness, place) not in matches:
-            matches.append((-likeness, place))
+        if (-similarity, place) not in matches:
+            matches.append((-similarity, place))
             matches.sort()
             del matches[_CANDIDATES:]
 
@@ -307,8 +319,8 @@ class _Search:
 def search_near_duplicates(
     train: Sequence[ComparedPrompt], held_out: Sequence[ComparedPrompt], format: str
 ) -> NearDuplicates:
-    """Find every held-out prompt with a near-duplicate in training. The caller leaves exact duplicates out."""
-    total, train, held_out = len(held_out), _within(train, _TRAIN_TEXT), _within(held_out, _HELD_OUT_TEXT)
+    """Find all held-out prompts with a near-duplicate among the training prompts. Pass no exact duplicates."""
+    total, train, held_out = len(held_out), _limited(train, _TRAIN_TEXT), _limited(held_out, _HELD_OUT_TEXT)
     words = Vocabulary()
     words.learn_template([p.text.casefold() for p in train])
     train_features = [(p, words.read(p.text, training=True)) for p in train]
@@ -316,7 +328,9 @@ def search_near_duplicates(
     state = _Search(words, train_features, held_features, format not in _INCOMPARABLE)
     _by_words(state, [n for n, (_, f) in enumerate(held_features) if len(f.bag) <= _MOST_WORDS])
     _by_runs(state, [n for n, (_, f) in enumerate(held_features) if len(f.words) >= LONG_LINE])
-    near = NearDuplicates(compared=len(held_out), of=total, stopped=state.work > _WORK, golds_compared=state.comparable)
+    near = NearDuplicates(
+        compared=len(held_out), of=total, stopped=state.work > _MOST_PAIRS, golds_compared=state.comparable
+    )
     matches = {**_by_numbers(state), **_without_siblings(state)}
     for place, match in sorted(matches.items()):
         training = train[match]
@@ -326,21 +340,21 @@ def search_near_duplicates(
     return near
 
 
-_TELLING_NUMBERS, _TELLING_DIGITS = 3, 7
-"""Different numbers, and their digits together, from which equal numbers and an equal gold are no chance."""
-_RARE = 2
-"""Training prompts that may share numbers and gold; more come from one generator."""
+_FEWEST_NUMBERS, _FEWEST_DIGITS = 3, 7
+"""Fewest different numbers, and fewest digits in total, with which equal numbers and golds are no coincidence."""
+_MOST_SHARING = 2
+"""Most training prompts with the same numbers and gold. If there are more, a generator has made them."""
 
 
 def _by_numbers(state: _Search) -> dict[int, int]:
-    """Return the training row of each held-out row that asks the same in other words: numbers and gold agree.
+    """Return, for each held-out row, the training row with the same numbers and gold but other words.
 
-    Rows whose words agree as well are left to the comparison of words, which knows the siblings of a template.
+    Rows with similar words are left to the comparison of words, which recognises templates.
     """
     index: dict[tuple[tuple[str, ...], bytes], list[int]] = {}
     for n, (prompt, features) in enumerate(state.held_out):
         gold = state.gold(prompt)
-        if gold is not None and _telling(features.order):
+        if gold is not None and _identify_task(features.order):
             index.setdefault((tuple(sorted(features.order)), gold), []).append(n)
     groups: dict[int, list[int]] = {}
     for place, (prompt, features) in enumerate(state.train if index else ()):
@@ -350,18 +364,19 @@ def _by_numbers(state: _Search) -> dict[int, int]:
     return {
         n: places[0]
         for n, places in groups.items()
-        if len(places) <= _RARE and _overlap(state.held_out[n][1].bag, state.train[places[0]][1].bag) < COMMON_WORDS
+        if len(places) <= _MOST_SHARING
+        and _overlap(state.held_out[n][1].bag, state.train[places[0]][1].bag) < COMMON_WORDS
     }
 
 
-def _telling(numbers: Sequence[str]) -> bool:
+def _identify_task(numbers: Sequence[str]) -> bool:
     different = set(numbers)
     digits = sum(character.isdigit() for number in different for character in number)
-    return len(different) >= _TELLING_NUMBERS and digits >= _TELLING_DIGITS
+    return len(different) >= _FEWEST_NUMBERS and digits >= _FEWEST_DIGITS
 
 
-def _within(prompts: Sequence[ComparedPrompt], characters: int) -> Sequence[ComparedPrompt]:
-    """Return all prompts, or a seeded sample with about `characters` characters."""
+def _limited(prompts: Sequence[ComparedPrompt], characters: int) -> Sequence[ComparedPrompt]:
+    """Return all prompts, or a seeded sample of about `characters` characters if they have more."""
     total = sum(len(p.text) for p in prompts)
     if total <= characters:
         return prompts
@@ -369,13 +384,13 @@ def _within(prompts: Sequence[ComparedPrompt], characters: int) -> Sequence[Comp
 
 
 def _without_siblings(state: _Search) -> dict[int, int]:
-    """Return the most similar training row of each held-out row, without pairs that differ only in template slots."""
+    """Return the most similar training row of each held-out row. Pairs that differ only in slots are left out."""
     slots = TemplateSlots()
     candidates: list[tuple[int, int, list[PromptDifference]]] = []
     for n, pairs in state.pairs.items():
         for _, place in pairs:
             places = prompt_differences(state.held_out[n][1].words, state.train[place][1].words)
-            slots.ask(places)
+            slots.register(places)
             candidates.append((n, place, places))
     if candidates:
         slots.learn(features.words for _, features in state.train)
@@ -384,7 +399,7 @@ def _without_siblings(state: _Search) -> dict[int, int]:
         same_order = state.held_out[n][1].order == state.train[place][1].order
         if state.asks_for_another_answer(n, place):
             continue
-        if (not places and same_order) or not all(map(slots.has, places)):
+        if (not places and same_order) or not all(map(slots.is_slot, places)):
             matches.setdefault(n, place)
     return matches
 
@@ -408,15 +423,18 @@ def _by_runs(state: _Search, long: Sequence[int]) -> None:
         for gram in rows:
             if gram not in template:
                 shared.update(index[gram])
-        if not state.spend(len(shared) + len(rows)):
+        if not state.within_budget(len(shared) + len(rows)):
             return
         for n, number in shared.items():
             if own[n] >= _FEW_RUNS and number >= COMMON_RUNS * own[n] and _same_task(state, n, place):
-                state.keep(n, place, number / own[n])
+                state.add_pair(n, place, number / own[n])
 
 
 def _same_task(state: _Search, index: int, place: int) -> bool:
-    """True when two similar long prompts have the same numbers, the same gold, and no line of their own."""
+    """Return whether two similar long prompts ask the same.
+
+    Their numbers and golds must agree, and they must not both have a line that the other lacks.
+    """
     (held_prompt, a), (train_prompt, b) = state.held_out[index], state.train[place]
     if a.numbers != b.numbers or state.gold(held_prompt) != state.gold(train_prompt):
         return False
@@ -424,7 +442,7 @@ def _same_task(state: _Search, index: int, place: int) -> bool:
 
 
 def _has_own_line(one: PromptFeatures, other: PromptFeatures) -> bool:
-    """True when a line has no counterpart: another question about the same passage."""
+    """Return whether a line of the first prompt is unlike all lines of the other, as another question would be."""
     lines = other.lines or (other.bag,)
     return any(len(line) >= 3 and max(_overlap(line, other_line) for other_line in lines) < 1 / 3 for line in one.lines)
 
@@ -436,7 +454,8 @@ def _overlap(one: frozenset[int], other: frozenset[int]) -> float:
 def _by_words(state: _Search, short: Sequence[int]) -> None:
     """Compare prompts by their words.
 
-    Two bags with 70 % of the weight in common share a word of their heaviest 30 %, so only such pairs are compared.
+    Two prompts that share 70 % of their weight share one of the words that make up their heaviest 30 %. Only such pairs
+    are compared.
     """
     index: dict[tuple[str, bytes | None, int], list[int]] = defaultdict(list)
     for n in short:
@@ -448,12 +467,12 @@ def _by_words(state: _Search, short: Sequence[int]) -> None:
     for place, (train_prompt, b) in enumerate(state.train):
         gold = state.gold(train_prompt)
         nearby = {n for word in _prefix(state.words, b) for n in index.get((b.numbers, gold, word), ())}
-        if not state.spend(len(nearby)):
+        if not state.within_budget(len(nearby)):
             return
         for n in nearby:
-            likeness = _likeness(state.words, state.held_out[n][1], b)
-            if likeness >= COMMON_WEIGHT:
-                state.keep(n, place, likeness)
+            similarity = _similarity(state.words, state.held_out[n][1], b)
+            if similarity >= COMMON_WEIGHT:
+                state.add_pair(n, place, similarity)
 
 
 def _prefix(words: Vocabulary, features: PromptFeatures) -> Iterator[int]:
@@ -468,14 +487,14 @@ def _prefix(words: Vocabulary, features: PromptFeatures) -> Iterator[int]:
             return
 
 
-def _likeness(words: Vocabulary, one: PromptFeatures, other: PromptFeatures) -> float:
-    """Return the share by weight of the words that two bags have in common; 0 where fewer than half are common."""
+def _similarity(words: Vocabulary, one: PromptFeatures, other: PromptFeatures) -> float:
+    """Return the share by weight of the words that two prompts have in common; 0 if they share fewer than half."""
     common, either = one.bag & other.bag, one.bag | other.bag
     if len(common) < COMMON_WORDS * len(either) or (_has_own_line(one, other) and _has_own_line(other, one)):
         return 0.0
     weight = sum(map(words.weight, common)) if len(common) < len(either) else 1.0
-    likeness = weight / (weight + sum(map(words.weight, either - common)) + 1e-9)
-    if likeness >= COMMON_WEIGHT and len(one.words) >= LONG_LINE:
+    similarity = weight / (weight + sum(map(words.weight, either - common)) + 1e-9)
+    if similarity >= COMMON_WEIGHT and len(one.words) >= LONG_LINE:
         pairs = one.grams(2)
-        return likeness if len(pairs & other.grams(2)) >= COMMON_WORDS * len(pairs) else 0.0
-    return likeness
+        return similarity if len(pairs & other.grams(2)) >= COMMON_WORDS * len(pairs) else 0.0
+    return similarity

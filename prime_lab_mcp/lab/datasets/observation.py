@@ -1,7 +1,7 @@
-"""Observes rows of prompt and gold in one pass, from which all checks are judged.
+"""Collects observations about rows of prompt and gold in one pass. All checks of rows use these observations.
 
-`RevealedGolds` counts the rows whose prompt contains their own answer, and distinguishes a give-away from a passage
-that the task is meant to search.
+`RevealedGolds` counts the rows whose prompt contains their own answer. It distinguishes prompts that give the answer
+away from passages in which the model has to find the answer.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ from prime_lab_mcp.lab.datasets.tasks import (
 )
 
 SEARCHED_FORMATS: frozenset[str] = NUMERIC_FORMATS | {"boxed", "latex_math", "short_text", "free_text", "json"}
-"""Formats whose gold is searched for in the prompt. Options and labels stand in prompts by design, as do spans of a
-text.
-"""
+"""Formats whose golds are searched for in the prompt. Options, labels and spans of a text are in prompts by design."""
 _NUMERIC_LIKE = NUMERIC_FORMATS | {"boxed", "latex_math"}
 _CUE = re.compile(r"(?i)(?:answer|solution|correct|gold|result|label|target)[\"'*\s]{0,4}(?:is|:|=|→|->)[\"'*\s]{0,4}$")
 _DIGITS = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-_PASSAGE = 200
-"""Characters from which a prompt counts as a passage to search."""
+_PASSAGE_CHARACTERS = 200
+"""Characters. A prompt of at least this length may be a passage in which the model has to find the answer."""
 _TRIES = 200
 
 
 @dataclass(slots=True)
 class RevealedGolds:
-    """Rows whose prompt contains the gold, and rows whose prompt contains the previous row's gold, which measures
-    chance.
+    """Counts the rows whose prompt contains the gold (`rows`).
+
+    `by_chance` counts the rows whose prompt contains the gold of the previous row. It estimates how many matches are
+    coincidence. `compared` is the number of rows that were searched.
     """
 
     rows: FlawTally = field(default_factory=FlawTally)
     compared: int = 0
     by_chance: int = 0
     cued: int = 0
-    """Rows where a cue such as `answer:` stands right before the gold."""
+    """The rows in which a cue such as `answer:` precedes the gold."""
     deciles: list[int] = field(default_factory=lambda: [0] * 10)
-    """Positions of the gold in the prompt, in tenths of its length."""
+    """The number of golds in each tenth of the prompt."""
     long: int = 0
-    """Rows among these whose prompt is long enough to be a passage."""
+    """The rows with the gold in the prompt whose prompt is long enough for a passage."""
     _last: str = ""
 
     def add(self, row: TaskRow, gold: str, format: str) -> None:
-        """Count one answered row; `gold` is the essence of its answer."""
+        """Count one row with an answer. `gold` is the essence of its answer (`tasks.answer_essence`)."""
         if format not in SEARCHED_FORMATS or row.offered or len(gold) > 2000:
             return
         is_number = format in _NUMERIC_LIKE and _DIGITS.fullmatch(gold) is not None
@@ -74,9 +74,9 @@ class RevealedGolds:
         if is_number and "," in prompt:
             prompt = prompt.replace(",", "")
         self.compared += 1
-        place = _place(prompt, gold, is_number)
+        place = _gold_position(prompt, gold, is_number)
         if self._last and self._last != gold:
-            self.by_chance += _place(prompt, self._last, is_number) is not None
+            self.by_chance += _gold_position(prompt, self._last, is_number) is not None
         self._last = gold
         if place is None:
             return
@@ -84,22 +84,22 @@ class RevealedGolds:
         last = max(place, prompt.rfind(gold if is_number else gold.casefold()))
         self.cued += any(_CUE.search(prompt[max(0, at - 40) : at]) for at in (place, last))
         self.deciles[min(9, 10 * place // max(1, len(prompt) - len(gold) + 1))] += 1
-        self.long += len(prompt) >= _PASSAGE
+        self.long += len(prompt) >= _PASSAGE_CHARACTERS
 
     @property
     def share(self) -> float:
-        """The share of rows beyond what chance explains."""
+        """The share of rows whose prompt contains the gold, without the matches that chance explains."""
         return max(0.0, self.rows.total - self.by_chance) / max(1, self.compared)
 
     @property
     def is_searched(self) -> bool:
-        """True when the prompts are passages with answers spread over them, as in extractive question answering."""
+        """Whether the prompts are passages with answers spread over them, as in extractive question answering."""
         total = self.rows.total
         return self.long >= 0.8 * total and max(self.deciles) < 0.5 * total and self.cued < 0.2 * total
 
 
-def _place(prompt: str, gold: str, number: bool) -> int | None:
-    """Return where the gold stands in a case-folded prompt as a whole word or number."""
+def _gold_position(prompt: str, gold: str, number: bool) -> int | None:
+    """Return the position of the gold in a case-folded prompt, as a whole word or number; None if it is not there."""
     if not number and len(gold) < 4:
         return None
     gold = gold if number else gold.casefold()
@@ -116,24 +116,28 @@ def _place(prompt: str, gold: str, number: bool) -> int | None:
 def _stands_alone(prompt: str, start: int, end: int, number: bool) -> bool:
     before, after = prompt[max(0, start - 1) : start], prompt[end : end + 2]
     if before.isalnum() or before == "_" or after[:1].isalnum() or after[:1] == "_":
-        # Scripts without spaces have letters on both sides of everything.
+        # In scripts without spaces, every word has letters on both sides.
         return not number and not (before + after[:1]).isascii()
     return not number or (before != "." and not (after[:1] == "." and after[1:].isdigit()))
 
 
-_MOST = 200
-"""Characters of a gold to store for counting."""
+_GOLD_CHARACTERS = 200
+"""Most characters of a gold that are stored for counting."""
 COMPARED: frozenset[str] = CLASS_FORMATS | NUMERIC_FORMATS | {"boxed", "latex_math", "multi_answer", "short_text"}
-"""Formats whose golds a reward compares as text or reads as one value."""
+"""Formats whose golds a reward compares as text or as one value."""
 _WORKED: frozenset[str] = frozenset({"gsm8k_hash", "boxed", "free_text", "chat_messages"})
 """Formats whose golds are as long as a completion."""
 _TAGGED: frozenset[str] = frozenset({"free_text", "chat_messages", "tool_call"})
-"""Formats in which tags of thoughts and calls are normal."""
+"""Formats in which tags such as <think> and <tool_call> are normal."""
 
 
 @dataclass(slots=True)
 class RowObservations:
-    """The observations of one pass over the rows."""
+    """The observations of one pass over the rows.
+
+    `rows` and `answered` are the numbers of all rows and of rows with an answer. Each `FlawTally` counts the rows with
+    one kind of flaw.
+    """
 
     format: str
     budget: TokenBudget = ASSUMED_BUDGET
@@ -142,25 +146,25 @@ class RowObservations:
     rows: int = 0
     answered: int = 0
     prompts: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
-    """First row and gold of each distinct prompt."""
+    """The first row of each distinct prompt, and a digest of its gold."""
     golds: Counter[str] = field(default_factory=Counter)
     classes: list[tuple[int, str]] = field(default_factory=list)
-    """Row and class, for formats with classes."""
+    """Pairs of row and class, if the answers are classes."""
     positions: dict[int, Counter[int]] = field(default_factory=dict)
-    """Index of the right option, by number of options; 0 where the number is unknown."""
+    """Counts of the right option's position, by the number of options; the key is 0 if that number is unknown."""
     option_sets: set[tuple[str, ...]] = field(default_factory=set)
     """The first few distinct lists of options."""
-    unplaced: FlawTally = field(default_factory=FlawTally)
+    without_option: FlawTally = field(default_factory=FlawTally)
     """Rows whose gold names none of their options."""
     empty: FlawTally = field(default_factory=FlawTally)
     doubtful: FlawTally = field(default_factory=FlawTally)
-    """Rows with the gold `none`, which may mean no answer or be the answer."""
+    """Rows with the gold `none`, which may be the answer or mean that there is none."""
     conflicts: FlawTally = field(default_factory=FlawTally)
     duplicates: FlawTally = field(default_factory=FlawTally)
     revealed: RevealedGolds = field(default_factory=RevealedGolds)
     misfits: FlawTally = field(default_factory=FlawTally)
     floats: FlawTally = field(default_factory=FlawTally)
-    acts: dict[str, FlawTally] = field(default_factory=dict)
+    injections: dict[str, FlawTally] = field(default_factory=dict)
     secrets: FlawTally = field(default_factory=FlawTally)
     emails: FlawTally = field(default_factory=FlawTally)
     misleading: FlawTally = field(default_factory=FlawTally)
@@ -174,13 +178,13 @@ class RowObservations:
 
     @property
     def different(self) -> int:
-        """The number of distinct prompts, over the whole split where that was counted."""
+        """The number of distinct prompts: of the whole split if it was counted, otherwise of the observed rows."""
         return len(self.prompts) if self.repeats is None else self.repeats.rows - self.repeats.duplicates.total
 
 
 @dataclass(slots=True)
 class _Sample:
-    """A sample of at most `size` rows, each with the same chance (reservoir sampling)."""
+    """A uniform sample of at most `size` rows (reservoir sampling)."""
 
     size: int
     chance: random.Random = field(default_factory=lambda: random.Random(SAMPLE_SEED))
@@ -205,7 +209,7 @@ def observe_rows(
     benchmark: str | None = None,
     budget: TokenBudget = ASSUMED_BUDGET,
 ) -> RowObservations:
-    """Observe the rows of both splits in one pass."""
+    """Observe the rows of the training split and the held-out split in one pass. Arguments as of `row_findings`."""
     observations = RowObservations(format, budget, benchmark, repeats)
     held_out, near = list(eval_rows), _Sample(TRAIN)
     for row in rows:
@@ -222,7 +226,7 @@ def observe_rows(
 
 
 def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes) -> bool:
-    """Record a prompt; True when no earlier row has the same prompt."""
+    """Record the observations about a row's prompt and texts. Return whether the prompt is new."""
     observations.rows += 1
     entry = (row.index, gold)
     first = observations.prompts.setdefault(task_key(row), entry)
@@ -236,9 +240,9 @@ def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes) ->
     answer = suspicious_text.scanned_window(row.answer or "")
     text = f"{prompt}\n{answer}" if answer else prompt
     if observations.format not in _TAGGED:
-        _observe_acts(observations, row.index, text, tags=True)
-    elif not _observe_acts(observations, row.index, prompt, tags=True) and answer:
-        _observe_acts(observations, row.index, answer, tags=False)
+        _observe_injections(observations, row.index, text, tags=True)
+    elif not _observe_injections(observations, row.index, prompt, tags=True) and answer:
+        _observe_injections(observations, row.index, answer, tags=False)
     if masked := suspicious_text.credential(text):
         observations.secrets.add(row.index, masked)
     elif "@" in text and (masked := suspicious_text.email_address(text)):
@@ -254,12 +258,12 @@ def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes) ->
     return first is entry
 
 
-def _observe_acts(observations: RowObservations, index: int, text: str, *, tags: bool) -> bool:
-    acting = suspicious_text.acting_text(text, tags=tags)
-    if acting is not None:
-        act, (start, end) = acting
-        observations.acts.setdefault(act, FlawTally()).add(index, text[max(0, start - 40) : end + 40])
-    return acting is not None
+def _observe_injections(observations: RowObservations, index: int, text: str, *, tags: bool) -> bool:
+    injected = suspicious_text.injected_text(text, tags=tags)
+    if injected is not None:
+        kind, (start, end) = injected
+        observations.injections.setdefault(kind, FlawTally()).add(index, text[max(0, start - 40) : end + 40])
+    return injected is not None
 
 
 def _observe_length(observations: RowObservations, row: TaskRow, prompt: int) -> None:
@@ -277,7 +281,7 @@ def _is_empty(row: TaskRow, format: str) -> bool:
     if golds.is_empty(value) or (isinstance(value, float) and math.isnan(value)):
         return True
     if isinstance(value, dict) and all(isinstance(v, list | tuple | str) and not v for v in value.values()):
-        return True  # an unanswerable question of SQuAD 2.0
+        return True  # SQuAD 2.0 writes an unanswerable question in this way.
     text = golds.gold_text(value).strip().casefold()
     return (format == "class_id" and text == "-1") or (format in NUMERIC_FORMATS and text == "none")
 
@@ -288,8 +292,8 @@ def _observe_gold(observations: RowObservations, row: TaskRow, essence: str, fit
         observations.empty.add(row.index, golds.gold_text(value))
         return
     observations.answered += 1
-    normalised = golds.normalised_text(essence[:_MOST])
-    observations.golds[normalised if len(essence) <= _MOST else f"{normalised}… {hash(essence)}"] += 1
+    normalised = golds.normalised_text(essence[:_GOLD_CHARACTERS])
+    observations.golds[normalised if len(essence) <= _GOLD_CHARACTERS else f"{normalised}… {hash(essence)}"] += 1
     if normalised == "none" and format in ("short_text", "free_text"):
         observations.doubtful.add(row.index, golds.gold_text(value))
     if not fits and row.gold_option is None:
@@ -310,7 +314,7 @@ def _observe_position(observations: RowObservations, row: TaskRow, gold: str) ->
     if row.gold_option is not None:
         observations.positions.setdefault(len(row.options), Counter())[row.gold_option] += 1
     elif row.options:
-        observations.unplaced.add(row.index, golds.gold_text(row.gold))
+        observations.without_option.add(row.index, golds.gold_text(row.gold))
     elif observations.format == "choice_letter":
         letter = gold.strip("(). ")
         if len(letter) == 1 and "a" <= letter <= "j":

@@ -1,4 +1,4 @@
-"""Reads the options of a row: which columns hold the options, their texts, and which option is right.
+"""Reads the answer options of a row: the columns that hold them, their texts, and the right option.
 
 Known layouts: a list; `{text: [...], label: [...]}` (ARC); `{A: ..., B: ...}` (MedQA); a list of `{label, text}`; one
 string (`a ) 38 , b ) 27`, MathQA); a column per option (`A`..`D`, `option1`, `sol1`, `ending0`); the right answer and
@@ -37,13 +37,13 @@ _WRONG_LIST = frozenset({"incorrect_answers", "distractors", "wrong_answers", "i
 _RIGHT = ("correct_answer", "correct", "right_answer", "answer")
 _MARK = re.compile(r"(?:^|(?<=[\s,;]))[\[(]?([A-Ja-j])\s?[).:\]]\s*")
 _LETTER = re.compile(r"[\[(]?([A-Za-z])[\]).:]?")
-_MOST = 26
+_MOST_OPTIONS = 26
 
 OfferedOptions = tuple[tuple[str, ...], int | None]
 
 
 def option_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the paths of the columns that hold the options; () when no column does."""
+    """Return the paths of the columns that hold the options; empty if there are none."""
     sample = list(rows)[:50]
     names = list(dict.fromkeys(name for row in sample for name in row))
     return _listed(sample, names) or _lettered(names) or _right_and_wrong(names)
@@ -77,7 +77,7 @@ def _lettered(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _run(places: Sequence[str]) -> int:
-    """Return how many of the places are consecutive from the first, which is 0, 1 or a."""
+    """Return the length of the run of consecutive characters that begins with 0, 1 or a; 0 if there is none."""
     if not places or places[0] not in "01a":
         return 0
     return next((n for n, p in enumerate(places) if ord(p) != ord(places[0]) + n), len(places))
@@ -94,19 +94,20 @@ def _right_and_wrong(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def names_right_option(path: str) -> bool:
-    """True when an option column of this name holds the right option."""
+    """Return whether a column of this name holds the right option."""
     return snake_case(path) in _RIGHT
 
 
 def options_of_row(
     row: Mapping[str, Any], columns: Sequence[str], answer: str | None = None, index_base: int | None = None
 ) -> OfferedOptions:
-    """Return the texts of a row's options in display order, and the position of the right option, from 0.
+    """Return the texts of a row's options in display order, and the position of the right option, counted from 0.
 
-    The gold may be the row's label of an option, a letter, an index from `index_base`, the option's text, or a list of
-    zeros with a one. The position is None when the gold names no option. Where the right option has its own column, or
-    a list marks it, its position would be the same in every row and reveal the answer; there the options are shuffled
-    by `shuffled_by_text`.
+    The gold in the column `answer` may be the label of an option, a letter, an index that counts from `index_base`, the
+    option's text, or a list of zeros with a single one. The position is None if the gold names no option.
+
+    If the right option has a column of its own, or a list marks it, its position would be the same in every row and
+    reveal the answer. In these cases, `shuffled_by_text` shuffles the options.
     """
     texts, labels = _all(row, columns)
     value = value_at(row, answer) if answer is not None else None
@@ -118,7 +119,7 @@ def options_of_row(
 
 
 def shuffled_by_text(texts: Sequence[str]) -> list[int]:
-    """Return an order that looks random but depends only on the texts: by the SHA-256 of all texts and each text."""
+    """Return the indices of the texts in an order that looks random but depends only on the texts (SHA-256)."""
     joined = "\n".join(sorted(texts))
     digests = [hashlib.sha256(f"{joined}\n{text}".encode("utf-8", "replace")).digest() for text in texts]
     return sorted(range(len(texts)), key=lambda n: digests[n])
@@ -135,12 +136,12 @@ def _all(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[list[str], lis
 
 
 def _parts(value: Any) -> tuple[list[str], list[str]]:
-    """Return the texts of options and, where the data has them, their labels."""
+    """Return the texts of the options in a value, and their labels if the data has labels."""
     if isinstance(value, str):
         value = _parsed(value)
     if isinstance(value, Mapping):
         return _of_object(value)
-    if not isinstance(value, list) or not 2 <= len(value) <= _MOST:
+    if not isinstance(value, list) or not 2 <= len(value) <= _MOST_OPTIONS:
         return [], []
     if all(isinstance(v, Mapping) for v in value):
         texts = [_field(v, ("text", "value", "content", "option", "answer")) for v in value]
@@ -165,7 +166,7 @@ def _field(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def _parsed(text: str) -> Any:
-    """Parse a string of options: JSON, a Python list, `a ) 38 , b ) 27`, or one option a line."""
+    """Parse a text with options: JSON, a Python list, `a ) 38 , b ) 27`, or one option on each line."""
     if len(text) <= 20_000 and text.lstrip()[:1] in ("[", "{"):
         try:
             return json.loads(text)
@@ -183,7 +184,7 @@ def _parsed(text: str) -> Any:
 
 
 def _in_order(marks: Sequence[re.Match[str]]) -> list[re.Match[str]]:
-    """Return the marks that run a, b, c. A letter out of order belongs to an option's text."""
+    """Return the letters that mark options, in the order a, b, c. Other letters belong to the texts of options."""
     ordered: list[re.Match[str]] = []
     for mark in marks:
         if ord(mark[1].lower()) == ord("a") + len(ordered):
@@ -192,7 +193,7 @@ def _in_order(marks: Sequence[re.Match[str]]) -> list[re.Match[str]]:
 
 
 def _unmarked(texts: list[str]) -> tuple[list[str], list[str]]:
-    """Remove the `A)` at the start of each text, if every text has such a mark."""
+    """Remove the mark (`A)`, `B)`, ...) at the start of each text, if all texts have one."""
     for number, text in enumerate(texts):
         match = _MARK.match(text)
         if match is None or ord(match[1].lower()) != ord("a") + number:

@@ -1,7 +1,7 @@
-"""Names of public test sets, and of public datasets that have a training split beside their test split.
+"""The names of public benchmarks: test sets, and datasets that have a training split and a test split.
 
-Public test sets are reported because a score on them measures memory too: Qwen2.5-Math-7B completes 54.6 % of
-MATH-500's questions from their first 60 %, and none of a set made after the model (arXiv 2507.10532).
+Benchmarks are reported, because models may have memorised them: Qwen2.5-Math-7B completes 54.6 % of MATH-500's
+questions from their first 60 %, but none of a benchmark that is newer than the model (arXiv 2507.10532).
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ _BY_FULL_ID: dict[str, Kind] = {
     "race": "has-training",
     "drop": "has-training",
 }
-"""Names that many other datasets share. They count only with their owner, or bare as in the Hub's early days."""
+"""Benchmarks whose names other datasets share. Only these full ids count. Some old datasets have no owner."""
 
 
 def _comparable_name(name: str) -> str:
@@ -139,9 +139,10 @@ _BY_NAME: dict[str, Kind] = {
 
 
 def known_benchmark(dataset: str) -> Kind | None:
-    """Tell whether a dataset id names a public benchmark, copies under other owners included; None otherwise.
+    """Return the kind of a public benchmark, given its id on the Hub; None for other datasets.
 
-    `test-only`: the whole benchmark is a test set. `has-training`: only its held-out splits are.
+    `test-only` means that the whole benchmark is a test set, and `has-training` that only its held-out splits are.
+    Copies under other owners count too.
     """
     full = dataset.strip().casefold()
     return _BY_FULL_ID.get(full) or _BY_NAME.get(_comparable_name(full.rpartition("/")[2]))

@@ -1,7 +1,7 @@
-"""Reads and judges a dataset; `inspect_source` is the entry for tools.
+"""Reads and inspects a dataset from any source. Tools call `inspect_source`.
 
-A thread of this process reads small text files, the dataset program reads other files and the Hub, and an environment
-yields its own tasks. The environment's code runs in its own interpreter; only the rows come here.
+A thread of this process reads small text files. The dataset program reads other files and the Hub. The tasks of an
+environment come from its worker, so its code runs in its own interpreter.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ from prime_lab_mcp.lab.sandbox.policy import NAMES_OVER_TCP, PORTS, Confinement,
 from prime_lab_mcp.lab.worker.description import Row, Rows
 
 IN_PROCESS = 32 * 1024 * 1024
-"""Bytes of text files that the server's own process reads at most: about two seconds."""
+"""Most bytes of text files that the server's own process reads. That takes about two seconds."""
 HUB_SECONDS = 240.0
-"""Seconds for streaming the rows of a Hub dataset; the rows that arrive in this time are judged."""
-_JUDGING = 120.0
-_FILES = 1800.0
-_POLL = 0.5
+"""Time for streaming the rows of a Hub dataset. The rows that arrive in this time are checked."""
+_JUDGING_SECONDS = 120.0
+"""Time for checking the rows of a Hub dataset."""
+_FILES_SECONDS = 1800.0
+"""Time limit of the dataset program for files."""
+_POLL_SECONDS = 0.5
 _PACKAGE = Path(__file__).parents[2]
 _MOST_PATHS = 200
-"""Files that a policy names one by one; beyond that it names their folders."""
+"""Most files that a confinement lists one by one. With more files, it lists their folders."""
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-_PASSED = frozenset(
+_FORWARDED = frozenset(
     {
         *("HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT"),
         *("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY", *_PROXIES, *(name.lower() for name in _PROXIES)),
@@ -54,13 +56,13 @@ _PASSED = frozenset(
 )
 
 Columns = tuple[str | None, str | None]
-"""Prompt and answer column that the caller named."""
+"""The prompt column and the answer column that the caller named, or None."""
 
 
 async def read_files(
     lab: Lab, source: LocalFiles, request: DatasetRequest, columns: Columns, progress: Progress
 ) -> Inspection:
-    """Read and judge files of the workspace. Raises BadInput and LabError."""
+    """Read and inspect files of the workspace. Raises BadInput and LabError."""
     if request.revision is not None:
         raise BadInput("files have no revision", fix="Leave revision out.", code="unknown-revision")
     main, held_out = choose_splits(list(source.splits), request.split, request.eval_split)
@@ -74,8 +76,8 @@ async def read_files(
         reading = partial(scan_files, work, source.splits, source.config, most=most)
         try:
             return await anyio.to_thread.run_sync(reading, abandon_on_cancel=True)
-        except text_files.TooMuch:
-            pass  # packed, and large once unpacked
+        except text_files.TooManyBytes:
+            pass  # A compressed file that is too large after decompression. The program reads it.
     program_request = {
         "kind": "files",
         "splits": {name: [str(f) for f in files] for name, files in source.splits.items()},
@@ -83,18 +85,18 @@ async def read_files(
         "held": held_out,
         "config": source.config,
     }
-    return await _by_program(lab, program_request, request, columns, _FILES, progress)
+    return await _by_program(lab, program_request, request, columns, _FILES_SECONDS, progress)
 
 
 async def read_hub(
     lab: Lab, source: HubDataset, request: DatasetRequest, columns: Columns, progress: Progress
 ) -> Inspection:
-    """Read and judge a dataset of the Hugging Face Hub, with the user's own login.
+    """Read and inspect a dataset of the Hugging Face Hub, with the user's login.
 
     Raises BadInput and LabError.
     """
     program_request = {"kind": "hub", "seconds": HUB_SECONDS}
-    return await _by_program(lab, program_request, request, columns, HUB_SECONDS + _JUDGING, progress)
+    return await _by_program(lab, program_request, request, columns, HUB_SECONDS + _JUDGING_SECONDS, progress)
 
 
 async def _by_program(
@@ -136,7 +138,7 @@ async def _run(
         request, result = Path(scratch, "request.json"), Path(scratch, "result.json")
         request.write_text(json.dumps(program_request), encoding="utf-8")
         hub = program_request["kind"] == "hub"
-        # Readers of files and scripts of older data sets may run code, so data sets share nothing.
+        # Scripts of older datasets and flaws in file readers may run code, so each dataset has a cache of its own.
         read = f"datasets {program_request['request']['dataset']}"
         cache = await anyio.to_thread.run_sync(data_cache, lab.settings.state_dir, lab.key, read, "", python)
         environment = _variables(Path(scratch), cache, hub=hub)
@@ -154,14 +156,14 @@ async def _run(
             )
             group.cancel_scope.cancel()
         if ended.returncode != 0 or not result.is_file():
-            raise _failed(ended)
+            raise _program_error(ended)
         answer: dict[str, Any] = json.loads(await anyio.Path(result).read_bytes())
         return answer
 
 
 def _variables(scratch: Path, cache: DataCache, *, hub: bool) -> dict[str, str]:
-    """The variables of the program. A program that reads the Hub gets the user's login, and no other program does."""
-    extra = {name: value for name, value in os.environ.items() if name in _PASSED}
+    """Return the environment variables of the program. Only a program that reads the Hub gets the user's login."""
+    extra = {name: value for name, value in os.environ.items() if name in _FORWARDED}
     extra |= {**cache.variables(), **NAMES_OVER_TCP, "HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "TMPDIR": str(scratch)}
     token = hub_token() if hub else None
     return process.clean_environment(extra | ({"HF_TOKEN": token} if token else {}), home=scratch)
@@ -170,8 +172,10 @@ def _variables(scratch: Path, cache: DataCache, *, hub: bool) -> dict[str, str]:
 def _confinement(
     lab: Lab, python: Path, program_request: Mapping[str, Any], scratch: Path, cache: DataCache
 ) -> Confinement:
-    """The confinement of the program: it reaches the Hub, or its files and no network. Older `datasets` run scripts,
-    and a flaw in a reader of files may let a file run code.
+    """Return the confinement of the program. It may access the Hub, or its files but no network.
+
+    The confinement is necessary, because older versions of `datasets` run scripts of datasets, and a flaw in a file
+    reader may let a file run code.
     """
     paths = [Path(path) for files in program_request.get("splits", {}).values() for path in files]
     if len(paths) > _MOST_PATHS:
@@ -185,7 +189,7 @@ def _confinement(
     )
 
 
-def _failed(ended: process.CompletedProcess) -> ProcessError:
+def _program_error(ended: process.CompletedProcess) -> ProcessError:
     if ended.returncode in (-9, 137) or "MemoryError" in ended.stderr:
         return ProcessError(
             "the program that reads datasets ran out of memory",
@@ -201,7 +205,7 @@ def _failed(ended: process.CompletedProcess) -> ProcessError:
 
 
 class _ProgramProgress:
-    """The progress that the dataset program last reported."""
+    """Reads the progress that the dataset program reports, and passes it on."""
 
     def __init__(self) -> None:
         self._split = ""
@@ -219,7 +223,7 @@ class _ProgramProgress:
     async def follow(self, progress: Progress) -> None:
         reported = 0
         while True:
-            await anyio.sleep(_POLL)
+            await anyio.sleep(_POLL_SECONDS)
             rows = self._before + self._rows_of_split
             if rows > reported:
                 reported = rows
@@ -228,16 +232,16 @@ class _ProgramProgress:
                 )
 
 
-MOST = 5_000
-"""Tasks requested from an environment at most, because each goes through a pipe."""
+MOST_TASKS = 5_000
+"""Most tasks that are requested from an environment. Each is sent through a pipe."""
 
 
 async def read_environment(
     lab: Lab, source: EnvironmentRows, request: DatasetRequest, columns: Columns, progress: Progress
 ) -> Inspection:
-    """Judge the tasks of a local environment and of its held-out split, if the environment has one.
+    """Inspect the tasks of a local environment, and of its held-out split if it has one.
 
-    Raises BadInput, and every error of opening an environment.
+    Raises BadInput, and the errors of `open_environment`.
     """
     if request.config or request.revision or request.split or request.eval_split:
         raise BadInput(
@@ -250,7 +254,7 @@ async def read_environment(
     async def report_progress(message: str) -> None:
         await progress(0, None, message)
 
-    limit = min(request.max_rows, MOST)
+    limit = min(request.max_rows, MOST_TASKS)
     async with open_environment(lab, snapshot, progress=report_progress) as environment:
         main = await environment.worker.rows(limit=limit)
         held_out = await environment.worker.rows(limit=limit, split="eval")
@@ -261,14 +265,17 @@ async def read_environment(
         revision=None,
         splits=tuple((name, rows.total) for name, rows in (("train", main), ("eval", held_out)) if rows.rows),
         main=_scanned("train", main),
-        held_out=_scanned("eval", held_out) if held_out.rows and _others(main, held_out) else None,
+        held_out=_scanned("eval", held_out) if held_out.rows and _is_other_split(main, held_out) else None,
     )
     work = ScanWork(request, "train", "eval" if table.held_out else None, *columns)
     return await anyio.to_thread.run_sync(partial(judge_table, work, table))
 
 
-def _others(main: Rows, held_out: Rows) -> bool:
-    """True when the held-out rows differ: an environment without a held-out split lists the same rows again."""
+def _is_other_split(main: Rows, held_out: Rows) -> bool:
+    """Return whether the held-out rows differ from the main rows.
+
+    An environment without a held-out split returns the same rows for both.
+    """
     return [prompt_of(r) for r in main.rows] != [prompt_of(r) for r in held_out.rows]
 
 
@@ -283,7 +290,7 @@ def _scanned(name: str, rows: Rows) -> ScannedSplit:
 
 
 def _as_row(row: Row) -> Iterator[tuple[str, Any]]:
-    """Yield `prompt` (the user's request), `answer`, and every field of the task or of its info under its own name."""
+    """Yield the columns of a task: `prompt` (without the system prompt), `answer`, and the fields of task and info."""
     own: dict[str, Any] = {"prompt": prompt_of(row)}
     if row.answer is not None:
         own["answer"] = row.answer
@@ -294,7 +301,7 @@ def _as_row(row: Row) -> Iterator[tuple[str, Any]]:
     yield from own.items()
 
 
-async def _quiet(done: float, total: float | None, message: str) -> None:
+async def _ignore_progress(done: float, total: float | None, message: str) -> None:
     """Ignore progress."""
 
 
@@ -304,9 +311,9 @@ async def inspect_source(
     *,
     prompt_column: str | None = None,
     answer_column: str | None = None,
-    progress: Progress = _quiet,
+    progress: Progress = _ignore_progress,
 ) -> Inspection:
-    """Read and judge a dataset. The caller's columns override the guesses. Raises BadInput and LabError."""
+    """Read and inspect a dataset. Columns that the caller names override the guesses. Raises BadInput and LabError."""
     source = locate_dataset(lab.workspace, request.dataset, request.config)
     columns = (prompt_column, answer_column)
     if isinstance(source, HubDataset):

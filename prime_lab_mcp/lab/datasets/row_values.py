@@ -1,7 +1,7 @@
-"""Reads values of rows: as bounded JSON, at dotted paths, and as conversations.
+"""Reads the values of rows: converts them to JSON, finds values by dotted paths, and reads conversations.
 
-Known conversation layouts are `{role, content}` (OpenAI), `{from, value}` (ShareGPT), and lists of such lists, one per
-turn (BFCL). This module uses the standard library only, because the toolchain's interpreter runs it too.
+Known layouts of conversations are `{role, content}` (OpenAI), `{from, value}` (ShareGPT), and lists of such lists, one
+for each turn (BFCL). This module uses only the standard library, because the toolchain's interpreter runs it too.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 from prime_lab_mcp.lab.datasets import golds
 
 CLIP_HEAD, CLIP_TAIL = 8_000, 4_000
-"""Characters of a long text to keep: both ends, because golds stand at the end (`#### 42`)."""
+"""Characters that stay at the start and at the end of a long text. Golds are often at the end (`#### 42`)."""
 _DEPTH = 8
 _BITS = 14_000
 _SIMPLE = frozenset({str, int, bool, type(None)})
 
 
 def as_json_column(values: list[Any]) -> list[Any]:
-    """Convert values to JSON types; returns the same list where no conversion is necessary."""
+    """Convert values to JSON types. Returns the same list if no conversion is necessary."""
     kinds = set(map(type, values))
     if kinds <= _SIMPLE:
         return values
@@ -30,7 +30,7 @@ def as_json_column(values: list[Any]) -> list[Any]:
 
 
 def as_json_value(value: Any, depth: int = _DEPTH) -> Any:
-    """Convert a value to JSON types. A non-finite number becomes null, and bytes become their length."""
+    """Convert a value to JSON types. A non-finite number becomes None, and bytes become a text with their length."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -53,7 +53,7 @@ def as_json_value(value: Any, depth: int = _DEPTH) -> Any:
 
 
 def holds_bytes(values: list[Any]) -> bool:
-    """True when the first non-null value is binary, or an object with binary data (an image)."""
+    """Return whether the first non-null value is binary, or an object with binary data (an image)."""
     first = next((v for v in values if v is not None), None)
     if isinstance(first, Mapping):
         return any(isinstance(v, bytes | bytearray) for v in first.values())
@@ -61,7 +61,7 @@ def holds_bytes(values: list[Any]) -> bool:
 
 
 def clipped_value(value: Any) -> Any:
-    """Return the value with the middle of every long text removed."""
+    """Return the value without the middle of long texts, and with at most 1,000 items of each list."""
     if isinstance(value, str):
         return f"{value[:CLIP_HEAD]}… {value[-CLIP_TAIL:]}" if len(value) > CLIP_HEAD + CLIP_TAIL else value
     if isinstance(value, list):
@@ -72,7 +72,7 @@ def clipped_value(value: Any) -> Any:
 
 
 def size_of(value: Any) -> int:
-    """Approximate number of characters of a JSON value."""
+    """Return the approximate number of characters of a JSON value."""
     if isinstance(value, str):
         return len(value) + 2
     if isinstance(value, list):
@@ -101,17 +101,17 @@ def _is_message(value: Any) -> bool:
 
 
 def is_chat(value: Any) -> bool:
-    """True for a conversation."""
+    """Return whether a value is a conversation."""
     return chat_messages(value) is not None
 
 
 def message_role(message: Mapping[str, Any]) -> str:
-    """Return the role of the speaker, in lower case."""
+    """Return the role of a message, in lower case."""
     return str(message.get("role") or message.get("from") or "").lower()
 
 
 def message_content(message: Mapping[str, Any]) -> str:
-    """Return the text of a message; for content in parts, the texts of the parts."""
+    """Return the text of a message. If its content is a list of parts, return the texts of the parts."""
     content = message.get("content") if "content" in message else message.get("value")
     if isinstance(content, list):
         content = "\n".join(str(p.get("text") or "") for p in content if isinstance(p, Mapping))
@@ -127,7 +127,7 @@ def messages_before_reply(value: list[Mapping[str, Any]]) -> str:
 
 
 def last_reply(value: Any) -> str | None:
-    """Return the last reply of a conversation that ends in one; None when the conversation ends in a question."""
+    """Return the last message of a conversation if it is the assistant's; otherwise None."""
     messages = chat_messages(value)
     return message_content(messages[-1]) if messages and message_role(messages[-1]) in ASSISTANTS else None
 
@@ -138,7 +138,7 @@ _GAP = re.compile(r"[\s\-/]+")
 
 
 def value_at(row: Row, path: str) -> Any:
-    """Return the value at a column name or a path inside a column (`answers.text`, `a.b.c`); None when missing."""
+    """Return the value of a column, or of a field inside a column (`answers.text`, `a.b.c`); None if it is missing."""
     if path in row:
         return row[path]
     head, _, rest = path.partition(".")
@@ -148,12 +148,12 @@ def value_at(row: Row, path: str) -> Any:
 
 @lru_cache(4096)
 def snake_case(name: str) -> str:
-    """Convert a name: `answerKey`, `Answer Key` and `answer-key` become `answer_key`."""
+    """Convert a name to snake case: `answerKey`, `Answer Key` and `answer-key` become `answer_key`."""
     return _GAP.sub("_", _HUMP.sub("_", name.strip())).lower()
 
 
 def prompt_text(value: Any) -> str:
-    """Return a value as part of a prompt: the turns before a conversation's last reply, or the texts of a list."""
+    """Return a value as text of a prompt. A conversation becomes the messages before the assistant's last turns."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -168,7 +168,7 @@ def prompt_text(value: Any) -> str:
 
 
 def compose_prompt(row: Row, columns: tuple[str, ...] | list[str]) -> str:
-    """Return the prompt of a row as one text: its columns in order, each a paragraph."""
+    """Return the prompt of a row as one text, with a paragraph for each of the columns, in order."""
     if len(columns) == 1:
         return prompt_text(value_at(row, columns[0])).strip()
     return "\n\n".join(text for name in columns if (text := prompt_text(value_at(row, name)).strip()))

@@ -1,10 +1,10 @@
-"""Scans a split in one pass: counts, fingerprints and digests every row, and keeps a bounded uniform sample.
+"""Scans a split in one pass: counts, fingerprints and digests all rows, and stores a uniform sample of limited size.
 
-Rows arrive one by one (text files) or by columns (Parquet, Arrow, the Hub). The scan processes columns of about a
-thousand rows, which is several times as fast as row by row.
+Rows arrive one by one (text files) or as columns (Parquet, Arrow, the Hub). The scan processes columns of about a
+thousand rows at a time, which is several times as fast as row by row.
 
-This module uses the standard library only, as does every module that judges rows: the toolchain's interpreter runs them
-too, and it has none of the server's packages.
+This module and all modules that check rows use only the standard library. The toolchain's interpreter runs them too,
+and it does not have the server's packages.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ Origin = Literal["files", "hub", "environment"]
 class DatasetRequest:
     """The dataset and the splits to read.
 
-    At most `max_rows` rows are sampled and judged; all rows are counted, fingerprinted and compared.
-
-    `whole` keeps long texts uncut, so that rows can be copied; only a sample of these rows is judged.
+    At most `max_rows` rows are sampled and checked; all rows are counted, fingerprinted and compared. With `whole`,
+    long texts stay uncut, so that the rows can be copied; only a sample of them is checked.
     """
 
     dataset: str
@@ -44,9 +43,11 @@ class DatasetRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScannedSplit:
-    """The scan of one split. `rows` are (index, row) in order; `broken` counts records that are no rows.
+    """The result of scanning one split.
 
-    Where another process judged the rows and nobody copies them, `rows` is empty and `judged_count` is their number.
+    `rows` are pairs (index, row) in order, `scanned` is the number of all rows, and `broken` the number of records that
+    could not be read as rows. `complete` says that all rows were read. If another process has checked the rows and they
+    are not needed here, `rows` is empty and `judged_count` is their number.
     """
 
     name: str
@@ -60,13 +61,17 @@ class ScannedSplit:
 
     @property
     def judged(self) -> int:
-        """The number of judged rows: all rows, or the size of a seeded sample."""
+        """The number of rows that were checked: all rows, or the size of a seeded sample."""
         return len(self.rows) if self.judged_count is None else self.judged_count
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedDataset:
-    """A scanned dataset. `revision` is the commit on the Hub, and None for files."""
+    """A scanned dataset: the main split, and the held-out split if there is one.
+
+    `revision` is the commit on the Hub; None for files. `splits` are the names of all splits with their numbers of
+    rows, None if unknown.
+    """
 
     id: str
     origin: Origin
@@ -77,22 +82,23 @@ class ScannedDataset:
     held_out: ScannedSplit | None
     features: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     binary: tuple[str, ...] = ()
-    """Columns that hold binary data: images, sound."""
+    """The columns with binary data, such as images or sound."""
 
 
 CHUNK = 1024
+"""Most rows that are processed at a time."""
 CHUNK_BYTES = 16 * 1024 * 1024
 SAMPLED_ROWS = 64 * 1024 * 1024
-"""Characters of rows that are kept for judging at most."""
+"""Most characters of all sampled rows together, if the rows are only checked."""
 SAMPLED_WHOLE_ROWS = 256 * 1024 * 1024
-"""Characters of rows that are kept for copying at most."""
+"""Most characters of all sampled rows together, if the rows are copied."""
 _BROKEN_LISTED = 5
 _COLUMNS = 2000
-"""Columns to scan at most; a table with more is no table of tasks."""
+"""Most columns that are scanned. A table with more columns does not contain tasks."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 ScanProgress = Callable[[str, int], None]
-"""Called with the split and the number of rows read so far. May raise to end the pass."""
+"""Called with the split and the number of rows read so far. It may raise an exception to end the scan."""
 
 
 def no_progress(split: str, rows: int) -> None:
@@ -100,10 +106,10 @@ def no_progress(split: str, rows: int) -> None:
 
 
 class SplitScan:
-    """The scan of one split. It keeps a uniform sample of the rows, by a seeded reservoir.
+    """The scan of one split. It stores a uniform sample of at most `keep` rows (reservoir sampling with a seed).
 
-    The sample also has one row for each value of every column with few values, so that no class is missing. With
-    `whole`, long texts are kept uncut.
+    The sample also has a row with each value of the columns with few values, so that no class is missing. With `whole`,
+    long texts stay uncut.
     """
 
     def __init__(
@@ -124,14 +130,14 @@ class SplitScan:
         self._report_progress = report_progress
         self._whole = whole
         self._sample = _Sample(keep, seed, SAMPLED_WHOLE_ROWS if whole else SAMPLED_ROWS)
-        self._print = _Fingerprint()
+        self._fingerprint = _Fingerprint()
         self._buffer: list[dict[str, Any]] = []
         self._size = 0
         self._broken = 0
         self._problems: list[dict[str, Any]] = []
 
     def take(self, row: dict[str, Any], size: int) -> None:
-        """Add one row of about `size` bytes."""
+        """Add the next row, of about `size` bytes."""
         self._buffer.append(row)
         self._size += size
         if len(self._buffer) >= CHUNK or self._size >= CHUNK_BYTES:
@@ -149,21 +155,21 @@ class SplitScan:
             json_columns, rows, lambda place: {name: values[place] for name, values in json_columns.items()}
         )
 
-    def breaks(self, where: int, what: str) -> None:
-        """Record a record that is no row. `where` is its line or position, from 1."""
+    def add_broken(self, where: int, what: str) -> None:
+        """Count a record that cannot be read as a row. `where` is its line or position, counted from 1."""
         self._broken += 1
         if len(self._problems) < _BROKEN_LISTED:
             self._problems.append({"line": where, "what": what})
 
     def result(self) -> ScannedSplit:
-        """End the scan and return its result; no rows may be added afterwards."""
+        """End the scan and return its result. Do not add rows afterwards."""
         self._flush()
         return ScannedSplit(
             name=self.name,
             rows=self._sample.rows(),
             scanned=self.rows,
             complete=self.complete,
-            fingerprint=self._print.hexdigest(self.rows),
+            fingerprint=self._fingerprint.hexdigest(self.rows),
             broken=self._broken,
             problems=tuple(self._problems),
         )
@@ -178,7 +184,7 @@ class SplitScan:
 
     def _add_chunk(self, columns: dict[str, list[Any]], rows: int, row: Callable[[int], dict[str, Any]]) -> None:
         chunk = {name: ColumnTexts(values) for name, values in columns.items()}
-        self._print.add(chunk, self.rows, rows)
+        self._fingerprint.add(chunk, self.rows, rows)
         fresh = self.digests.add(chunk, self.rows, rows)
 
         def sampled_row(place: int) -> dict[str, Any]:
@@ -191,7 +197,10 @@ class SplitScan:
 
 
 class ColumnTexts:
-    """Values of one column in one chunk: as they are, as texts, and joined into one text, which saves many calls."""
+    """The values of one column in one chunk: unchanged, as texts, and as one joined text.
+
+    Searching and hashing one joined text is faster than many short texts.
+    """
 
     __slots__ = ("joined", "kinds", "texts", "values")
 
@@ -205,20 +214,21 @@ class ColumnTexts:
         self.joined = "\0".join(self.texts)
 
     def lengths(self) -> bytes:
-        """Return the lengths of the texts, without which different texts could be equal when joined."""
+        """Return the lengths of the texts. Different texts can be equal when joined, but then their lengths differ."""
         return array("Q", map(len, self.texts)).tobytes()
 
-    def sorts(self) -> bytes:
-        """The kind of each value: 0 for null, 1 for text, 2 for everything that is written as JSON."""
+    def kind_codes(self) -> bytes:
+        """Return one byte for each value: 0 for null, 1 for text, and 2 for values that are written as JSON."""
         if self.kinds == {str}:
             return b"\1" * len(self.texts)
         return bytes([0 if v is None else 1 if type(v) is str else 2 for v in self.values])
 
 
 class _Fingerprint:
-    """Fingerprint of the rows, not of the file: equal for JSONL, JSON and Parquet, and for any size of chunks.
+    """A fingerprint of the rows. The same rows have the same fingerprint in JSONL, JSON and Parquet.
 
-    Each column has three hashes: of the texts, of their lengths and of their kinds. A missing value counts as null.
+    Each column has three hashes: of its texts, of their lengths and of the kinds of its values. A missing value counts
+    as null. The fingerprint does not depend on the size of chunks.
     """
 
     def __init__(self) -> None:
@@ -228,7 +238,7 @@ class _Fingerprint:
         for name in chunk.keys() - self._columns.keys():
             self._columns[name] = (blake2b(digest_size=32), blake2b(digest_size=32), blake2b(digest_size=32))
             self._skip(name, before)
-        for name, (texts, lengths, sorts) in self._columns.items():
+        for name, (texts, lengths, kind_codes) in self._columns.items():
             column = chunk.get(name)
             if column is None:
                 self._skip(name, rows)
@@ -236,15 +246,15 @@ class _Fingerprint:
             texts.update(column.joined.encode("utf-8", "surrogatepass"))
             texts.update(b"\0")
             lengths.update(column.lengths())
-            sorts.update(column.sorts())
+            kind_codes.update(column.kind_codes())
 
     def _skip(self, name: str, rows: int) -> None:
-        texts, lengths, sorts = self._columns[name]
+        texts, lengths, kind_codes = self._columns[name]
         while rows > 0:
             some = min(rows, 100_000)
             texts.update(bytes(some))
             lengths.update(bytes(8 * some))
-            sorts.update(bytes(some))
+            kind_codes.update(bytes(some))
             rows -= some
 
     def hexdigest(self, rows: int) -> str:
@@ -256,7 +266,7 @@ class _Fingerprint:
 
 
 class _Sample:
-    """A seeded reservoir of rows, bounded in number and in characters, with one row of each rare value."""
+    """A uniform sample of at most `keep` rows and `most` characters, with additional rows that have rare values."""
 
     def __init__(self, keep: int, seed: int, most: int) -> None:
         self._keep = keep
@@ -285,7 +295,7 @@ class _Sample:
             self._rows[instead] = (index, row, size)
         self._size += size
         while self._size > self._most and len(self._rows) > 1:
-            # Half of a uniform sample is one too, and what comes later is drawn with the chance that it leaves.
+            # A random half of a uniform sample is uniform too. Later rows enter with the chance of the smaller sample.
             self._chance.shuffle(self._rows)
             self._keep = len(self._rows) // 2
             del self._rows[self._keep :]

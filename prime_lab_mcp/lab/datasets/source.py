@@ -1,4 +1,4 @@
-"""Resolves a dataset argument: files of the workspace with their splits, a Hub dataset, or an environment."""
+"""Resolves the argument that names a dataset: files of the workspace, a dataset on the Hub, or an environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IN_NAME = re.compile(rf"(?:^|[-_. ])({'|'.join((*TRAIN_SPLITS, *HELD_OUT_SPLITS
 
 
 def split_in(name: str) -> str | None:
-    """Return the split in the name of a file or folder: `train` of `train-00000-of-00002.parquet`."""
+    """Return the split that the name of a file or folder contains (`train` in `train-00000-of-00002.parquet`)."""
     match = _IN_NAME.search(name)
     return match[1].lower() if match else None
 
@@ -35,7 +35,10 @@ def listed_names(names: Sequence[str]) -> str:
 
 
 def choose_splits(names: Sequence[str], split: str | None, eval_split: str | None) -> tuple[str, str | None]:
-    """Return the training split and the held-out split, by request or by their names. Raises BadInput."""
+    """Return the training split and the held-out split: the requested ones, or those with usual names.
+
+    Raises BadInput for a split that does not exist.
+    """
     for argument, requested in (("split", split), ("eval_split", eval_split)):
         if requested is not None and requested not in names:
             raise BadInput(
@@ -59,12 +62,16 @@ def choose_splits(names: Sequence[str], split: str | None, eval_split: str | Non
 ENVIRONMENT = "environment:"
 _HUB = re.compile(r"^[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?$")
 _NO_DATA = frozenset({"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "metadata.json"})
-"""Files that describe a dataset and hold no rows."""
+"""Files that describe a dataset and contain no rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """Files by split, in reading order. `relative` is the caller's path; `config` is the chosen folder in that path."""
+    """The files of a dataset by split, in reading order.
+
+    `relative` is the path that the caller gave. `config` is the name of the chosen subfolder, if the dataset has
+    configs.
+    """
 
     relative: str
     splits: Mapping[str, tuple[Path, ...]]
@@ -76,20 +83,20 @@ class LocalFiles:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The number of bytes of all files."""
         return sum(f.stat().st_size for f in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class HubDataset:
-    """A dataset on the Hub: `owner/name`, or the bare name of an old dataset."""
+    """A dataset on the Hub. `id` is `owner/name`, or only a name for some old datasets."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentRows:
-    """The rows that a local environment yields."""
+    """The tasks of the local environment `name`."""
 
     name: str
 
@@ -156,7 +163,10 @@ def _one_file(path: Path) -> dict[str, tuple[Path, ...]]:
 
 
 def _of_config(folder: Path, config: str | None) -> tuple[dict[str, tuple[Path, ...]], str | None]:
-    """Return the splits of one sub-folder, where each sub-folder is a dataset, as in a Hub repository with configs."""
+    """Return the splits and the name of one subfolder, if each subfolder is a config, as in repositories on the Hub.
+
+    Raises BadInput if the config does not exist, or if there are several and none is given.
+    """
     parts = [*_folders(folder), *_folders(folder / "data")]
     configs = {p.name: files_by_split for p in parts if (files_by_split := _in_folder(p))}
     if config is not None and config not in configs:
@@ -197,14 +207,14 @@ def _data_files(folder: Path) -> list[Path]:
 
 
 def _by_split(folder: Path) -> dict[str, tuple[Path, ...]]:
-    """Group files by the split in their names; a folder without such names is one split."""
+    """Group files by the splits in their names. Without such names, all files are the training split."""
     files = _data_files(folder)
     by_name = _grouped((split_in(file.name), file) for file in files)
     return by_name or ({"train": tuple(files)} if files else {})
 
 
 def _by_split_folder(folder: Path) -> dict[str, tuple[Path, ...]]:
-    """Group files of one folder per split: `train/0.parquet`, `test/0.parquet`."""
+    """Group files by the names of their folders, if these are splits (`train/0.parquet`, `test/0.parquet`)."""
     splits = {p: split_in(p.name) for p in _folders(folder)}
     return _grouped((split, file) for p, split in splits.items() if split == p.name.lower() for file in _data_files(p))
 
@@ -218,7 +228,7 @@ def _grouped(files: Iterable[tuple[str | None, Path]]) -> dict[str, tuple[Path, 
 
 
 def _saved_to_disk(folder: Path) -> dict[str, tuple[Path, ...]]:
-    """Find the files that `datasets.save_to_disk` writes: a folder of Arrow files, or one such folder per split."""
+    """Return the files that `datasets.save_to_disk` has written: Arrow files in the folder, or a folder per split."""
     if (folder / "dataset_dict.json").is_file():
         parts = {p.name: tuple(sorted(p.glob("*.arrow"))) for p in _folders(folder)}
         return {split: files for split, files in parts.items() if files}

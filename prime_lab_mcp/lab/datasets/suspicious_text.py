@@ -1,7 +1,7 @@
-"""Scans text for injections, credentials, and characters that look like others.
+"""Scans text for prompt injections, credentials, and characters that look like others.
 
-Every scan takes time linear in the text: it first searches for a literal, then judges at most `_TRIES` occurrences,
-each within a window of bounded length.
+All scans take time linear in the length of the text. A scan first searches for literals, and then applies a pattern to
+at most `_TRIES` occurrences, each in a window of limited length.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Literal
 from prime_lab_mcp.lab.base import credentials
 
 Span = tuple[int, int]
-Act = Literal["instruction", "grading", "chat marker", "role header", "invisible character", "answer tag"]
+InjectionKind = Literal["instruction", "grading", "chat marker", "role header", "invisible character", "answer tag"]
 
 _TRIES = 50
 SCANNED_CHARACTERS = 200_000
-"""Characters of a cell to scan: half from its start and half from its end."""
+"""Most characters of a value that are scanned: half from its start and half from its end."""
 
 
 def scanned_window(text: str) -> str:
-    """Return the part of a cell that the scans below receive."""
+    """Return the part of a value that is scanned: all of it, or its start and end if it is long."""
     return (
         text
         if len(text) <= SCANNED_CHARACTERS
@@ -62,7 +62,7 @@ _CHAT = re.compile(
 )
 _TAG = re.compile(r"</?(?:answer|think|tool_call)>", re.I)
 _ROLE = re.compile(r"^[ \t#*]{0,8}system[ \t*]{0,4}:", re.I)
-_WORDED: tuple[tuple[Act, re.Pattern[str], tuple[str, ...]], ...] = (
+_SENTENCES: tuple[tuple[InjectionKind, re.Pattern[str], tuple[str, ...]], ...] = (
     ("instruction", _INSTRUCTION, ("instruction", "prompts", "prompt ", "rules", "guideline", "messages")),
     (
         "grading",
@@ -70,21 +70,24 @@ _WORDED: tuple[tuple[Act, re.Pattern[str], tuple[str, ...]], ...] = (
         ("grader", "evaluator", "judge model", "reward model", "full ", "maximum", " max ", "perfect ", "highest "),
     ),
 )
-"""Patterns of sentences, each with literals of which one stands in every match."""
+"""Patterns of injected sentences, each with its literals. Every match of a pattern contains one of them."""
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0001-\U000e007f]")
 _MARKS = frozenset("\u200e\u200f")
 _JOINERS = frozenset("\u200b\u200c\u200d")
 
 
-def acting_text(text: str, *, tags: bool = True) -> tuple[Act, Span] | None:
-    """Return the first text that acts on its reader. `tags` is False where tags of answers and thoughts are normal."""
+def injected_text(text: str, *, tags: bool = True) -> tuple[InjectionKind, Span] | None:
+    """Return the kind and position of the first text that tries to influence its reader; None if there is none.
+
+    `tags` says whether tags such as <answer> and <think> count.
+    """
     lower = text.lower()
-    if len(lower) != len(text):  # a few capitals have two small letters; places must fit
+    if len(lower) != len(text):  # Lower case is longer for a few characters, so positions would not fit the text.
         lower = text
-    for act, pattern, literals in _WORDED:
+    for kind, pattern, literals in _SENTENCES:
         for place in _places(lower, *literals):
             if match := pattern.search(text, max(0, place - 120), place + 40):
-                return act, match.span()
+                return kind, match.span()
     if "<" in text or "[" in text:
         for place in _places(lower, "<|", "inst]", "<<sys>>", "<</sys>>", "_of_turn>"):
             if match := _CHAT.search(text, max(0, place - 12), place + 24):
@@ -103,7 +106,7 @@ def acting_text(text: str, *, tags: bool = True) -> tuple[Act, Span] | None:
 
 
 def invisible_character(text: str) -> Span | None:
-    """Return the first invisible character without a purpose; scripts and emoji that need joiners keep them."""
+    """Return the position of the first invisible character that its script or emoji does not need; None otherwise."""
     for tries, match in enumerate(_INVISIBLE.finditer(text)):
         if tries >= 20 * _TRIES:
             return None
@@ -114,7 +117,7 @@ def invisible_character(text: str) -> Span | None:
         if (char in _JOINERS and any(ord(c) > 0x2FF for c in around)) or (char in _MARKS and _is_right_to_left(text)):
             continue
         if char >= "\U000e0001" and "\U0001f3f4" in text[max(0, place - 8) : place]:
-            continue  # the flags of England, Scotland and Wales
+            continue  # The flags of England, Scotland and Wales consist of such characters.
         return match.span()
     return None
 
@@ -133,7 +136,7 @@ _RESERVED = re.compile(
 
 
 def credential(text: str) -> str | None:
-    """Return the keys and private keys in a text, masked; None when there are none. Placeholders are no secret."""
+    """Return the first key or private key in a text, masked; None if there is none. Placeholders do not count."""
     secret = credentials.first(text)
     if secret is None:
         return None
@@ -141,7 +144,7 @@ def credential(text: str) -> str | None:
 
 
 def email_address(text: str) -> str | None:
-    """Return an e-mail address of a real domain with its local part masked; None when there is none."""
+    """Return the first e-mail address in a text, masked; None if there is none. Example domains do not count."""
     for place in _places(text, "@"):
         domain = _DOMAIN.match(text, place + 1)
         local = _LOCAL.search(text[max(0, place - 64) : place]) if domain else None
@@ -150,7 +153,7 @@ def email_address(text: str) -> str | None:
     return None
 
 
-# --- text that is equal only to the eye ------------------------------------------------------------------------------
+# --- characters that look like others --------------------------------------------------------------------------------
 
 _MOJIBAKE = ("â€", "ï»¿", "\ufffd")
 _LED = ("Ã", "Â")
@@ -158,7 +161,7 @@ _SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 
 
 def mojibake(text: str) -> bool:
-    """True for UTF-8 read as Latin-1 or Windows-1252, and for characters lost in decoding."""
+    """Return whether a text was decoded wrongly: UTF-8 read as Latin-1 or Windows-1252, or lost characters."""
     if text.isascii():
         return False
     return any(mark in text for mark in _MOJIBAKE) or any(
@@ -167,7 +170,7 @@ def mojibake(text: str) -> bool:
 
 
 def misleading_answer(text: str) -> str | None:
-    """Say why comparing an answer as text would fail for a difference that the eye does not see; None otherwise."""
+    """Return why comparing an answer as text may fail because of invisible differences; None if it cannot."""
     if text.isascii():
         return None
     if mojibake(text):

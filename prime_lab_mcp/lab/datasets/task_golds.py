@@ -1,8 +1,8 @@
-"""Finds the reference answers (golds) of an environment's tasks, and the forms in which a completion may state them.
+"""Finds the reference answers (golds) of an environment's tasks, and the texts with which a completion can state them.
 
-This is the one understanding of what a task's answer is: check_environment and test_reward use it, and inspect_dataset
-recognises formats by the same rules (formats.py). Syntax only proposes forms. Calibration finds the form that the
-environment's reward accepts by scoring the forms, and where none is paid the gold is not understood.
+check_environment and test_reward use this module; inspect_dataset recognises formats by the same rules (formats.py).
+The module only proposes forms of a gold. Calibration (lab/rewards) scores the forms to find out which one the
+environment's reward accepts. If the reward accepts none, the gold counts as not understood.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from prime_lab_mcp.lab.datasets.formats import (
 from prime_lab_mcp.lab.worker.description import Row
 
 UNSTATABLE: frozenset[AnswerFormat] = frozenset({"code_tests", "instruction_constraints", "procedural"})
-"""Formats whose gold is a test of answers rather than an answer."""
+"""Formats whose gold checks an answer but is not itself an answer."""
 _LETTER = re.compile(r"\(?([A-Ja-j])[).]?")
 _OPTIONS = ("choices", "options", "endings", "candidates")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskGold:
-    """The gold of one task; `forms` are ways to state it, the likeliest first."""
+    """The gold of one task. `forms` are texts with which a completion can state the gold, the likeliest first."""
 
     row: int
     raw: Any
@@ -43,7 +43,7 @@ class TaskGold:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The items of a gold that holds several."""
+        """The items of a gold with several items; empty for other golds."""
         return tuple(_parts(self.raw)) if isinstance(self.raw, list | Mapping) else ()
 
     def form(self, number: int) -> str:
@@ -52,7 +52,10 @@ class TaskGold:
 
 @dataclass(frozen=True, slots=True)
 class SampleGolds:
-    """The golds of a sample. `place` is the field that holds the golds; `empty` are the rows without a gold."""
+    """The golds of a sample of tasks.
+
+    `place` is the field that holds the golds; `empty` are the rows without a gold.
+    """
 
     place: str
     format: AnswerFormat
@@ -61,7 +64,7 @@ class SampleGolds:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The distinct answers, where they are a small closed set."""
+        """The distinct answers, the most frequent first, if they are at most 20 classes; otherwise empty."""
         counts = Counter(g.forms[0] for g in self.golds)
         return (
             tuple(label for label, _ in counts.most_common())
@@ -81,12 +84,12 @@ def message_text(message: Mapping[str, Any]) -> str:
 
 
 def prompt_of(row: Row) -> str:
-    """Return the user's request in a task, without the system prompt."""
+    """Return the text of a task's prompt without the system prompt."""
     return "\n".join(message_text(m) for m in row.prompt if m.get("role") != "system")
 
 
 def gold_candidates(rows: Sequence[Row]) -> list[SampleGolds]:
-    """Return candidates for the golds: the environment's answer field, then fields with names of answers."""
+    """Return candidates for the golds: the task's `answer`, then fields with usual names of answers."""
     places: dict[str, None] = {}
     for row in rows[:50]:
         for place, raw in _places(row):
@@ -103,10 +106,10 @@ _MOST_OTHERS, _MOST_PARTS = 4, 12
 
 
 def other_candidates(rows: Sequence[Row], source: str = "") -> list[SampleGolds]:
-    """Candidates for the golds in short fields that no name marks as an answer, such as `word` or `ranking`.
+    """Return candidates for the golds in short fields without a usual name of an answer, such as `word` or `ranking`.
 
-    Most are no golds. Only a reward that pays their own tasks' values, and not those of other tasks, shows one. Fields
-    that the environment's `source` reads from a task come first.
+    Most of these fields are no golds. A field is one if the reward pays for the value of the same task but not for the
+    values of other tasks. Fields that the environment's source code reads come first.
     """
     known_places = {g.place for g in gold_candidates(rows)}
     places: dict[str, None] = {}
@@ -122,13 +125,16 @@ def other_candidates(rows: Sequence[Row], source: str = "") -> list[SampleGolds]
 
 
 def reads_field(source: str, place: str) -> bool:
-    """Whether the source reads this field of a task, as `data.FIELD` or `info["FIELD"]`."""
+    """Return whether the source code reads this field of a task, as `data.FIELD` or `info["FIELD"]`."""
     name = re.escape(place.removeprefix("info."))
     return re.search(rf"""\bdata\.{name}\b|\[["']{name}["']\]|\.get\(["']{name}["']""", source) is not None
 
 
 def _may_be_gold(value: Any, row: Row) -> bool:
-    """Whether a value is short enough for an answer. A list that the prompt states in the same order is none."""
+    """Return whether a value may be an answer.
+
+    It must be short, and a list must not occur in the prompt in its order.
+    """
     if isinstance(value, list):
         parts = [str(item) for item in value if isinstance(item, str | int | float) and not isinstance(item, bool)]
         return 2 <= len(parts) == len(value) <= _MOST_PARTS and not _stated_in_order(parts, prompt_of(row))
@@ -138,10 +144,10 @@ def _may_be_gold(value: Any, row: Row) -> bool:
 def _stated_in_order(parts: Sequence[str], prompt: str) -> bool:
     at = 0
     for part in parts:
-        found = re.compile(rf"(?<!\w){re.escape(part)}(?!\w)", re.I).search(prompt, at)
-        if found is None:
+        match = re.compile(rf"(?<!\w){re.escape(part)}(?!\w)", re.I).search(prompt, at)
+        if match is None:
             return False
-        at = found.end()
+        at = match.end()
     return True
 
 
@@ -153,7 +159,7 @@ def _places(row: Row) -> Iterator[tuple[str, Any]]:
 
 
 def _fields(info: Any) -> Any:
-    """The fields of a task's `info`, which may be the text of a JSON object."""
+    """Return the fields of a task's `info`, which may be the text of a JSON object."""
     if isinstance(info, str) and info.lstrip()[:1] == "{" and len(info) <= _LONGEST_TEXT:
         try:
             return json.loads(info)
@@ -173,7 +179,7 @@ _LONGEST_TEXT = 20_000
 
 
 def listed_text(raw: Any) -> list[str] | None:
-    """The items of a gold that is the text of a list of texts, as Python or JSON writes it; None for any other gold."""
+    """Return the items of a gold that is a list of texts written as Python or JSON text; None for any other gold."""
     if not isinstance(raw, str) or len(raw) > _LONGEST_TEXT or raw.strip()[:1] != "[" or raw.strip()[-1:] != "]":
         return None
     try:
@@ -196,7 +202,7 @@ def _collect(rows: Sequence[Row], place: str) -> SampleGolds | None:
     if recognised is None:
         return None
     if recognised.format == "boxed":
-        # Solutions without a box, such as proofs, state no answer: what stands in the box of the others is the answer.
+        # The content of the box is the answer. Solutions without a box, such as proofs, have no answer.
         unboxed = [row.index for row, raw in full if not answer_syntax.is_boxed(raw)]
         full = [(row, raw) for row, raw in full if row.index not in unboxed]
         empty = tuple(sorted((*empty, *unboxed)))
@@ -219,9 +225,14 @@ def options_of(row: Row) -> list[str]:
 
 
 def gold_forms(raw: Any, kind: AnswerFormat, row: Row, base: int = 0) -> tuple[str, ...]:
-    """Return the ways to state a gold, the likeliest first."""
+    """Return the texts with which a completion can state a gold, the likeliest first.
+
+    `base` is the number of the first option in the format `choice_index`.
+    """
     forms = [f for f in _forms(raw, kind, row, base) if f.strip()]
-    if kind != "multi_answer":  # there a form is a way to join, the same number for lists of one and of several
+    if (
+        kind != "multi_answer"
+    ):  # Here each form joins the items differently, so their number must be equal for all tasks.
         forms = list(dict.fromkeys(forms))
     return tuple(forms) or (str(raw),)
 
@@ -257,7 +268,7 @@ def _numbers(raw: Any, kind: AnswerFormat) -> Iterator[str]:
 def _several(raw: Any) -> Iterator[str]:
     parts = _parts(raw)
     if parts:
-        # All of them first: where naming one pays as much as naming all, that is a flaw to be shown.
+        # All items come first: if naming one item pays as much as naming all, test_reward reports that.
         yield ", ".join(parts)
         yield "\n".join(parts)
         yield json.dumps(parts, ensure_ascii=False)

@@ -1,7 +1,6 @@
-"""Represents rows as tasks, and defines when two rows are the same task and when two golds are the same answer.
+"""Represents rows as tasks. Defines when two rows are the same task, and when two golds are the same answer.
 
-Everything that compares rows uses these definitions: the findings over a sample, and the pass over every row of a
-split.
+The checks of a sample and the counts over all rows of a split both use these definitions.
 """
 
 from __future__ import annotations
@@ -18,30 +17,33 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds
 from prime_lab_mcp.lab.datasets.formats import NUMERIC_FORMATS, has_format
 
-SHOWN_ROWS = 3
-"""Rows to show with a finding."""
+EXAMPLE_ROWS = 3
+"""Most rows that a finding has as examples."""
 SEQ_LEN = 2048
-"""Default of prime-rl's `orchestrator.seq_len`: tokens of prompt and completion together."""
+"""The default of prime-rl's `orchestrator.seq_len`, the most tokens of prompt and completion together."""
 COMPLETION_TOKENS = 512
-"""Tokens reserved for the completion where no limit is given."""
+"""Tokens that are reserved for the completion if no limit is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """One task as text. `index` is its row in the source, from 0; `raw` is the gold before conversion to text."""
+    """One task as text.
+
+    `index` is its row in the source, counted from 0. `raw` is the gold before conversion to text.
+    """
 
     prompt: str
     answer: str | None
     index: int
     raw: Any = None
     offered: bool = False
-    """True when the prompt lists the options, so that the prompt contains the gold by design."""
+    """Whether the prompt lists the options. It then contains the gold by design."""
     options: tuple[str, ...] = ()
-    """Texts of the offered options in display order."""
+    """The texts of the options in display order."""
     gold_option: int | None = None
-    """Index of the right option in `options`, from 0."""
+    """The index of the right option in `options`, counted from 0."""
     other_content: str = ""
-    """Distinguishes tasks of the same prompt: the images of the task, or the state that a rollout reads."""
+    """A digest of task content that is not in the prompt's text: images, or data that a rollout uses."""
 
     @property
     def gold(self) -> Any:
@@ -50,24 +52,24 @@ class TaskRow:
 
 @dataclass(slots=True)
 class FlawTally:
-    """The number of rows with a flaw, and the first few of them."""
+    """Counts the rows with a flaw, and stores the first few as examples."""
 
     total: int = 0
     examples: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, index: int, value: str, **more: Any) -> None:
-        """Count one row; `value` is foreign text, which this method quotes."""
+        """Count one row. `value` is text of the dataset, so this method quotes it."""
         self.total += 1
-        if len(self.examples) < SHOWN_ROWS:
+        if len(self.examples) < EXAMPLE_ROWS:
             self.examples.append({"row": index, "value": quote(value, 160), **more})
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatCounts:
-    """Counts over every row of the splits, where `row_findings` receives only a sample of the rows.
+    """Counts of repetitions over all rows of the splits, for a dataset of which only a sample is checked.
 
-    `duplicates`, `conflicts` and `leaks` then replace the counts of the sample. `rows` and `held_out` are the sizes of
-    the two splits. `task_key` and `gold_key` define equal prompts and golds.
+    `duplicates`, `conflicts` and `leaks` replace the counts of the sample. `rows` and `held_out` are the sizes of the
+    two splits. `task_key` and `gold_key` define equal prompts and golds.
     """
 
     rows: int
@@ -79,7 +81,7 @@ class RepeatCounts:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Tokens that a task may have. `assumed` is True for defaults, whose excess is only a warning."""
+    """The most tokens that a task may have. `assumed` says that the numbers are defaults; exceeding them only warns."""
 
     seq_len: int = SEQ_LEN
     completion: int = COMPLETION_TOKENS
@@ -87,7 +89,7 @@ class TokenBudget:
 
     @property
     def prompt(self) -> int:
-        """Tokens left for the prompt."""
+        """The most tokens of a prompt."""
         return self.seq_len - self.completion
 
 
@@ -95,13 +97,13 @@ ASSUMED_BUDGET = TokenBudget(assumed=True)
 
 
 OPEN_ENDED: frozenset[str] = frozenset({"free_text", "chat_messages", "code_tests", "instruction_constraints"})
-"""Formats in which two different golds can both be right, so that no two rows contradict each other."""
+"""Formats in which two different golds can both be right. Rows with different golds do not contradict each other."""
 
 
 def task_key(row: TaskRow) -> bytes:
-    """Return the digest of the normalised prompt, the unordered options and what the prompt does not write out.
+    """Return a digest of the normalised prompt, the options in any order, and the content outside of the prompt's text.
 
-    Rows with equal digests ask the same.
+    Rows with equal digests are the same task.
     """
     text = golds.normalised_text(row.prompt)
     if row.other_content:
@@ -112,9 +114,9 @@ def task_key(row: TaskRow) -> bytes:
 
 
 def gold_key(row: TaskRow, format: str, essence: str | None = None) -> bytes:
-    """Return the digest of a gold's answer. With options the digest is of the option's text, not of its letter.
+    """Return a digest of a gold's answer. If a row has options, it is the digest of the option's text, not its letter.
 
-    `essence` is the essence of the gold, where the caller knows it.
+    `essence` is the result of `answer_essence`, if the caller has it already.
     """
     if row.gold_option is not None and 0 <= row.gold_option < len(row.options):
         return _digest(golds.normalised_text(row.options[row.gold_option]))
@@ -124,7 +126,7 @@ def gold_key(row: TaskRow, format: str, essence: str | None = None) -> bytes:
 
 
 def answer_essence(value: Any, format: str) -> str:
-    """Return the answer in a gold: the number after ####, the content of the box, yes or no, otherwise all of it."""
+    """Return the answer in a gold: its number, the content of its \\boxed{}, yes or no, or otherwise the whole gold."""
     if format in NUMERIC_FORMATS:
         return _number(value, format)[0]
     if format == "boolean" and (word := golds.boolean_word(value)) is not None:
@@ -165,6 +167,9 @@ def _digest(text: str) -> bytes:
 
 
 def tally_finding(code: Code, severity: Severity, tally: FlawTally, of: int, message: str, fix: str) -> Finding:
-    """Return a finding whose message begins with the count and rate of flawed rows."""
+    """Return a finding whose message begins with the number and share of rows with a flaw.
+
+    `of` is the number of rows.
+    """
     share = f"{tally.total:,} of {count(of, 'row')} ({tally.total / max(1, of):.1%})"
     return Finding(code, severity, f"{share} {message}", fix, rows=tuple(tally.examples))

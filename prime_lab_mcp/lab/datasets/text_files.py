@@ -1,6 +1,6 @@
-"""Reads rows of text files (JSON, JSONL, CSV and TSV), unpacking while reading and never holding a whole file.
+"""Reads rows of text files (JSON, JSONL, CSV and TSV), also compressed ones, mostly without loading a whole file.
 
-This module uses the standard library only, because the toolchain's interpreter runs it too.
+This module uses only the standard library, because the toolchain's interpreter runs it too.
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.text import quote
 
 LONGEST_LINE = 16 * 1024 * 1024
-"""Bytes of one line or one JSON object at most; a longer one is no row of text."""
+"""Most bytes of a line or of a JSON object in a list. A longer one is not a row of text."""
 TEXT = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
 TABLES = (".parquet", ".arrow")
 PACKED = (".gz", ".zst")
 _CHUNK = 1024 * 1024
-_BOMB_SIZE = 1024**3
+_BOMB_BYTES = 1024**3
 _BOMB_RATIO = 150
-"""Compression ratio above which a file is refused. Text compresses 3 to 20 times, repetitive text a little more; gzip's
-limit is 1,032 times.
-"""
+"""The compression ratio above which a large file is refused. Text compresses 3 to 20 times, and repetitive text a
+little more. gzip can reach 1,032."""
 
 
-class TooMuch(Exception):
+class TooManyBytes(Exception):
     """The file has more bytes than the caller wants to read in this process."""
 
 
 def format_of(name: str) -> str | None:
-    """Return the ending that names the format (`.jsonl` of `train.jsonl.gz`); None for other files."""
+    """Return the suffix that names the format (`.jsonl` for `train.jsonl.gz`); None for other files."""
     packed = packing_of(name)
     ending = Path(name.removesuffix(packed) if packed else name).suffix
     return ending if ending in TEXT or (ending in TABLES and packed is None) else None
@@ -50,12 +49,12 @@ def packing_of(name: str) -> str | None:
 
 
 def known_endings() -> str:
-    """Return the known endings, for messages."""
+    """Return the known suffixes as text for messages."""
     return f"{', '.join((*TEXT, *TABLES))} (text also as {' and '.join(PACKED)})"
 
 
 def read_chunks(path: Path, most: int | None = None) -> Iterator[bytes]:
-    """Yield the unpacked bytes of a file. Raises BadInput, and TooMuch when there are more than `most`."""
+    """Yield the decompressed bytes of a file. Raises BadInput, and TooManyBytes if there are more than `most` bytes."""
     packed = packing_of(path.name)
     size = path.stat().st_size
     total = 0
@@ -64,8 +63,8 @@ def read_chunks(path: Path, most: int | None = None) -> Iterator[bytes]:
             while chunk := stream.read(_CHUNK):
                 total += len(chunk)
                 if most is not None and total > most:
-                    raise TooMuch
-                if packed and total > _BOMB_SIZE and total > _BOMB_RATIO * size:
+                    raise TooManyBytes
+                if packed and total > _BOMB_BYTES and total > _BOMB_RATIO * size:
                     raise BadInput(
                         f"{quote(path.name, 80)} unpacks to more than {_BOMB_RATIO} times its size; that is no dataset",
                         fix="Look at what the archive holds before anything else reads it.",
@@ -74,7 +73,7 @@ def read_chunks(path: Path, most: int | None = None) -> Iterator[bytes]:
                 yield bytes(chunk)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise _broken(path, packed, isinstance(error, EOFError)) from None
-    except (OSError, ValueError) as error:  # pyarrow's errors of packed data are these two
+    except (OSError, ValueError) as error:  # pyarrow raises these for damaged compressed data.
         if packed != ".zst" or isinstance(error, UnicodeError | PermissionError | FileNotFoundError):
             raise
         raise _broken(path, packed, "truncated" in str(error).lower()) from None
@@ -99,7 +98,7 @@ def _broken(path: Path, packed: str | None, cut: bool) -> BadInput:
 
 
 def read_lines(path: Path, most: int | None = None) -> Iterator[bytes]:
-    """Yield lines without line feed and byte order mark. Raises BadInput (`line-too-long`, `not-utf8`)."""
+    """Yield the lines of a file, without line feeds and byte order mark. Raises BadInput and TooManyBytes."""
     number, carry, first = 0, b"", True
     for chunk in read_chunks(path, most):
         if first:
@@ -116,7 +115,7 @@ def read_lines(path: Path, most: int | None = None) -> Iterator[bytes]:
 
 
 def line_too_long(name: str, what: str) -> BadInput:
-    """Return the error for a line or object that exceeds `LONGEST_LINE`."""
+    """Return the error for a line or object that is longer than `LONGEST_LINE`."""
     return BadInput(
         f"{what} of {quote(name, 80)} is longer than {LONGEST_LINE / 2**20:g} MiB",
         fix="Write one row per line, or store the dataset as Parquet.",
@@ -134,7 +133,7 @@ def not_utf8(name: str, encoding: str = "") -> BadInput:
 
 
 def refuse_other_encodings(head: bytes, name: str) -> None:
-    """Raise BadInput for a beginning of UTF-16, UTF-32 or of no text at all."""
+    """Raise BadInput if the first bytes of a file are UTF-16, UTF-32 or not text."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
         raise not_utf8(name, "UTF-16 or UTF-32")
     if b"\0" in head[:4096] and head[:4096].strip(b"\0"):
@@ -142,11 +141,11 @@ def refuse_other_encodings(head: bytes, name: str) -> None:
 
 
 WHOLE_FILE_BYTES = 256 * 1024 * 1024
-"""Bytes of a .json file at most whose rows are not one list; only a list can be read piece by piece."""
+"""Most bytes of a .json file that is not a list of rows. Such a file has to be loaded as a whole."""
 DIGITS = 4300
-"""Digits of an integer that Python converts; a longer integer stays text."""
+"""Most digits of an integer that Python converts by default. A longer integer stays text."""
 _NAME_CHECKED_ROWS = 1000
-"""First rows of a file whose field names are compared; a file that repeats a name does so in every row."""
+"""The number of first rows in which repeated field names are searched. A file that repeats a name does so in all."""
 _ROW_LISTS = ("data", "rows", "examples", "items", "questions")
 _SPACE = re.compile(r"[\s,]*")
 
@@ -156,11 +155,14 @@ class RowSink(Protocol):
 
     def take(self, row: dict[str, Any], size: int) -> None: ...
 
-    def breaks(self, where: int, what: str) -> None: ...
+    def add_broken(self, where: int, what: str) -> None: ...
 
 
 def read_text(path: Path, split: str, sink: RowSink, most: int | None = None) -> None:
-    """Read one file by its ending. Raises BadInput, OSError, and TooMuch beyond `most` bytes."""
+    """Read one file in the format of its suffix. `split` selects the rows of a JSON file with several splits.
+
+    Raises BadInput, OSError, and TooManyBytes if the file has more than `most` bytes.
+    """
     match format_of(path.name):
         case ".json":
             read_json(path, split, sink, most)
@@ -176,45 +178,45 @@ def _integer(digits: str) -> int | str:
     return int(digits) if len(digits) <= DIGITS else digits
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _require_distinct_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) != len(pairs):
         names = [name for name, _ in pairs]
-        raise _Repeated(next(n for n in names if names.count(n) > 1))
+        raise _RepeatedName(next(n for n in names if names.count(n) > 1))
     return row
 
 
-class _Repeated(Exception):
-    """An object has one name twice."""
+class _RepeatedName(Exception):
+    """A JSON object has a field name twice."""
 
 
 _decoder = json.JSONDecoder()
 _raw = _decoder.raw_decode
-_careful = json.JSONDecoder(parse_int=_integer)
-_watchful = json.JSONDecoder(parse_int=_integer, object_pairs_hook=_distinct)
+_long_integer_decoder = json.JSONDecoder(parse_int=_integer)
+_name_checking_decoder = json.JSONDecoder(parse_int=_integer, object_pairs_hook=_require_distinct_names)
 
 
 def _decoded(text: str, number: int) -> Any:
-    """Decode one JSON value. Raises ValueError, RecursionError, _Repeated."""
+    """Decode the JSON value of line `number`. Raises ValueError, RecursionError or _RepeatedName."""
     if number <= _NAME_CHECKED_ROWS:
-        return _watchful.decode(text)
+        return _name_checking_decoder.decode(text)
     try:
-        value, end = _raw(text) if text.startswith("{") else (None, -1)  # decode() costs half as much again
+        value, end = _raw(text) if text.startswith("{") else (None, -1)  # Faster than decode().
         return value if end >= 0 and not text[end:].strip() else _decoder.decode(text)
     except json.JSONDecodeError:
         raise
-    except ValueError:  # an integer of too many digits
-        return _careful.decode(text)
+    except ValueError:  # An integer has too many digits.
+        return _long_integer_decoder.decode(text)
 
 
-def _take(sink: RowSink, value: Any, number: int, size: int) -> None:
+def _add_value(sink: RowSink, value: Any, number: int, size: int) -> None:
     if isinstance(value, dict):
         sink.take(value, size)
     else:
-        sink.breaks(number, f"a JSON {type(value).__name__}, not an object")
+        sink.add_broken(number, f"a JSON {type(value).__name__}, not an object")
 
 
-def _why(error: Exception) -> str:
+def _broken_reason(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "not UTF-8"
     return "nested too deeply" if isinstance(error, RecursionError) else "not valid JSON"
@@ -229,7 +231,7 @@ def _repeats_a_name(name: str, column: str) -> BadInput:
 
 
 def read_jsonl(path: Path, sink: RowSink, most: int | None = None) -> None:
-    """Read one JSON object per line; count other lines as broken."""
+    """Read a file with one JSON object on each line. Other lines are counted as broken."""
     any_object = False
     foreign = 0
     for number, line in enumerate(read_lines(path, most), 1):
@@ -237,14 +239,14 @@ def read_jsonl(path: Path, sink: RowSink, most: int | None = None) -> None:
             continue
         try:
             value = _decoded(line.decode(), number)
-        except _Repeated as error:
+        except _RepeatedName as error:
             raise _repeats_a_name(path.name, str(error)) from None
         except (ValueError, RecursionError) as error:
             foreign += isinstance(error, UnicodeDecodeError)
-            sink.breaks(number, _why(error))
+            sink.add_broken(number, _broken_reason(error))
             continue
         any_object = any_object or isinstance(value, dict)
-        _take(sink, value, number, len(line))
+        _add_value(sink, value, number, len(line))
     if foreign and not any_object:
         raise not_utf8(path.name)
 
@@ -253,7 +255,9 @@ def read_jsonl(path: Path, sink: RowSink, most: int | None = None) -> None:
 
 
 def read_json(path: Path, split: str, sink: RowSink, most: int | None = None) -> None:
-    """Read a list of objects (streamed), an object with such a list (by split or as `data`), columns, or JSONL."""
+    """Read a JSON file. Its rows are a list of objects (which is streamed), a list inside an object (named after the
+    split or `data`), an object of columns, or JSONL.
+    """
     texts = _decoded_chunks(path, most)
     head = ""
     for text in texts:
@@ -290,7 +294,7 @@ def _is_object(line: str) -> bool:
 
 
 def _read_list(texts: Iterable[str], sink: RowSink, name: str) -> None:
-    """Decode object by object; retry an incomplete object with the next piece of the file."""
+    """Decode a list object by object. An incomplete object is decoded again with the next piece of the file."""
     buffer, number, opened = "", 0, False
     reason: Exception | None = None
     for text in texts:
@@ -304,36 +308,41 @@ def _read_list(texts: Iterable[str], sink: RowSink, name: str) -> None:
             if place >= len(buffer):
                 break
             if buffer[place] == "]":
-                _nothing_after(buffer[place + 1 :], texts, name)
+                _require_end(buffer[place + 1 :], texts, name)
                 return
             try:
-                value, end = (_watchful if number < _NAME_CHECKED_ROWS else _careful).raw_decode(buffer, place)
-            except _Repeated as error:
+                value, end = (
+                    _name_checking_decoder if number < _NAME_CHECKED_ROWS else _long_integer_decoder
+                ).raw_decode(buffer, place)
+            except _RepeatedName as error:
                 raise _repeats_a_name(name, str(error)) from None
             except RecursionError:
                 raise _broken_json(name, "nested too deeply") from None
             except ValueError as error:
-                if not _may_go_on(error, len(buffer)):
+                if not _may_be_incomplete(error, len(buffer)):
                     raise _broken_json(name, str(error)) from None
                 if len(buffer) - place > LONGEST_LINE:
                     raise line_too_long(name, f"entry {number + 1:,}") from None
                 reason = error
                 break
             if end == len(buffer) and not isinstance(value, dict):
-                break  # a bare number may go on in the next piece
+                break  # A number at the end of the piece may continue in the next piece.
             number += 1
-            _take(sink, value, number, end - place)
+            _add_value(sink, value, number, end - place)
             place = end
         buffer = buffer[place:]
     raise _broken_json(name, str(reason) if buffer.strip() and reason is not None else "the list is not closed")
 
 
-def _may_go_on(error: ValueError, size: int) -> bool:
-    """True when the undecodable text may only be cut off: the error is at the end, or inside a text."""
+def _may_be_incomplete(error: ValueError, size: int) -> bool:
+    """Return whether a text may be undecodable only because it is incomplete.
+
+    That is so if the error is near its end or inside a string.
+    """
     return not isinstance(error, json.JSONDecodeError) or error.pos > size - 16 or "Unterminated" in error.msg
 
 
-def _nothing_after(rest: str, texts: Iterable[str], name: str) -> None:
+def _require_end(rest: str, texts: Iterable[str], name: str) -> None:
     if rest.strip() or any(text.strip() for text in texts):
         raise _broken_json(name, "something follows the list of rows")
 
@@ -350,13 +359,13 @@ def _read_object(head: str, texts: Iterator[str], split: str, sink: RowSink, nam
                 code="file-too-big",
             )
     try:
-        value = _watchful.decode("".join(pieces))
-    except _Repeated as error:
+        value = _name_checking_decoder.decode("".join(pieces))
+    except _RepeatedName as error:
         raise _repeats_a_name(name, str(error)) from None
     except (ValueError, RecursionError) as error:
         raise _broken_json(name, "nested too deeply" if isinstance(error, RecursionError) else str(error)) from None
     for number, row in enumerate(_row_list(value, split, name), 1):
-        _take(sink, row, number, 0)
+        _add_value(sink, row, number, 0)
 
 
 def _broken_json(name: str, why: str) -> BadInput:
@@ -380,7 +389,7 @@ def _row_list(value: Any, split: str, name: str) -> Iterable[Any]:
 
 
 def read_csv(path: Path, sink: RowSink, delimiter: str, most: int | None = None) -> None:
-    """Read a table with a header line; every value is text."""
+    """Read a table with a header line. All values are text."""
     csv.field_size_limit(LONGEST_LINE)
     source = (line.decode() + "\n" for line in read_lines(path, most))
     try:
@@ -391,7 +400,7 @@ def read_csv(path: Path, sink: RowSink, delimiter: str, most: int | None = None)
             if len(row) == len(header):
                 sink.take(dict(zip(header, row, strict=True)), sum(map(len, row)))
             elif row:
-                sink.breaks(reader.line_num, f"{len(row)} fields where the header has {len(header)}")
+                sink.add_broken(reader.line_num, f"{len(row)} fields where the header has {len(header)}")
     except UnicodeDecodeError:
         raise not_utf8(path.name) from None
     except csv.Error as error:
@@ -403,12 +412,15 @@ def read_csv(path: Path, sink: RowSink, delimiter: str, most: int | None = None)
 
 
 def _delimiter(header: str, usual: str) -> str:
-    """Return the delimiter of the header, because spreadsheets of many countries write semicolons."""
+    """Return the delimiter of a header line. Spreadsheets of many countries use semicolons."""
     return usual if usual in header else next((d for d in (";", "\t") if d in header), usual)
 
 
 def _header(names: list[str], file: str) -> list[str]:
-    """Return the column names; an unnamed column (a written index) gets its position as name."""
+    """Return the column names. A column without a name (such as an index) is named after its position.
+
+    Raises BadInput if a name occurs twice.
+    """
     columns = [name if name.strip() else f"column {place}" for place, name in enumerate(names, 1)]
     repeated = next((n for n in columns if columns.count(n) > 1), None)
     if repeated is not None:

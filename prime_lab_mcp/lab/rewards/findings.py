@@ -9,7 +9,7 @@ thresholds and severities are listed in docs/validation.md, Reward tests.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
@@ -75,7 +75,22 @@ def reward_findings(trial: Trial) -> list[Finding]:
     decisive = [f for f in findings if f.code in _DECISIVE]
     if decisive:
         findings = decisive + [f for f in findings if f.code in _INDEPENDENT]
-    return worst_first(findings)
+    return worst_first(_without_companions(findings))
+
+
+def _without_companions(findings: Sequence[Finding]) -> list[Finding]:
+    """Hold back warnings that only follow from a failing gold, and say so in the fix of the blocker.
+
+    If solutions, or right answers in the form that the prompt asks for, are not paid, other spellings are not paid
+    either, and a share of what solutions earn says nothing.
+    """
+    causes = [f for f in findings if f.severity == "blocker" and f.code in _GOLD_UNPAID]
+    held = [f for f in findings if causes and f.severity == "warning" and f.code in _FOLLOWS_FROM_GOLD]
+    if not held:
+        return list(findings)
+    codes = ", ".join(dict.fromkeys(f.code for f in held))
+    cause = replace(causes[0], fix=f"{causes[0].fix} Warnings that may follow from this are left out ({codes}).")
+    return [cause if f is causes[0] else f for f in findings if f not in held]
 
 
 def _untested() -> Finding:
@@ -90,6 +105,9 @@ def _untested() -> Finding:
 
 _DECISIVE = frozenset({"reward-constant", "reward-nondeterministic", "reward-order-dependent"})
 """Codes of findings after which rewards of single completions cannot be compared."""
+_GOLD_UNPAID = frozenset({"reward-gold-fails", "reward-contradicts-prompt"})
+_FOLLOWS_FROM_GOLD = frozenset({"reward-too-strict", "paid-without-tool"})
+"""Codes of warnings that follow from a blocker of `_GOLD_UNPAID`."""
 _NOT_BY_CONFINEMENT = frozenset(
     {"confined", "reward-sync", "reward-type", "reward-nonfinite", "reward-evaluates-output"}
 )

@@ -81,7 +81,7 @@ def read_own_run(folder: Path, step: int | None = None) -> RunReading:
     Raises PlantedPath if a link or a special file is in the place of one of the run's files.
     """
     rows = merge_rows(row for row in _json_lines(folder, METRICS) if isinstance(row, dict))
-    config = _config(folder)
+    config = own_run_config(folder)
     steps = _step_folders(folder / "rollouts")
     at = step if step is not None else max(steps, default=None)
     samples = list(_samples(folder, at)) if at is not None else []
@@ -124,8 +124,8 @@ def _progress(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"last_updated_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(written))}
 
 
-def _config(folder: Path) -> dict[str, Any]:
-    """The fields of the resolved config that a report shows. Without a config, only the run's name."""
+def own_run_config(folder: Path) -> dict[str, Any]:
+    """The fields of the resolved config that a report shows, as the platform names them. Without one, only the name."""
     run: dict[str, Any] = {"name": folder.name}
     try:
         with open_below(folder, "configs/rl.json") as source:

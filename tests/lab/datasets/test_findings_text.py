@@ -326,7 +326,7 @@ def test_20_000_rows_like_gsm8k_are_examined_in_a_second_or_so() -> None:
 def test_no_cell_of_a_megabyte_slows_the_scans(text: str) -> None:
     began = time.process_time()
     looked = suspicious_text.scanned_window(text)
-    suspicious_text.acting_text(looked)
+    suspicious_text.injected_text(looked)
     suspicious_text.credential(looked)
     suspicious_text.email_address(looked)
     suspicious_text.mojibake(looked)

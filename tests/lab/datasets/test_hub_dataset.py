@@ -175,21 +175,21 @@ async def test_a_dataset_with_several_configs_needs_one_named(lab: Lab) -> None:
     with pytest.raises(LabError) as refused:
         await inspect_source(lab, DatasetRequest("me/sums"))
     assert refused.value.code == "config-needed"
-    assert "main, socratic" in refused.value.message
+    assert '"main", "socratic"' in refused.value.message
 
 
 async def test_a_config_that_is_not_there_is_refused_with_those_that_are(lab: Lab) -> None:
     with pytest.raises(LabError) as refused:
         await inspect_source(lab, DatasetRequest("me/sums", config="mian"))
     assert refused.value.code == "unknown-config"
-    assert "main, socratic" in refused.value.message
+    assert '"main", "socratic"' in refused.value.message
 
 
 async def test_a_split_that_is_not_there_is_refused_with_those_that_are(lab: Lab) -> None:
     with pytest.raises(LabError) as refused:
         await inspect_source(lab, DatasetRequest("me/sums", config="main", split="dev"))
     assert refused.value.code == "unknown-split"
-    assert "train, test" in refused.value.fix
+    assert '"train", "test"' in refused.value.fix
 
 
 async def test_a_dataset_the_hub_does_not_have_is_not_found(lab: Lab) -> None:

@@ -77,7 +77,7 @@ def test_the_program_needs_none_of_the_servers_packages() -> None:
     code = """
 import runpy, sys
 program = runpy.run_path(sys.argv[1])
-program["lend"](sys.argv[2])
+program["make_importable"](sys.argv[2])
 import importlib
 for name in ("datasets.file_scans", "datasets.hub_dataset"):
     importlib.import_module("prime_lab_mcp.lab." + name)
@@ -120,7 +120,7 @@ async def test_leaks_outside_of_the_sample_are_counted_and_shown(lab: Lab) -> No
 
 
 async def test_progress_tells_rows_as_they_are_read(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_POLL", 0.02)
+    monkeypatch.setattr(reading, "_POLL_SECONDS", 0.02)
     write_parquet(lab, "x.parquet", gsm8k(0, 80_000))
     told: list[tuple[float, str]] = []
 
@@ -134,7 +134,7 @@ async def test_progress_tells_rows_as_they_are_read(lab: Lab, monkeypatch: pytes
 
 
 async def test_cancelling_ends_the_program_and_leaves_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_POLL", 0.02)
+    monkeypatch.setattr(reading, "_POLL_SECONDS", 0.02)
     write_parquet(lab, "x.parquet", gsm8k(0, 150_000))
     ended = False
     with anyio.CancelScope() as scope:

@@ -26,7 +26,7 @@ class Taken:
     def take(self, row: dict[str, Any], size: int) -> None:
         self.rows.append(row)
 
-    def breaks(self, where: int, what: str) -> None:
+    def add_broken(self, where: int, what: str) -> None:
         self.broken.append((where, what))
 
 
@@ -87,7 +87,7 @@ def test_packed_text_is_read_as_the_text_it_holds(tmp_path: Path, suffix: str, p
 def test_what_unpacks_to_far_more_than_it_is_is_refused_as_a_bomb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_files, "_BOMB_SIZE", 2 * 1024 * 1024)
+    monkeypatch.setattr(text_files, "_BOMB_BYTES", 2 * 1024 * 1024)
     path = put(tmp_path / "x.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 1_000_000))
     with pytest.raises(BadInput) as refused:
         read(path)
@@ -162,7 +162,7 @@ def test_the_splits_of_a_folder_are_told_by_its_names(
 def test_a_folder_of_several_configs_needs_one_named(tmp_path: Path) -> None:
     for name in ("main/train-0.parquet", "socratic/train-0.parquet"):
         put(tmp_path / "set" / name, "")
-    with pytest.raises(BadInput, match="main, socratic") as refused:
+    with pytest.raises(BadInput, match='"main", "socratic"') as refused:
         splits_of(tmp_path)
     assert refused.value.code == "config-needed"
     assert splits_of(tmp_path, "socratic") == {"train": ["socratic/train-0.parquet"]}

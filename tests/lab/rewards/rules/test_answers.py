@@ -7,7 +7,9 @@ from prime_lab_mcp.lab.rewards.observations import RepeatedScore, ScoredCase, Sc
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import gold_pass_rate
-from prime_lab_mcp.lab.worker.scoring import Component, Scored
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript
+from prime_lab_mcp.lab.rewards.solutions import Solved, solution_script
+from prime_lab_mcp.lab.worker.scoring import Component, RolloutResult, Scored
 from tests.lab.rewards.rules.trials import REWARDS, found, scored, scored_probe, sound
 
 
@@ -95,6 +97,21 @@ def test_chance_and_shared_state_are_told_apart() -> None:
 def test_reasoning_before_the_answer_must_not_cost_it() -> None:
     assert found(sound(scored_probe(Family.AFTER_REASONING, "reasoning", 0.0))) == {("reward-too-strict", "blocker")}
     assert found(sound(scored_probe(Family.SPELLING, "spaces", 0.0))) == {("reward-too-strict", "warning")}
+
+
+def test_warnings_that_only_follow_from_unpaid_solutions_are_left_out() -> None:
+    spelling = scored_probe(Family.SPELLING, "spaces", 0.0)
+    wrong = scored_probe(Family.WRONG, "longer number", 1.0)
+
+    def solved(*rewards: float) -> Solved:
+        results = [RolloutResult(({"role": "assistant", "content": "5"},), r, "ended", True, again=r) for r in rewards]
+        return Solved(tuple(PlayedScript(n, solution_script(True), r) for n, r in enumerate(results)))
+
+    assert ("reward-too-strict", "warning") in found(sound(spelling, solved=solved(1.0, 1.0)))
+    (finding,) = reward_findings(sound(spelling, solved=solved(1.0, 0.0)))
+    assert finding.code == "reward-gold-fails"
+    assert "reward-too-strict" in finding.fix
+    assert ("reward-wrong-passes", "blocker") in found(sound(spelling, wrong, solved=solved(1.0, 0.0)))
 
 
 def test_without_golds_eight_cases_of_both_sides_decide() -> None:
