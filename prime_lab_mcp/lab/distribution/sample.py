@@ -68,8 +68,8 @@ EASY_FIRST = (
     "write_training_config with the same env_args, then with those of the next phase. curriculum= only weighs the "
     "tasks of a phase."
 )
-"""How to train on easy tasks before hard ones. Every tool says it in these words; the gates hold for each set of
-arguments."""
+"""Advice, in the same words in every tool, on training on easy tasks before hard ones. The gates apply separately to
+each set of environment arguments."""
 
 
 def suggested_curriculum(usable: float, solved: int, unsolved: int) -> Curriculum | None:

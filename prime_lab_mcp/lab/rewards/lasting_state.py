@@ -56,7 +56,7 @@ def changed_state(owner: ast.AST | None, nodes: Sequence[ast.AST], outer: frozen
     lasting = (outer - local - {a.arg for a in given}) | shared | ({a.arg for a in given} if mutable else set())
     lasting -= {"self", "trace", "state"}
     if owner.name in _OF_ENVIRONMENT:
-        lasting |= {"self"}  # One environment plays all rollouts.
+        lasting |= {"self"}  # One environment object plays all rollouts, so its state lasts.
     for node in nodes:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Global | ast.Nonlocal):

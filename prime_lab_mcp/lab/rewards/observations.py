@@ -149,8 +149,10 @@ class JudgeUse:
 
 @dataclass(frozen=True)
 class Trial:
-    """All observations of one call of test_reward. Rules ask for `max_reward` once for every completion, so a trial
-    remembers it (and has no slots for that reason)."""
+    """All observations of one call of test_reward.
+
+    The class has no slots, so that `max_reward`, which rules need for every completion, can be cached.
+    """
 
     rewards: tuple[RewardInfo, ...]
     """The components that the environment declares."""
