@@ -287,7 +287,7 @@ async def _started(call: Call, work: LocalEval, *, asked: bool) -> Job:
             fix="Call run_eval again; it plans and asks about the present cost.",
             code="intent-changed",
         )
-    await call.progress(0, spec.planned, verdict.announced_outcome(spec))
+    await call.progress(0, spec.planned, verdict.size_and_cost_summary(spec))
     return await evals.start(spec, work.access.key, confirmed=asked)
 
 

@@ -193,7 +193,10 @@ def _parts(path: str | KeyPath) -> KeyPath:
 
 
 def _table(table: Mapping[str, Any], path: KeyPath, reasons: Mapping[KeyPath, str]) -> Iterator[str]:
-    """Yield the lines of a table: values first, then tables. In TOML, a value after a table's header belongs to it."""
+    """Yield the TOML lines of a table: values first, then inner tables.
+
+    In TOML, a value that follows the header of an inner table would belong to the inner table.
+    """
     for key, value in table.items():
         if not _nested(value):
             why = reasons.get((*path, key), "")

@@ -459,7 +459,7 @@ def _errors(progress: Mapping[str, Any]) -> int:
     return int(progress.get("errors") or 0)
 
 
-def announced_outcome(spec: EvalSpec) -> str:
+def size_and_cost_summary(spec: EvalSpec) -> str:
     """Return one line on the size and the estimated cost of an evaluation, before it starts."""
     estimate = spec.estimate
     tokens = sum(estimate["tokens"].values())

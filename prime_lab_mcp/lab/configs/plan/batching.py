@@ -43,9 +43,9 @@ def usable_share_at_group(context: ConfigContext, group: int) -> float | None:
 
 
 def _fitted(mean: float, group: int, share: float) -> float:
-    """Return the logarithm of the concentration that leads to this share, by bisection.
+    """Return the logarithm of the beta-binomial's concentration that leads to this share of usable groups.
 
-    The share grows with the concentration.
+    The share grows with the concentration, so bisection finds it.
     """
     low, high = LOG_LOW, LOG_HIGH
     for _ in range(_HALVINGS):

@@ -72,7 +72,7 @@ _TRAINING = (1, 2, 4, 6, *range(PER_NODE, 33 * PER_NODE, PER_NODE))
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The chosen GPUs."""
+    """The GPUs that a plan chose for training and for inference, each number with its reason."""
 
     train: ChosenValue
     """Number of training GPUs."""

@@ -157,7 +157,10 @@ class Scoring:
 async def open_scoring(
     worker: Worker, spec: EvalSpec, form: RecordFormat, survey: ResultsSurvey, *, turns: bool
 ) -> Scoring:
-    """Look up all stored tasks in the taskset of a worker, and return the scoring."""
+    """Look up all stored tasks in the taskset of a worker, and return a Scoring that can score their rollouts.
+
+    `turns` says whether the environment has tools or several turns.
+    """
     keys = list(survey.tasks)
     limit = min(MOST_LOCATED, spec.num_examples * 10) if spec.infinite else MOST_LOCATED
     parts: list[LocatedTasks] = []

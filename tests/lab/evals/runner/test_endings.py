@@ -138,7 +138,7 @@ def test_the_estimate_is_said_before_it_starts() -> None:
         "tokens": {"prompt": 16_000, "completion": 10_240},
         "cost": pytest.approx(0.03648, abs=1e-4),
     }
-    said = verdict.announced_outcome(spec)
+    said = verdict.size_and_cost_summary(spec)
     assert "20 tasks x 8 = 160 rollouts" in said
     assert "26,240 tokens, $0.04" in said
 
