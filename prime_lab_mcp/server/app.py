@@ -169,6 +169,8 @@ class LabServer(MCPServer[None]):
             await forward(0.0, None, loading)
             async with heartbeat(forward, loading):
                 await self.calls()
+            # The call has a heartbeat of its own, whose first message may come seconds after this one's last.
+            await forward(0.0, None, f"the tools are loaded; {name} begins")
         calls = await self.calls()
         from prime_lab_mcp.server.elicitation import ClientMustAnswer, asker
 

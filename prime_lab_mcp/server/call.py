@@ -81,15 +81,21 @@ class Calls:
         progress: Progress = no_progress,
     ) -> Report:
         """Run one call, from arguments to report."""
-        started = time.monotonic()
         tool = self.tools.get(name)
         if tool is None:
             return _unknown(name, self.tools)
         parsed = arguments.parse(tool, given)
         if isinstance(parsed, Report):
             return self._labelled(parsed)
+        # The recommended calls are part of it: for them the files may be read again.
+        async with self._with_heartbeat(tool, progress) as progress:
+            return await self._answer(tool, parsed, ask, progress)
+
+    async def _answer(self, tool: AnyTool, parsed: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
+        """The report of one call, with every failure of the tool as a report."""
+        started = time.monotonic()
         try:
-            async with self._with_heartbeat(tool, progress) as progress, self._turn(tool, progress):
+            async with self._turn(tool, progress):
                 with shared_load_deadline():
                     report = await self._run_or_ask(tool, parsed, ask, progress)
         except LabError as error:

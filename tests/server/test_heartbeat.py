@@ -132,3 +132,34 @@ async def test_loading_the_tools_is_not_silent(settings: Settings, monkeypatch: 
     async with Client(server) as client:
         await client.call_tool("workflow_status", {}, progress_callback=progress)
     assert heard.count("the server loads its tools") >= 3
+    assert "the tools are loaded; workflow_status begins" in heard
+
+
+async def test_the_recommended_calls_are_made_with_the_heartbeat_of_the_call(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For them the files are read again, which can take longer than a user waits in silence."""
+    monkeypatch.setattr(heartbeat, "EVERY", 0.02)
+    heard: list[str] = []
+    enough = anyio.Event()
+
+    async def progress(done: float, total: float | None, message: str) -> None:
+        heard.append(message)
+        if len(heard) == 3:
+            enough.set()
+
+    async def passes(*_: object) -> Outcome:
+        return Outcome("passed", "done")
+
+    lab = Lab(settings)
+    calls = call.Calls(lab, (toy("quick", Nothing, passes, "reads"),), References())
+    complete = calls._with_right_calls
+
+    async def slowly(*given: Any) -> Any:
+        with anyio.fail_after(30):
+            await enough.wait()
+        return await complete(*given)
+
+    monkeypatch.setattr(calls, "_with_right_calls", slowly)
+    assert (await calls.execute("quick", {}, progress=progress)).status == "passed"
+    await lab.close()

@@ -37,7 +37,7 @@ from prime_lab_mcp.lab.configs.plan.decide import near_models
 from prime_lab_mcp.lab.configs.resolve import ResolvedSource, SourceProof, held_out_keys, resolve_source
 from prime_lab_mcp.lab.configs.rules.sources import environment_keys, harness_keys, taskset_keys
 from prime_lab_mcp.lab.configs.write import finish_text
-from prime_lab_mcp.lab.distribution.sample import suggested_curriculum
+from prime_lab_mcp.lab.distribution.sample import EASY_FIRST, suggested_curriculum
 from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import require_trained
@@ -476,7 +476,7 @@ def _curriculum(proposal: ConfigProposal, config: TrainingConfig, context: Confi
             "info",
             f"{quote(source.name, limit=60)}: {why}"
             + (f" (evaluation {measurement.evaluation})." if measurement.evaluation else "."),
-            f'Pass curriculum="{advised}"; read_eval(view="difficulty") shows the tasks and what else would help.',
+            f'Pass curriculum="{advised}"; read_eval(view="difficulty") shows the tasks. {EASY_FIRST}',
             "orchestrator.train.source.curriculum",
         )
 

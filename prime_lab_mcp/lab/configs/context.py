@@ -131,7 +131,7 @@ class ConfigContext:
 
     @property
     def evidence_summary(self) -> str:
-        """The ids of the evaluations that were measured, as words for a reason; empty without any."""
+        """A text that names the measured evaluations, for the reasons of chosen values. Empty without evaluations."""
         evaluations = dict.fromkeys(m.evaluation for m in self.each.values() if m.evaluation)
         return f"evaluation {', '.join(evaluations)}" if evaluations else ""
 

@@ -65,7 +65,7 @@ class ConfigDraft:
             else:
                 container = list if isinstance(following, int) else dict
                 if not isinstance(node.get(part), container):
-                    node[part] = container()  # an older file may hold anything here
+                    node[part] = container()  # an older file may have a value of any type here
                 node = node[part]
         node[last] = copy.deepcopy(value)
         self.reasons[_parts(path)] = why

@@ -242,7 +242,7 @@ def locked_registry(path: Path) -> Iterator[LockedRegistry]:
 
 
 def _lock(folder: int, path: Path) -> None:
-    import fcntl  # not on Windows, where the server still starts to say so
+    import fcntl  # Windows lacks this module; the server still starts there, to say that it needs another system
 
     until = time.monotonic() + _WAIT
     while True:

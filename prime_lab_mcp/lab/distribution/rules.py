@@ -52,7 +52,8 @@ SATURATED_SHARE = 0.98
 NEAR_FLOOR = 0.05
 
 HARDER_TASKS_FIX = (
-    "Give the model easier tasks, partial credit that cannot be gamed, or a stronger model; then run run_eval again."
+    "Give the model easier tasks (an easy level by env_args), partial credit that cannot be gamed, or a stronger "
+    "model; then run run_eval again."
 )
 FORMAT_FIX = "State the format in the system prompt with an example, or fine-tune on it first; then run run_eval again."
 EASIER_TASKS_FIX = "Use harder tasks or a weaker model, and leave out what is always solved; then run run_eval again."

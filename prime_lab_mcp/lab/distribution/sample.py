@@ -63,6 +63,15 @@ def pool_of(mean: float, highest: float) -> str:
     return next(name for name, pool in POOLS.items() if mean <= pool.threshold)
 
 
+EASY_FIRST = (
+    'Easy tasks first is a phase for each set of env_args, e.g. {"level": "easy"}: call test_reward, run_eval and '
+    "write_training_config with the same env_args, then with those of the next phase. curriculum= only weighs the "
+    "tasks of a phase."
+)
+"""Advice, in the same words in every tool, on training on easy tasks before hard ones. The gates apply separately to
+each set of environment arguments."""
+
+
 def suggested_curriculum(usable: float, solved: int, unsolved: int) -> Curriculum | None:
     """Suggest a curriculum: `gate` if few groups are usable, `pools` if some tasks are too easy and some too hard.
 

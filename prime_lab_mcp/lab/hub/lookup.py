@@ -126,8 +126,11 @@ async def runtime_from_source(prime: PlatformReader, ref: str, version: str | No
 
 
 def runtime_required(requirements: Any) -> Runtime | None:
-    """The generation that requirements imply: v1 for verifiers from 0.2.0 on, v0 for another range, None without
-    verifiers."""
+    """The verifiers generation that a list of requirements implies.
+
+    It is v1 if the requirement on verifiers starts at 0.2.0 or later, and v0 for any other requirement on verifiers. It
+    is None if no requirement names verifiers.
+    """
     for text in requirements if isinstance(requirements, list | tuple) else ():
         try:
             requirement = Requirement(str(text))

@@ -53,7 +53,7 @@ def require_trained(model: str, trainable: Collection[str]) -> None:
 
 
 def not_offered_error(finding: Finding) -> BadInput:
-    """The finding as the error of a call that cannot be carried out."""
+    """Convert the finding to the error of a call that cannot be carried out."""
     return BadInput(finding.message, fix=finding.fix, code=finding.code, where=finding.where, next=(LIST_MODELS,))
 
 

@@ -79,10 +79,10 @@ def reward_findings(trial: Trial) -> list[Finding]:
 
 
 def _without_companions(findings: Sequence[Finding]) -> list[Finding]:
-    """Hold back warnings that only follow from a failing gold, and say so in the fix of the blocker.
+    """Leave out warnings that only follow from a failing gold, and name them in the fix of the blocker.
 
     If solutions, or right answers in the form that the prompt asks for, are not paid, other spellings are not paid
-    either, and a share of what solutions earn says nothing.
+    either, and shares of the solutions' reward have no meaning.
     """
     causes = [f for f in findings if f.severity == "blocker" and f.code in _GOLD_UNPAID]
     held = [f for f in findings if causes and f.severity == "warning" and f.code in _FOLLOWS_FROM_GOLD]

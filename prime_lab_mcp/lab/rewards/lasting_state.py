@@ -20,6 +20,8 @@ _CHANGES = frozenset(
 _COUNTERS = frozenset({"itertools.count", "itertools.cycle", "iter", "io.BytesIO", "io.StringIO", "threading.local"})
 _HANDED = frozenset({"heappush", "heappop", "heapify", "insort", "insort_left", "insort_right", "iadd", "islice"})
 """Functions that change their first argument."""
+_OF_ENVIRONMENT = frozenset({"run", "finalize", "env_response", "setup_state"})
+"""Methods with which one environment plays its rollouts, in v1 and in v0."""
 _LOADING = ("load", "__init__", "__post_init__", "model_post_init")
 """Beginnings of the names of functions that run while the environment is loaded. They may set state."""
 
@@ -53,6 +55,8 @@ def changed_state(owner: ast.AST | None, nodes: Sequence[ast.AST], outer: frozen
     shared = {n for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for n in node.names}
     lasting = (outer - local - {a.arg for a in given}) | shared | ({a.arg for a in given} if mutable else set())
     lasting -= {"self", "trace", "state"}
+    if owner.name in _OF_ENVIRONMENT:
+        lasting |= {"self"}  # One environment object plays all rollouts, so its state lasts.
     for node in nodes:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Global | ast.Nonlocal):

@@ -5,6 +5,7 @@ Rules (rewards/rules/) are functions of these values.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -146,9 +147,12 @@ class JudgeUse:
     """Number of questions that the relay refused because of its limits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trial:
-    """All observations of one call of test_reward."""
+    """All observations of one call of test_reward.
+
+    The class has no slots, so that `max_reward`, which rules need for every completion, can be cached.
+    """
 
     rewards: tuple[RewardInfo, ...]
     """The components that the environment declares."""
@@ -220,7 +224,7 @@ class Trial:
         used = [sum(max(0.0, c.weight) for c in s.scored.components.values()) for s in self.golds]
         return min(stated, max(used, default=stated) or stated) or 1.0
 
-    @property
+    @functools.cached_property
     def max_reward(self) -> float:
         """The highest reward of a right completion; 0 if no right completion earned a positive reward.
 

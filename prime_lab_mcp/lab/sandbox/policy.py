@@ -30,8 +30,11 @@ SYSTEM = (
 readable as a whole, because it holds host keys and password hashes."""
 _SHARED_MEMORY = "/dev/shm"
 PORTS = (9, 53, 80, 443)
-"""TCP ports that environment code may connect to: name resolution (53), the web (80, 443), and the discard port (9). A
-request to a judge that no endpoint serves goes to the discard port, and the refusal must come from the port itself."""
+"""TCP ports that environment code may connect to: name resolution (53), the web (80, 443), and the discard port (9).
+
+A judge that no endpoint serves is directed to the discard port. The port is allowed so that such a request fails with a
+refused connection and not with an error of the confinement.
+"""
 MEMORY_BYTES = 8 << 30
 """Bytes of writable memory of one process, unless a caller sets another limit."""
 FILE_BYTES = 4 << 30

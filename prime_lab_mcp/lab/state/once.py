@@ -118,7 +118,8 @@ class AtMostOnce(ABC, Generic[T]):
 
 
 class Once:
-    """Sends and settles intents, using one ledger."""
+    """Sends the requests of intents at most once, and finds out the outcome of lost ones. The ledger holds the
+    claims."""
 
     def __init__(
         self,

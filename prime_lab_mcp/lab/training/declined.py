@@ -15,14 +15,15 @@ _TOOL = "submit_training"
 
 
 def record_decline(lab: Lab, config_sha256: str, by: str) -> None:
-    """Record that `by` declined the submission of a config."""
+    """Record that the submission of a config was declined. `by` names who declined it."""
     lab.ledger.record(
         Evidence(_TOOL, "failed", lab.key, config_sha256=config_sha256, platform=lab.platform, data={"declined_by": by})
     )
 
 
 def newest_decline(lab: Lab, config_sha256: str | None = None) -> Evidence | None:
-    """The newest refusal of a config, or of any config; None if none was declined, or if a run followed."""
+    """The newest decline of a config, or of any config if none is given; None if there is none, or if a run
+    followed."""
     rows = lab.ledger.evidence(lab.key, tool=_TOOL, config_sha256=config_sha256)
     row = next((r for r in rows if r.platform == lab.platform and "declined_by" in r.data), None)
     if row is None:

@@ -155,3 +155,34 @@ def test_a_kind_is_named_once_however_often_the_code_reads_it() -> None:
 
 def test_a_name_of_the_command_line_main_is_no_alias_in_a_reward() -> None:
     assert reads(top="def main2():\n    args = sys.argv\ndef other(args): return args", check="other(reply)") == []
+
+
+ENVIRONMENT = """
+import verifiers.v1 as vf
+
+class Game(vf.SingleAgentEnv):
+    games = 0
+
+    def __init__(self, config):
+        self.board = []
+
+    async def run(self, task, agents):
+        {run}
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "named"),
+    [
+        ("self.games += 1", True),
+        ("self.board.append(task)", True),
+        ("type(self).games += 1", True),
+        ("self.__dict__.setdefault('heaps', {})['a'] = 1", True),
+        ("board = list(self.board); board.append(task)", False),
+    ],
+)
+def test_what_an_environment_keeps_between_its_rollouts_is_named(run: str, named: bool) -> None:
+    text = ENVIRONMENT.replace("{run}", run)
+    file = SourceFile("game.py", text, ast.parse(text))
+    reads = find_surroundings(SourceCode((file,)), "game")
+    assert any(read.kind == "what earlier calls left" and read.where == "game.py:11" for read in reads) is named

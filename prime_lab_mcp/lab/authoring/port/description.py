@@ -105,9 +105,9 @@ class OldEnvironment:
 
 
 def decode_description(reply: Mapping[str, Any], files: Sequence[str]) -> OldEnvironment:
-    """Decode the description of a worker. `files` are the Python files of the snapshot.
+    """Decode a worker's description of a loaded v0 environment. `files` are the Python files of its snapshot.
 
-    Raises WorkerError for anything but a valid reply.
+    Raises WorkerError if the reply is invalid.
     """
     try:
         return _Decoder(files).environment(reply)

@@ -59,7 +59,7 @@ def move_keys(mover: ConfigMover) -> None:
         if old.to is None or old.path.endswith(".*") or not all(p.isidentifier() for p in old.to.split(".")):
             continue
         if old.path.endswith("eval_base_model"):
-            continue  # inverted, not only renamed
+            continue  # its value is also inverted, in `_evaluation`
         value = mover.draft.get(old.path)
         if value is not None and (not isinstance(value, (dict, list)) or old.path.endswith("extra_body")):
             mover.to(old.path, old.to, old.why)

@@ -58,7 +58,7 @@ def tensor_parallel(model: KnownModel, gigabytes: float) -> int | None:
 
 
 def reference_hardware(model: KnownModel) -> str:
-    """Return the part of a reason that names the older guide's hardware for a model of this size. May be empty."""
+    """Return the hardware in `REFERENCE` for a model of this size, as the end of a sentence. Empty if none fits."""
     size = model.parameters
     hardware = next((gpus for most, gpus in REFERENCE if size is not None and size <= most), None)
     return f"; an older guide: {hardware}" if hardware else ""

@@ -170,7 +170,10 @@ async def open_scoring(
 
 
 def rollouts_to_replay(units: Sequence[Unit], scoring: Scoring) -> list[tuple[int, StoredRecord]]:
-    """Return the longest stored rollouts with the rows of their tasks, at most one for each task."""
+    """Return stored rollouts to replay, each with the row of its task.
+
+    Each task has at most one, and the longest conversations come first.
+    """
     first_of_task: dict[str, tuple[int, StoredRecord]] = {}
     for stored in sorted(
         (s for u in units for s in u), key=lambda s: -len(scoring.form.reply_messages(s.record) or ())

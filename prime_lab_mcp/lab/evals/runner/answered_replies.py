@@ -181,7 +181,8 @@ class _NotedLines:
                 waiting.pop()
             fitting = [n for n in waiting[-_MOST_COMPARED:] if n not in self._used and self._fits(n, turn)]
             if fitting:
-                # Rollouts of one task may have equal replies. Taking the closest request leaves the others theirs.
+                # Rollouts of one task may have equal replies. The one with the closest request is taken, so that the
+                # others are left for their own rollouts.
                 number = max(fitting, key=lambda n: (self._requests[n] == turn.before, len(self._requests[n] or ()), n))
                 waiting.remove(number)
                 self._used.add(number)

@@ -278,7 +278,7 @@ class JobAttempt:
     async def _beat(self) -> None:
         renewed = 0.0
         while True:
-            with suppress(OSError, untrusted_files.PlantedPath):  # reported at the end
+            with suppress(OSError, untrusted_files.PlantedPath):  # `_watch` reports it at the end
                 self.counter.follow(self.files.results())
             progress = self.progress()
             now = time.time()

@@ -261,7 +261,7 @@ def _flags(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
         str(files.output),
         "--max-retries",
         "0",
-        # Only this state column stores the reply of a judge, which shows a reply without a verdict.
+        # v0 stores the replies of a judge only in this state column. They show whether the judge gave a verdict.
         "-C",
         "judge_response",
     ]

@@ -265,7 +265,8 @@ def _by_code(progress: Mapping[str, Any]) -> dict[Code, Counter[str]]:
 def _request_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
     by_code = _by_code(job.progress)
     total = sum(kinds.total() for kinds in by_code.values())
-    reported_code = "eval-capped" if job.state == "finished" else job.progress.get("cause")  # reported elsewhere
+    # Another finding already has this code.
+    reported_code = "eval-capped" if job.state == "finished" else job.progress.get("cause")
     for code, kinds in sorted(by_code.items(), key=lambda item: -item[1].total()):
         if code == reported_code:
             continue

@@ -15,7 +15,13 @@ from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.statistics import Interval
 from prime_lab_mcp.lab.base.text import rounded
 from prime_lab_mcp.lab.distribution.rules import USABLE_FAIL, USABLE_WARN
-from prime_lab_mcp.lab.distribution.sample import CURRICULUM_BELOW, POOLS, suggested_curriculum
+from prime_lab_mcp.lab.distribution.sample import (
+    CURRICULUM_BELOW,
+    EASY_FIRST,
+    POOLS,
+    Curriculum,
+    suggested_curriculum,
+)
 from prime_lab_mcp.lab.distribution.sample_size import advised_size, needed_size
 
 State = Literal["ready", "thin", "start low", "dead", "undecided", "solved", "unknown"]
@@ -86,6 +92,10 @@ class DifficultyFacts:
     """Tasks without a solved rollout."""
     always: int
     """Tasks with a mean above 0.8."""
+    easy_pool: int
+    """Tasks in the pools easy and always."""
+    hard_pool: int
+    """Tasks in the pools hard and never."""
     solved: int
     """Solved rollouts."""
     varied: bool
@@ -184,11 +194,13 @@ def _lines(facts: DifficultyFacts, state: State) -> Iterator[str]:
         yield "Little is left to learn: use harder tasks or a smaller model, and leave out tasks above 0.8."
         return
     if state == "ready":
-        yield f"Train on all tasks as they are with groups of {facts.group}; a curriculum can help and is not needed."
+        advised = _curriculum(facts)
+        weighed = f'and curriculum="{advised}"' if advised else "as they are: no curriculum is needed"
+        yield f"Train on all tasks with groups of {facts.group} {weighed}."
     if facts.start and state != "ready":
         yield (
-            "Begin with tasks between 0.2 and 0.8. Give the taskset an argument that selects them (by a field of the "
-            'tasks that tells easy from hard, see view="groups", or by a file of keys), and set it through env_args.'
+            "Begin with tasks between 0.2 and 0.8. Give the taskset an argument that selects them, by a field of the "
+            f'tasks that tells easy from hard (view="groups") or by a file of keys. {EASY_FIRST}'
         )
         yield _regression(facts)
     elif state != "ready":
@@ -208,7 +220,7 @@ def _unsolved_lines(facts: DifficultyFacts, state: State) -> Iterator[str]:
     if state == "undecided":
         need = _rollouts_to_call_dead(facts)
         yield f"That is too few to call the tasks dead for groups of {facts.group}: {need:,} rollouts would decide it."
-    yield "Make easier tasks first (a phase of their own), or give partial credit that cannot be gamed."
+    yield f"Make easier tasks, or give partial credit that cannot be gamed. {EASY_FIRST}"
     if state == "dead":
         yield (
             "No group size brings these tasks to life. Warm up by supervised fine-tuning on solved examples: "
@@ -253,7 +265,7 @@ def _wasted_group_lines(facts: DifficultyFacts) -> Iterator[str]:
             f'About {1 - facts.at.share:.0%} of groups have no gradient. curriculum="gate" samples such groups anew, '
             f"so the batch stays full at about {1 / max(facts.at.share, 0.01):.1f} times the rollouts."
         )
-    if facts.always and facts.never + facts.rare:
+    if _curriculum(facts) in ("pools", "both"):
         yield 'Tasks range from unsolved to solved: curriculum="pools" draws those in the middle most.'
 
 
@@ -276,6 +288,11 @@ def _larger_group_lines(facts: DifficultyFacts) -> Iterator[str]:
         yield "No group size up to 64 makes 40 % of groups usable: the tasks have to change, not the group size."
 
 
+def _curriculum(facts: DifficultyFacts) -> Curriculum | None:
+    """The curriculum that the config writer advises after the same evaluation."""
+    return suggested_curriculum(facts.at.share, facts.easy_pool, facts.hard_pool) if facts.at is not None else None
+
+
 def _settings(facts: DifficultyFacts, state: State) -> dict[str, Any]:
     """Return the arguments of write_training_config, and the keys of the config that they set.
 
@@ -283,7 +300,7 @@ def _settings(facts: DifficultyFacts, state: State) -> dict[str, Any]:
     """
     if facts.at is None or state in ("dead", "undecided", "unknown", "solved"):
         return {}
-    advised = suggested_curriculum(facts.at.share, facts.always, facts.never + facts.rare)
+    advised = _curriculum(facts)
     larger = [s.size for s in facts.sizes if s.size > facts.group and s.share >= USABLE_WARN]
     arguments: dict[str, Any] = {
         "model": facts.model,
@@ -319,7 +336,7 @@ def _findings(facts: DifficultyFacts, state: State) -> Iterator[Finding]:
 
 def _next(facts: DifficultyFacts, state: State) -> tuple[Next, ...]:
     if state == "ready":
-        arguments = {"environments": [facts.environment], "model": facts.model, "group": facts.group}
+        arguments = {"environments": [facts.environment], **_settings(facts, state)["write_training_config"]}
         return (Next("write_training_config", "with these settings, once it is pushed", arguments),)
     if facts.solved == 0:
         return (Next("read_eval", "whether the zeros are the model's", {"eval": facts.evaluation, "view": "zeros"}),)

@@ -121,9 +121,9 @@ def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = D
         sized_tasks = _by_key(sample, answers_of(sample))
         sized_best = attainable_reward(sample.answer_stated, max(t.high for t in sized_tasks.values()))
     sizes = _sizes(list(sized_tasks.values()), sized_best, list(solved.values()), prior, group)
-    facts = _facts(sample, sized_tasks, sized_best, solved, prior, sizes, group, evaluated)
-    advice = advise_curriculum(facts)
     pools = _pools(sample, tasks, best)
+    facts = _facts(sample, sized_tasks, sized_best, solved, prior, sizes, group, evaluated, pools)
+    advice = advise_curriculum(facts)
     names = task_names(evaluated.rollouts(), [key for name in POOL_NAMES for key in _on_page(pools[name], page)])
     data: dict[str, Any] = {
         "id": evaluated.id,
@@ -270,6 +270,7 @@ def _facts(
     sizes: Sequence[GroupSize],
     group: int,
     evaluated: FinishedEvaluation,
+    pools: Mapping[str, Sequence[str]],
 ) -> DifficultyFacts:
     means = {key: task.mean / best for key, task in tasks.items()}
     start = [k for k, m in means.items() if 0.2 <= m <= 0.8]
@@ -285,6 +286,8 @@ def _facts(
         rare=sum(0 < m < 0.2 for m in means.values()),
         never=sum(s[0] == 0 for s in solved.values()),
         always=sum(m > 0.8 for m in means.values()),
+        easy_pool=len(pools["easy"]) + len(pools["always"]),
+        hard_pool=len(pools["hard"]) + len(pools["never"]),
         solved=sum(s[0] for s in solved.values()),
         varied=any(_varied(t, sample, best) for t in tasks.values()),
         small=_small(tasks, evaluated.spec.available),

@@ -156,7 +156,7 @@ def rollout_untried(trial: Trial) -> Iterator[Finding]:
 
 
 def _untried_fix(trial: Trial) -> str:
-    """What can be done about untried rollouts, with the arguments of the call that does it."""
+    """Return the fix for rollouts that could not be tried, with the arguments of the next call."""
     look = "Call run_eval with num_examples=5 and rollouts=4, and read its messages before training."
     if trial.no_rollouts_by_design:
         return look

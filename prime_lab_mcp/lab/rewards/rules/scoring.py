@@ -162,7 +162,7 @@ def _error_text(scored_probe: ScoredProbe) -> str:
 
 
 _LONG_ROLLOUT_MS = 5000.0
-"""Time of a whole rollout without a real model from which the set-up is worth a look."""
+"""Duration of a whole rollout with a scripted model above which the set-up should be examined."""
 
 
 def slow(trial: Trial) -> Iterator[Finding]:

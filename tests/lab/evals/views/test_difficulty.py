@@ -11,6 +11,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.configs import schema
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.distribution.sample import EASY_FIRST, suggested_curriculum
 from prime_lab_mcp.lab.evals.views.columns import ViewResult
 from prime_lab_mcp.lab.evals.views.difficulty import difficulty_view
 from prime_lab_mcp.tools.write_training_config import Args
@@ -133,6 +134,27 @@ def test_advised_settings_are_keys_of_the_trainer_and_arguments_of_the_tool(tmp_
     assert set(by_end["sampler"]) <= set(definitions["DifficultyPoolSamplerConfig"]["properties"])
     for pool in by_end["sampler"]["pools"].values():
         assert set(pool) == set(definitions["DifficultyPoolConfig"]["required"])
+
+
+def test_the_next_call_and_the_config_writer_advise_the_same_curriculum(tmp_path: Path) -> None:
+    found = of(tmp_path, [0.125] * 12 + [0.5] * 30 + [0.875] * 12)
+    (step,) = [call for call in found.next if call.tool == "write_training_config"]
+    pools = found.data["pools"]
+    share = next(s["usable_share"] for s in found.data["group_sizes"] if s["group_size"] == 16)
+    advised = suggested_curriculum(share, pools["easy"] + pools["always"], pools["hard"] + pools["never"])
+    assert (step.arguments or {})["curriculum"] == advised == "pools"
+    assert any('curriculum="pools"' in line for line in found.data["advice"])
+    assert not any("no curriculum is needed" in line for line in found.data["advice"])
+    even = of(tmp_path / "even", [0.5] * 40, 64)
+    (step,) = [call for call in even.next if call.tool == "write_training_config"]
+    assert "curriculum" not in (step.arguments or {})
+
+
+def test_easy_tasks_first_is_a_phase_for_each_set_of_arguments(tmp_path: Path) -> None:
+    low, dead = of(tmp_path / "low", drawn(0.2, 1.5)), of(tmp_path / "dead", [0.0] * 60)
+    assert low.data["phases"]
+    for found in (low, dead):
+        assert any(EASY_FIRST in line for line in found.data["advice"]), found.data["advice"]
 
 
 def test_nothing_scored_is_no_difficulty(tmp_path: Path) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
 from prime_lab_mcp.lab.rewards.findings import reward_findings
+from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.probes.families import Family
@@ -88,3 +93,18 @@ def test_a_wrong_unit_paid_in_full_blocks_where_a_unit_is_asked_for_and_where_no
         ("reward-unit-ignored", "warning")
     }
     assert found(sound(other)) == {("reward-unit-ignored", "warning")}
+
+
+def test_the_maximum_is_worked_out_once_for_all_completions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules ask for it once a completion: worked out each time, a thousand completions held up the server."""
+    trial = sound(*(scored_probe(Family.WRONG, f"wrong {n}", 0.0) for n in range(20)))
+    looked_at: list[Family] = []
+    of = Trial.of
+
+    def counted(self: Trial, *families: Family) -> Any:
+        looked_at.extend(families)
+        return of(self, *families)
+
+    monkeypatch.setattr(Trial, "of", counted)
+    assert {trial.maximum(row) for row in range(100)} == {1.0}
+    assert looked_at.count(Family.GOLD) == 1
