@@ -374,7 +374,7 @@ def _unused_context(choice: ColumnChoice) -> Iterator[Finding]:
 
 
 def _works_out_answer(row: object, choice: ColumnChoice, text: str) -> bool:
-    """Return whether a text is a solution, because it ends in the answer or in a marked result."""
+    """Return whether a text is a solution: its last number is the gold, or it has a `####` or \\boxed{} answer."""
     value = value_at(row, choice.answer.path)  # type: ignore[arg-type]
     number = golds.gold_number(value, choice.answer.recognised.format)
     last = re.findall(r"-?[0-9][0-9,]*(?:\.[0-9]+)?", text)

@@ -192,7 +192,7 @@ class ColumnDigests:
         self.distinct: set[int] | None = set()
 
     def golds(self, from_one: bool) -> array[int]:
-        """Return the digests of the values as answers. `from_one` reads them as option numbers that count from 1."""
+        """Return the digests of the values as answers. With `from_one`, option numbers count from 1."""
         if from_one and self.gold_from_one is not None:
             return self.gold_from_one
         return self.prompt if self.gold is None else self.gold
@@ -268,7 +268,7 @@ class SplitDigests:
         return fields_by_path
 
     def _option_rows(self, chunk: Mapping[str, ChunkColumn], rows: int) -> list[Mapping[str, Any]]:
-        """Return the option columns as rows, and record the unordered digest of each row's options."""
+        """Return rows with only the option columns. Adds a digest of each row's options to `offered`."""
         assert self.options
         heads = {path.partition(".")[0] if path not in chunk else path for path in self.options}
         columns = [(name, chunk[name].values) for name in heads if name in chunk]
@@ -427,7 +427,10 @@ def count_repeats(
     text: TextOf,
     held_text: TextOf,
 ) -> RepeatCounts:
-    """Count duplicates, conflicts and leaks over the `keys` of training rows and the `held_out` keys of held-out rows.
+    """Count duplicates, conflicts and leaks from digests of rows.
+
+    `keys` are the prompt digests of the training rows, `golds` their gold digests, and `held_out` the prompt digests of
+    the held-out rows (see `row_task_keys` and `row_gold_keys`).
 
     A duplicate repeats an earlier prompt. A conflict is a duplicate whose answer differs from the first. A leak is a
     held-out row whose prompt occurs in the training rows. `text` and `held_text` return the prompt of a row, or None if

@@ -454,8 +454,9 @@ def _overlap(one: frozenset[int], other: frozenset[int]) -> float:
 def _by_words(state: _Search, short: Sequence[int]) -> None:
     """Compare prompts by their words.
 
-    Two prompts that share 70 % of their weight share one of the words that make up their heaviest 30 %. Only such pairs
-    are compared.
+    The weight of a word is its inverse document frequency. If two prompts share words with 70 % of the weight, they
+    share at least one of the heaviest words that together have 30 % of the weight. Only pairs with such a word are
+    compared.
     """
     index: dict[tuple[str, bytes | None, int], list[int]] = defaultdict(list)
     for n in short:

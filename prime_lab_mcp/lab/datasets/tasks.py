@@ -136,7 +136,7 @@ def answer_essence(value: Any, format: str) -> str:
 
 
 def essence_and_format(value: Any, format: str) -> tuple[str, bool]:
-    """Return the essence of a gold, and whether the gold has the format."""
+    """Return the answer in a gold (see `answer_essence`), and whether the gold has the format."""
     return (
         _number(value, format)
         if format in NUMERIC_FORMATS

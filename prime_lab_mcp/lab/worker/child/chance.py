@@ -1,7 +1,7 @@
-"""Holds chance: while it is held, each rollout begins with the same state of every random generator of the process.
+"""Fixes the random generators of this process, so that each rollout begins with the same random state.
 
-Two rollouts with the same replies then differ only by what an earlier rollout left behind, or by what no generator of
-this process decides: the clock, or entropy of the operating system.
+Two rollouts with the same replies can then differ only because of state that an earlier rollout left behind, the clock,
+or randomness from the operating system.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _SEED = 20_011
 
 @contextlib.contextmanager
 def held(wanted: bool) -> Iterator[None]:
-    """Where `wanted`, generators that are made without a seed get a fixed one, also those of `secrets`."""
+    """During the block, give all generators that are made without a seed a fixed seed, also those of `secrets`.
+
+    If `wanted` is False, change nothing.
+    """
     if not wanted:
         yield
         return
@@ -40,18 +43,18 @@ def held(wanted: bool) -> Iterator[None]:
 
 
 def rewind() -> None:
-    """Set every generator of the process back to one state: those of `random`, and those of a loaded numpy."""
+    """Set all generators of the process to the same fixed state: those of `random`, and of numpy if it is loaded."""
     random.seed(_SEED)
     numpy = sys.modules.get("numpy.random")
     kinds: tuple[type, ...] = (random.Random,)
     if numpy is not None:
         numpy.seed(_SEED)
         kinds = (random.Random, numpy.Generator, numpy.RandomState)
-    for thing in gc.get_objects():
-        # Only the true type is asked, because `isinstance` may run code of a proxy.
-        if issubclass(type(thing), kinds):
+    for candidate in gc.get_objects():
+        # `isinstance` could run code of a proxy object, so the type is compared instead.
+        if issubclass(type(candidate), kinds):
             with contextlib.suppress(Exception):
-                _rewind(thing)
+                _rewind(candidate)
 
 
 def _rewind(generator: Any) -> None:
@@ -61,7 +64,7 @@ def _rewind(generator: Any) -> None:
         generator.seed(_SEED)
         return
     bits = getattr(generator, "bit_generator", None)
-    if bits is None:  # the older kind of numpy
+    if bits is None:  # A generator of numpy's older API.
         generator.seed(_SEED)
     else:
         bits.state = type(bits)(_SEED).state

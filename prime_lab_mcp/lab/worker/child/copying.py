@@ -1,7 +1,8 @@
-"""What a model can copy from the last message of its environment, without any thought.
+"""Replies of a scripted model that copy a piece of the environment's last message.
 
-A script with `copy` (scripted_rollouts.py) plays its turns first. After them, each reply is what `piece` finds in the
-last message, between the texts `before` and `after` of the script; where it finds nothing, the last turn again.
+A script with `copy` (scripted_rollouts.py) plays its turns first. After them, each reply is the piece that `piece`
+returns for the last message, between the texts `before` and `after` of the script. If the message has no such piece,
+the model repeats its last turn.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Literal
 Piece = Literal["message", "line", "tag", "quoted", "number", "word"]
 PIECES: tuple[Piece, ...] = ("message", "line", "tag", "quoted", "number", "word")
 WHOLE: frozenset[Piece] = frozenset({"message", "line", "tag"})
-"""Pieces that may hold the form of an answer, and are copied as they are."""
+"""Pieces that may already have the format of an answer, so that they are copied without additions."""
 _PATTERNS: dict[Piece, re.Pattern[str]] = {
     "line": re.compile(r"[^\n]*\S[^\n]*"),
     "tag": re.compile(r"<([A-Za-z_][\w-]{0,30})>[^<]*</\1>"),
@@ -23,7 +24,7 @@ _PATTERNS: dict[Piece, re.Pattern[str]] = {
 
 
 def piece(kind: Piece, message: str) -> str:
-    """The last piece of this kind in a message; empty where there is none."""
+    """Return the last piece of this kind in a message; an empty string if there is none."""
     if kind == "message":
         return message.strip()
     matches = list(_PATTERNS[kind].finditer(message))
@@ -34,7 +35,7 @@ def piece(kind: Piece, message: str) -> str:
 
 
 def reply(script: dict[str, Any], messages: list[dict[str, Any]]) -> str | None:
-    """The reply that copies from the last message of the environment; None where there is nothing to copy."""
-    said = [str(m["content"] or "") for m in messages if m["role"] != "assistant"]
-    copied = piece(script["copy"], said[-1]) if said else ""
+    """Return the reply that copies from the environment's last message; None if there is nothing to copy."""
+    contents = [str(m["content"] or "") for m in messages if m["role"] != "assistant"]
+    copied = piece(script["copy"], contents[-1]) if contents else ""
     return f"{script.get('before', '')}{copied}{script.get('after', '')}" if copied else None

@@ -79,7 +79,7 @@ class Observation:
         _current[:] = [self]
 
     def add_problem(self, code: str, detail: str = "") -> None:
-        """Note a problem, once for each detail."""
+        """Note a problem, unless the same code and detail are noted already."""
         problem: ProblemReply = {"code": code, "detail": detail}
         if problem not in self.problems:
             self.problems.append(problem)

@@ -5,7 +5,7 @@ A script is JSON data with these fields:
 - `turns`: each turn is a text, or `{"calls": [[tool, arguments]], "text": TEXT}`, or `{"tools": TEXT}`. The last form
   calls each offered tool once; the arguments fit the tool's schema, and every text argument is TEXT.
 - `then`: what the model does after the last turn. It can `repeat` the last text, or answer nothing (`silence`).
-- `copy`: the piece of the environment's last message that the model copies after the last turn (copying.py).
+- `copy`: the kind of piece that the model copies from the environment's last message after the last turn (copying.py).
 - `solution`: replaces `turns`. It is a list of messages, or true for the environment's reference solution.
 - `change`: how the solution is changed before it is played (solutions.py).
 """
@@ -103,7 +103,7 @@ class ScriptedModel:
     def _calls_of_others(self, turn: SolutionTurn) -> tuple[tuple[str, Any], ...]:
         """Return calls of the offered tools that the turn does not call.
 
-        Arguments with the same name as an argument of the turn get its value.
+        If a call and the turn have an argument of the same name, the call gets the turn's value.
         """
         stated: dict[str, Any] = {}
         for _, given in turn.calls:

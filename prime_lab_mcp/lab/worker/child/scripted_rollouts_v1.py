@@ -239,7 +239,7 @@ class _Driver:
         return list(scripted_rollouts.message_dicts(messages[prompt:]))
 
     def _state(self, trace: Any) -> list[str]:
-        """Name what a reward may read besides the messages: changed fields of the state, `info`, and `Env.finalize`."""
+        """Name the sources of a reward besides the messages: changed state fields, `info`, and `Env.finalize`."""
         if trace is None:
             return []
         fresh = type(trace.state)()
