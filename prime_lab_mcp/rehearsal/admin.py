@@ -67,7 +67,12 @@ def set_account(call: PlatformCall) -> Answer:
 
 def set_platform(call: PlatformCall) -> Answer:
     """Set how POST /training/runs/prepare answers: `prepare` is one of `training.PREPARATIONS`, or true or false for
-    the first two."""
+    the first two. `trains` is a list of models that the platform trains besides its own."""
+    trained = call.body.get("trains", [])
+    if not isinstance(trained, list) or not all(isinstance(name, str) for name in trained):
+        raise Refusal(422, [{"loc": ["body", "trains"], "msg": "a list of model names is required"}])
+    for name in trained:
+        call.session.put("model", name, {"name": name})
     wanted = call.body.get("prepare", True)
     named = training.PREPARATIONS[0 if wanted else 1] if isinstance(wanted, bool) else wanted
     if named not in training.PREPARATIONS:

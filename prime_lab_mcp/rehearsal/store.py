@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 Body = dict[str, Any]
-Kind = Literal["account", "environment", "version", "upload", "evaluation", "sample", "run", "answer", "fault", "pod"]
+Kind = Literal[
+    "account", "environment", "version", "upload", "evaluation", "sample", "run", "answer", "fault", "pod", "model"
+]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (

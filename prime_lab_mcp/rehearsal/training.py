@@ -26,9 +26,11 @@ _LEVELS = ("DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR")
 
 
 def available_models(call: PlatformCall) -> Answer:
+    """List the models of the stand-in, and those that a test added through `/rehearsal/platform`."""
+    trainable = (*TRAINABLE, *(added["name"] for added in call.session.all("model")))
     cluster = {"clusterId": "rehearsal-cluster", "clusterName": "Rehearsal", "gpuType": _DEFAULT_GPU}
     return {
-        "models": [{"name": name, "clusters": [cluster]} for name in TRAINABLE],
+        "models": [{"name": name, "clusters": [cluster]} for name in trainable],
         "onDemand": [
             {
                 "gpuType": gpu,

@@ -220,6 +220,16 @@ def test_prepare_can_be_switched_off_and_is_for_known_clients_only(client: TestC
     assert client.post("/rehearsal/platform", json={"prepare": "perhaps"}).status_code == 422
 
 
+def test_the_platform_can_be_told_to_train_other_models(client: TestClient) -> None:
+    def trained() -> set[str]:
+        return {one["name"] for one in client.get("/api/v1/training/available-fft-models").json()["models"]}
+
+    before = trained()
+    client.post("/rehearsal/platform", json={"trains": ["someone/tuned"]})
+    assert trained() == before | {"someone/tuned"}
+    assert client.post("/rehearsal/platform", json={"trains": "someone/tuned"}).status_code == 422
+
+
 @pytest.mark.slow
 @pytest.mark.anyio
 async def test_the_real_prime_finds_its_schema_and_judges_by_it(platform: Platform) -> None:

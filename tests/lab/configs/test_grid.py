@@ -176,6 +176,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
     async with desk(tmp_path_factory.mktemp("grid")) as opened:
+        await opened.tell("/rehearsal/platform", trains=[UNKNOWN, BIG, THINKING, "Qwen/Qwen2.5-7B-Instruct"])
         yield opened
 
 
