@@ -17,6 +17,7 @@ pytest_plugins = [
     "tests.support.costs",
     "tests.support.rotation",
     "tests.support.reward_search",
+    "tests.support.next_calls",
 ]
 # How long an example takes says how busy the machine is, and no test asserts it.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.server.fix_calls import ONE_OF
 from prime_lab_mcp.tools.tool import AnyTool, Arguments
 
 _ANSWERS = frozenset({"confirm", "yes"})
@@ -127,7 +128,8 @@ def _without(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding]) -
         tool.args.model_validate(rest)
     except ValidationError:
         rest = dict(given)
-    if rest == given or tool.effect in ("publishes", "spends"):
+    lacks = tool.name in ONE_OF and rest.keys().isdisjoint(ONE_OF[tool.name])
+    if rest == given or lacks or tool.effect in ("publishes", "spends"):
         return Next("workflow_status", "what there is to name in the arguments")
     return Next(tool.name, "without the arguments that are refused", rest or None)
 

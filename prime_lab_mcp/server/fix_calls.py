@@ -41,13 +41,13 @@ _VALUES_FROM: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("check_environment", "environment"): ("environment", "port", "name"),
 }
 """For an argument of a tool, the arguments of the present call that can provide its value."""
-_ONE_OF: Mapping[str, tuple[str, ...]] = {
+ONE_OF: Mapping[str, tuple[str, ...]] = {
     "write_training_config": ("environments", "based_on", "sft"),
     "submit_training": ("config", "environment"),
     "check_reward_distribution": ("environment", "results"),
     "create_environment": ("dataset", "hub", "port", "template"),
 }
-"""For each tool, the arguments of which a call needs one, although each is optional in its schema."""
+"""For each tool, the arguments of which a recommended call has one, although each is optional in its schema."""
 
 
 def calls_of_fix(fix: str, tool: str, carried: Mapping[str, Any], fields: Mapping[str, Collection[str]]) -> list[Next]:
@@ -98,11 +98,11 @@ def _named(
         elif name == "search_hub":
             given = {"kind": "environment", "query": _filled(name, "query", ..., carried)}
         else:
-            given = {key: carried[key] for key in _ONE_OF.get(name, ()) if key in carried}
+            given = {key: carried[key] for key in ONE_OF.get(name, ()) if key in carried}
         given |= _implied(name, given, carried)
         if ... in given.values() or not given.keys() <= set(fields[name]):
             continue
-        if name in _ONE_OF and not any(key in given for key in _ONE_OF[name]):
+        if name in ONE_OF and not any(key in given for key in ONE_OF[name]):
             continue
         yield Next(name, "what the finding's fix names", given or None)
 

@@ -264,8 +264,12 @@ def _next_call(unmet: Unmet, call: Call) -> Next:
     arguments = dict(unmet.arguments or {})
     if not arguments and call.snapshot is not None and unmet.tool != "preflight":
         arguments = {"environment": call.snapshot.name}
-    if unmet.tool == "check_training_config" and call.config is not None:
-        arguments = {"path": call.config.relative_to(call.lab.workspace.root).as_posix()}
+    if call.config is not None:
+        config = call.config.relative_to(call.lab.workspace.root).as_posix()
+        if unmet.tool == "check_training_config":
+            arguments = {"path": config}
+        elif unmet.tool == "write_training_config" and unmet.arguments:
+            arguments = {**arguments, "based_on": config}
     if unmet.tool != "check_reward_distribution":
         return Next(unmet.tool, unmet.detail, arguments or None)
     if unmet.why in ("never-run", "stale", "rehearsal"):

@@ -186,10 +186,10 @@ def test_evidence_that_changes_while_a_person_answers_is_not_sent(world: World, 
 
 def test_a_run_on_the_evidence_of_another_model_is_a_persons_decision(world: World, server: Calls) -> None:
     published(world, server)
-    other = config(world, server, "Qwen/Qwen3-8B")
+    other = config(world, server, "Qwen/Qwen3-0.6B")
     asked = alone(world, server, "submit_training", config=other)
     assert {"approval-in-terminal", "evidence-ceiling-only"} <= codes(asked)
-    for part in (MODEL, PLATFORM, "Qwen/Qwen3-8B", "not whether this model can learn it"):
+    for part in (MODEL, PLATFORM, "Qwen/Qwen3-0.6B", "not whether this model can learn it"):
         assert part in asked.data["question"]
     token = asked.data["confirm"]
     assert alone(world, server, "submit_training", config=other, confirm=token).status == "needs_confirmation"

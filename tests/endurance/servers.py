@@ -154,7 +154,7 @@ class StdioServer:
 
     def start(self) -> StdioServer:
         self.send(json.dumps(HELLO).encode() + b"\n")
-        if self.answer(1) is None:
+        if self.answer(1, 180) is None:
             wrote = self._stderr.read_text(encoding="utf-8", errors="replace")[-2000:]
             raise AssertionError(f"no answer to initialize; exit code {self.process.poll()}, stderr: {wrote}")
         self.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')

@@ -186,7 +186,8 @@ def break_off(fault):
 def train(args):
     if args[0] == "models":
         offers = [{"gpu_type": "H100_80GB", "price_per_gpu_hour": 2.0, "available_now": True, "is_beta": False}]
-        models = [{"name": "Qwen/Qwen3-4B-Instruct-2507", "clusters": []}]
+        trained = ("Qwen/Qwen3-4B-Instruct-2507", "Qwen/Qwen3-0.6B")
+        models = [{"name": name, "clusters": []} for name in trained]
         print(json.dumps({"available_fft_models": models, "on_demand": offers}))
     elif args[0] == "gpus":
         print(json.dumps({"gpuTypes": ["H100_80GB"]}))

@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.base.errors import PASSING
 from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.server import arguments
 from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools import WORKFLOW
 from prime_lab_mcp.tools.tool import AnyTool
 
 _ANSWERS = ("confirm", "yes")
@@ -21,7 +22,6 @@ _ONE_OF: Mapping[str, tuple[str, ...]] = {
     "run_eval": ("model", "rescore"),
     "write_training_config": ("environments", "based_on", "sft"),
     "submit_training": ("config", "environment"),
-    "check_reward_distribution": ("environment", "results"),
 }
 """Arguments of which a call needs one, although each is optional in the schema."""
 
@@ -41,7 +41,7 @@ def _problems(
 ) -> list[str]:
     called, named = tools.get(one.tool), dict(one.arguments or {})
     if called is None:
-        return ["no such tool"]
+        return [] if one.tool in WORKFLOW else ["no such tool"]  # a test's server has some of the tools
     found = []
     parsed = arguments.parse(called, named)
     if isinstance(parsed, Report):
@@ -62,7 +62,7 @@ def recommended_calls_are_right() -> Any:
     async def checked(self: Calls, name: str, given: Mapping[str, Any], **options: Any) -> Report:
         report = await execute(self, name, given, **options)
         problems = problems_of(report, name, given, self.tools)
-        assert not problems, problems
+        assert not problems, (problems, report)
         return report
 
     with pytest.MonkeyPatch.context() as patch:

@@ -251,14 +251,15 @@ def _foreign_cautions(facts: SourceFacts) -> list[str]:
 
 
 def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:
+    on_hub = {"kind": "environment", "query": f"{facts.owner}/{facts.name}"}
     if not facts.hub.exists:
-        return [Unmet("search_hub", "failed", f"the Hub does not hold {facts.id}")]
+        return [Unmet("search_hub", "failed", f"the Hub does not hold {facts.id}", on_hub)]
     if facts.hub.runtime == "v0":
-        return [Unmet("search_hub", "failed", f"{facts.id} is a v0 environment, which cannot be trained")]
+        return [Unmet("search_hub", "failed", f"{facts.id} is a v0 environment, which cannot be trained", on_hub)]
     if not facts.version:
-        latest = f"@{facts.hub.version}" if facts.hub.version else "@VERSION"
-        detail = f"{facts.id} pins no version; name {facts.owner}/{facts.name}{latest}"
-        return [Unmet("write_training_config", "failed", detail)]
+        latest = f"{facts.owner}/{facts.name}@{facts.hub.version or 'VERSION'}"
+        pinned = {"environments": [latest]} if facts.hub.version else None
+        return [Unmet("write_training_config", "failed", f"{facts.id} pins no version; name {latest}", pinned)]
     return []
 
 

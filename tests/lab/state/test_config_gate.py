@@ -101,6 +101,17 @@ def test_the_fast_path_needs_existence_a_version_and_v1(changes: Mapping[str, An
     assert [name for name, _ in missing(foreign)] == [tool]
 
 
+def test_a_foreign_source_that_is_refused_comes_with_the_arguments_of_the_call_that_helps() -> None:
+    def arguments(**changes: Any) -> Any:
+        [unmet] = source_unmet(ours(ours=False, push=None, history=(), on_disk=(), **changes), "prime", MODEL)[0]
+        return unmet.arguments
+
+    assert arguments(hub=HubFact(False)) == {"kind": "environment", "query": "me/env"}
+    assert arguments(hub=HubFact(True, "0.1.0", "h1", "v0")) == {"kind": "environment", "query": "me/env"}
+    assert arguments(version=None) == {"environments": ["me/env@0.1.0"]}
+    assert arguments(version=None, hub=HubFact(True, None, None, "v1")) is None
+
+
 def test_a_source_is_proven_by_the_verdicts_with_its_own_arguments() -> None:
     other = (blocked_by("x"), blocked_by("x", tool="check_reward_distribution", model=MODEL))
     assert missing(ours(args={"split": "train"}, history=(*other, *EASY))) == []
