@@ -64,7 +64,7 @@ test-all: lint .venv-newest/ready
 # Chromium of Debian's packages, for the tests of the page; without any Chromium they are skipped.
 browser:
 	@command -v chromium > /dev/null || command -v google-chrome > /dev/null || { \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium > /dev/null; }
+		timeout 300 apt-get update -qq && DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y -qq --no-install-recommends chromium > /dev/null; }
 
 # The type of finding codes, written again from the finding pages.
 codes: setup
