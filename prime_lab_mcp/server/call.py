@@ -107,6 +107,9 @@ class Calls:
         except Exception as error:
             if isinstance(error, OSError) and error.errno in DISK_FULL:
                 report = _could_not(tool, disk_full_error(self.lab.settings.state_dir))
+                given = parsed.model_dump(mode="json", exclude_unset=True)
+                # The recommended calls are not completed here, because that may write to the full disk.
+                report = replace(report, next=(Next(tool.name, "once the disk has space", given or None),))
                 self._note(tool, report, time.monotonic() - started)
                 return report
             reference = secrets.token_hex(4)

@@ -268,7 +268,7 @@ def _next_call(unmet: Unmet, call: Call) -> Next:
         config = call.config.relative_to(call.lab.workspace.root).as_posix()
         if unmet.tool == "check_training_config":
             arguments = {"path": config}
-        elif unmet.tool == "write_training_config" and unmet.arguments:
+        elif unmet.tool == "write_training_config":
             arguments = {**arguments, "based_on": config}
     if unmet.tool != "check_reward_distribution":
         return Next(unmet.tool, unmet.detail, arguments or None)

@@ -21,6 +21,7 @@ PASSING: frozenset[Code] = frozenset(
     {
         "config-not-validated",
         "config-registry-busy",
+        "disk-full",
         "edited-meanwhile",
         "eval-not-stopping",
         "hosted-outcome-unknown",
