@@ -15,6 +15,8 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.server.fix_calls import ONE_OF
 from prime_lab_mcp.tools.tool import AnyTool, Arguments
 
+_ALTERNATIVES = {**ONE_OF, "run_eval": ("model", "rescore")}
+"""For each tool, the arguments of which a call has one, although each is optional in its schema."""
 _ANSWERS = frozenset({"confirm", "yes"})
 """Arguments that contain the answer to a question."""
 
@@ -128,7 +130,8 @@ def _without(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding]) -
         tool.args.model_validate(rest)
     except ValidationError:
         rest = dict(given)
-    lacks = tool.name in ONE_OF and rest.keys().isdisjoint(ONE_OF[tool.name])
+    alternatives = _ALTERNATIVES.get(tool.name, ())
+    lacks = bool(alternatives) and rest.keys().isdisjoint(alternatives)
     if rest == given or lacks or tool.effect in ("publishes", "spends"):
         return Next("workflow_status", "what there is to name in the arguments")
     return Next(tool.name, "without the arguments that are refused", rest or None)
