@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
+
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.resources.catalog import References
@@ -19,6 +21,10 @@ async def proven_calls(lab: Lab) -> Calls:
     write_environment(lab.settings.workspace)
     await record(lab, "check_environment")
     await record(lab, "test_reward")
+    # The thread that cleans reads the ledger through a connection of its own, while a test deletes or damages the file.
+    lab._closed.set()
+    if lab._cleaner is not None:
+        await anyio.to_thread.run_sync(lab._cleaner.join)
     return Calls(lab, TOOLS, References())
 
 
