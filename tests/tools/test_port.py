@@ -140,3 +140,19 @@ async def test_what_a_game_says_after_the_last_reply_is_no_other_conversation(tm
     (differs,) = [f["message"] for f in other["findings"] if f["code"] == "conversation-differs"]
     assert '"Nope, ' in differs
     assert '"No, ' in differs
+
+
+@pytest.mark.parametrize("old", ["sums", "environments/sums"])
+async def test_a_port_with_the_name_of_the_older_environment_is_led_to_a_free_name(tmp_path: Path, old: str) -> None:
+    workspace, state = tmp_path / "client", tmp_path / "client-state"
+    OLDER["modules"].write(workspace / "environments", "sums")
+    (workspace / "environments" / "sums_v1").mkdir()
+    args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
+    server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
+    async with Client(stdio_client(server)) as client:
+        refused = (await client.call_tool("create_environment", {"name": "sums", "port": old})).structured_content
+    assert refused is not None
+    assert [f["code"] for f in refused["findings"]] == ["environment-exists"]
+    assert [(n["tool"], n["arguments"]) for n in refused["next"]] == [
+        ("create_environment", {"name": "sums-v1-2", "port": old})
+    ]
