@@ -1,4 +1,4 @@
-"""Every benchmark runs to its verdict at a small size. A loaded machine decides whether its claim holds: not asserted."""
+"""Every benchmark runs to its verdict at a small size. Whether its claim holds is not asserted: machines differ."""
 
 from __future__ import annotations
 
