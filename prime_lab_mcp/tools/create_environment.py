@@ -197,12 +197,14 @@ def _without_template(call: Call, format: str | None) -> Finding:
 
 def _refused(args: Args, findings: tuple[Finding, ...], why: str, inspection: Inspection) -> Outcome:
     given = {"dataset": args.dataset, "config": args.config, "revision": args.revision}
+    inspect = Next("inspect_dataset", "shows it in full", {k: v for k, v in given.items() if v is not None})
+    flaws = any(f.severity == "blocker" for f in inspection.findings)  # inspect_dataset shows no more flaws
     return Outcome(
         "failed",
         f"Nothing was created: {why}.",
         findings,
         {"inspection": inspection.as_json() | {"columns": []}},
-        next=(Next("inspect_dataset", "shows it in full", {k: v for k, v in given.items() if v is not None}),),
+        next=() if flaws else (inspect,),
     )
 
 
