@@ -1,4 +1,4 @@
-"""Every benchmark runs to its verdict at a small size. Whether its claim holds is not asserted: machines differ."""
+"""Every benchmark runs to its verdict at a small size. Whether its claim holds is not asserted: load decides that."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:
     }
     if examples.rows is not None:
         data |= {"conversations": len(examples.rows), "tokens": examples.tokens}
-    how = "exists already with the same values" if written.existed else "written"
+    how = "there already, with the same values" if written.existed else "written"
     return Outcome(
         "passed",
         f"{written.relative} is {how}: {config.max_steps} steps of supervised fine-tuning of {config.model} on "
@@ -210,7 +210,7 @@ def config_request(args: Args) -> ConfigRequest:
 
 def _summary(written: WrittenConfig) -> str:
     plan, config = written.proposal.plan, written.config
-    how = "exists already with the same values" if written.existed else "written"
+    how = "there already, with the same values" if written.existed else "written"
     mode = "LoRA" if plan.lora_rank else "full fine-tuning"
     changed = count(sum(change.to != "kept" for change in written.changes), "change")
     based = f", based on {written.based_on} with {changed}" if written.based_on else ""
