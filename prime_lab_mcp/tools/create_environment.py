@@ -31,6 +31,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.inspection import TEMPLATES, Inspection
 from prime_lab_mcp.lab.datasets.reading import inspect_source
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedSplit
+from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.hub.ownership import note_pulled
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
@@ -329,7 +330,10 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
     await note_pulled(call.lab, hub, target)
     files = _files(target)
     data = {"environment": names.module, "path": f"environments/{names.module}", "hub": hub, "files": files[:100]}
-    return Outcome("passed", f"Pulled {hub} to environments/{names.module}.", (), data, next=_then(names.module))
+    due = await due_call(call.lab, names.module)
+    proven = due is not None and due.tool not in ("check_environment", "test_reward")  # files that were proven before
+    calls = (due,) if due is not None and proven else _then(names.module)
+    return Outcome("passed", f"Pulled {hub} to environments/{names.module}.", (), data, next=calls)
 
 
 TOOL = Tool(

@@ -448,7 +448,8 @@ def _unmeasured(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
         "info",
         f"No evaluation of {names} with {quote(config.model, limit=80)} is known here: token budget, group and batch "
         "size are guesses for it.",
-        f'Call run_eval(model="{quote(config.model, limit=80)[1:-1]}") on it and write the config again.',
+        f'Call run_eval(model="{quote(config.model, limit=80)[1:-1]}") on it, with hosted=true if its files are on the '
+        "Hub only, and write the config again.",
         "orchestrator",
     )
 
