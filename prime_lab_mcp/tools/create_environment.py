@@ -31,6 +31,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.inspection import TEMPLATES, Inspection
 from prime_lab_mcp.lab.datasets.reading import inspect_source
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedSplit
+from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.hub.ownership import note_pulled
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
@@ -200,12 +201,14 @@ def _without_template(call: Call, format: str | None) -> Finding:
 
 def _refused(args: Args, findings: tuple[Finding, ...], why: str, inspection: Inspection) -> Outcome:
     given = {"dataset": args.dataset, "config": args.config, "revision": args.revision}
+    inspect = Next("inspect_dataset", "shows it in full", {k: v for k, v in given.items() if v is not None})
+    flaws = any(f.severity == "blocker" for f in inspection.findings)  # inspect_dataset shows no more flaws
     return Outcome(
         "failed",
         f"Nothing was created: {why}.",
         findings,
         {"inspection": inspection.as_json() | {"columns": []}},
-        next=(Next("inspect_dataset", "shows it in full", {k: v for k, v in given.items() if v is not None}),),
+        next=() if flaws else (inspect,),
     )
 
 
@@ -327,7 +330,10 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
     await note_pulled(call.lab, hub, target)
     files = _files(target)
     data = {"environment": names.module, "path": f"environments/{names.module}", "hub": hub, "files": files[:100]}
-    return Outcome("passed", f"Pulled {hub} to environments/{names.module}.", (), data, next=_then(names.module))
+    due = await due_call(call.lab, names.module)
+    proven = due is not None and due.tool not in ("check_environment", "test_reward")  # files that were proven before
+    calls = (due,) if due is not None and proven else _then(names.module)
+    return Outcome("passed", f"Pulled {hub} to environments/{names.module}.", (), data, next=calls)
 
 
 TOOL = Tool(

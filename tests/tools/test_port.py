@@ -156,3 +156,22 @@ async def test_a_port_with_the_name_of_the_older_environment_is_led_to_a_free_na
     assert [(n["tool"], n["arguments"]) for n in refused["next"]] == [
         ("create_environment", {"name": "sums-v1-2", "port": old})
     ]
+
+
+async def test_arguments_that_the_older_environment_takes_out_of_its_kwargs_are_left(tmp_path: Path) -> None:
+    workspace, state = tmp_path / "client", tmp_path / "client-state"
+    OLDER["game"].write(workspace / "environments", "older")
+    old = workspace / "environments" / "older" / "older.py"
+    text = old.read_text(encoding="utf-8")
+    assert "def load_environment(high: int = 20):\n" in text
+    taken = "def load_environment(**kwargs):\n    high = kwargs.pop('high', 20)\n    name = kwargs.get('label')\n"
+    old.write_text(text.replace("def load_environment(high: int = 20):\n", taken), encoding="utf-8")
+    share(Settings(workspace=workspace, state_dir=state))
+    args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
+    server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
+    async with Client(stdio_client(server)) as client:
+        made = (await client.call_tool("create_environment", {"name": "newer", "port": "older"})).structured_content
+    assert made is not None
+    assert [(p["part"], p["why"]) for p in made["data"]["left"]] == [
+        ("arguments of load_environment", "the rows and values are those of the defaults of high, label")
+    ]

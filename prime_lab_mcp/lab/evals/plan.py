@@ -275,7 +275,7 @@ def run_eval_arguments(spec: EvalSpec) -> dict[str, Any]:
         "rollouts": spec.rollouts,
     }
     if spec.hosted is not None:
-        arguments |= {"environment": spec.hosted.partition("@")[0], "hosted": True}
+        arguments |= {"environment": spec.hosted, "hosted": True}
     elif spec.endpoint.preset != "prime":
         arguments["endpoint"] = spec.endpoint.url if spec.endpoint.preset == BY_URL else spec.endpoint.preset
     optional: dict[str, tuple[Any, Any]] = {

@@ -56,7 +56,7 @@ class ControlledRun:
 
 async def prepare_control(lab: Lab, action: Action, id: str) -> RunControl:
     """Plan a resume or restart with its cost, or return the run that an earlier one started. Raises LabError."""
-    run = await lab.prime.train_get(id)
+    run = await _present(lab, id)
     return await (_prepare_resume(lab, id, run) if action == "resume" else _prepare_restart(lab, id, run))
 
 
@@ -76,7 +76,7 @@ async def carry_out_control(lab: Lab, control: RunControl) -> ControlledRun:
 
 async def pause_run(lab: Lab, id: str) -> None:
     """Ask the platform to pause a RUNNING run at its next checkpoint. Raises LabError."""
-    require_status("pause", id, await lab.prime.train_get(id), _recorded(lab, id))
+    require_status("pause", id, await _present(lab, id), _recorded(lab, id))
     await lab.prime.train_pause(id)
 
 
@@ -314,11 +314,7 @@ async def stop_run(lab: Lab, id: str) -> tuple[str, bool]:
     LabError."""
     status = await run_status(lab, id)
     if status == "DELETED":
-        raise LabError(
-            f"the account has no run {quote(id, 80)}",
-            fix="Call watch_run without an id to list the runs.",
-            code="run-not-found",
-        )
+        raise _no_such_run(id)
     if status in TERMINAL_STATUSES:
         return status, True
     await lab.prime.train_stop(id)
@@ -359,6 +355,24 @@ def _resume_key(lab: Lab, id: str, attempt: int) -> str:
 
 def _key(lab: Lab, *parts: str) -> str:
     return hashlib.sha256(json.dumps(["control", *parts, lab.platform]).encode()).hexdigest()
+
+
+async def _present(lab: Lab, id: str) -> Mapping[str, Any]:
+    """What the platform says of a run. Raises LabError."""
+    try:
+        return await lab.prime.train_get(id)
+    except LabError as error:
+        if error.code != "platform-not-found":
+            raise
+        raise _no_such_run(id) from error
+
+
+def _no_such_run(id: str) -> LabError:
+    return LabError(
+        f"the account has no run {quote(id, 80)}",
+        fix="Call watch_run without an id to list the runs.",
+        code="run-not-found",
+    )
 
 
 def _recorded(lab: Lab, id: str) -> Run | None:

@@ -209,6 +209,16 @@ def _held_out_keys(lab: Lab, folder: str, trained: Mapping[str, Any]) -> dict[st
     return {} if all(trained.get(name) == value for name, value in keys.items()) else keys
 
 
+def pull_for_held_out_tasks(lab: Lab, config: Mapping[str, Any]) -> Next | None:
+    """Return the call that pulls the environment of a config that evaluates nothing, if its files are not here."""
+    pull = pull_of_sources(lab, config) if not _entries(config, "eval") else None
+    why = (
+        "only its code says which tasks it holds out: pull it, then write the config again, so that the end of the run "
+        "shows whether the model got better"
+    )
+    return Next(pull.tool, why, pull.arguments) if pull is not None else None
+
+
 def pull_of_sources(lab: Lab, config: Mapping[str, Any]) -> Next | None:
     """Return the call that pulls the first source of a config, if no source is in this workspace; else None.
 
