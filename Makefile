@@ -7,7 +7,7 @@ NEWEST := .venv-newest/bin
 # Where the caller's environment forbids it, each of the programs that tests start would compile all its imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo lint test test-slow test-all ci browser bench codes release clean
+.PHONY: setup demo lint test test-slow test-all ci browser audit bench codes release clean
 
 setup: .venv/ready
 
@@ -65,6 +65,11 @@ test-all: lint .venv-newest/ready
 browser:
 	@command -v chromium > /dev/null || command -v google-chrome > /dev/null || { \
 		timeout 300 apt-get update -qq && DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y -qq --no-install-recommends chromium > /dev/null; }
+
+# Known faults of the locked dependencies. Fails if there is one, and if the database of advisories could not be asked, unless
+# AUDIT=--unasked-passes.
+audit: setup
+	$(BIN)/python -m release.audit $(AUDIT)
 
 # The type of finding codes, written again from the finding pages.
 codes: setup

@@ -18,7 +18,8 @@ from pathlib import Path
 import prime_lab_mcp
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.sandbox import offer
+from prime_lab_mcp.lab.sandbox import kernel_support
+from prime_lab_mcp.lab.sandbox.kernel_support import KernelSupport, linux_support
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
@@ -28,17 +29,17 @@ SLOWER = 1.1
 """The claim: confined, a warm call takes at most this many times as long."""
 TEMPLATES = Path(prime_lab_mcp.__file__).parent / "resources" / "templates"
 _NAME = "numeric"
-_OFFER = offer._offer
+_PRESENT = kernel_support._read_kernel_support
 
 
-def _nothing() -> offer.Offer:
-    return offer.offer_of(0, False)
+def _nothing() -> KernelSupport:
+    return linux_support(0, False)
 
 
 class _Side:
     """A lab of its own, and the layers that its calls find."""
 
-    def __init__(self, folder: Path, layers: Callable[[], offer.Offer]) -> None:
+    def __init__(self, folder: Path, layers: Callable[[], KernelSupport]) -> None:
         workspace = folder / "workspace"
         environment = workspace / "environments" / _NAME
         shutil.copytree(TEMPLATES / _NAME, environment, ignore=shutil.ignore_patterns("__pycache__"))
@@ -48,20 +49,20 @@ class _Side:
         self.seconds: list[float] = []
 
     async def call(self) -> None:
-        vars(offer)["_offer"] = self._layers
+        vars(kernel_support)["_read_kernel_support"] = self._layers
         started = time.perf_counter()
         report = await self._calls.execute("test_reward", {"environment": _NAME})
         self.seconds.append(time.perf_counter() - started)
-        vars(offer)["_offer"] = _OFFER
+        vars(kernel_support)["_read_kernel_support"] = _PRESENT
         if report.status not in ("passed", "inconclusive"):
             raise RuntimeError(f"test_reward: {report.summary} {report.findings[:1]}")
 
 
 async def measure(folder: Path) -> int:
-    if not offer.present_offer().layers:
+    if not kernel_support.present_support().layers:
         print("confinement: not measured, because this machine has no layer")
         return 0
-    confined, unconfined = _Side(folder / "confined", _OFFER), _Side(folder / "open", _nothing)
+    confined, unconfined = _Side(folder / "confined", _PRESENT), _Side(folder / "open", _nothing)
     try:
         for number in range(PAIRS + 2):
             for side in (confined, unconfined) if number % 2 else (unconfined, confined):

@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -22,42 +24,18 @@ from typing import Any
 
 import orjson
 
+from prime_lab_mcp.lab.distribution.floor import sampled_golds
+from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.rollouts.reading import read_first_rollouts, read_scores
+from prime_lab_mcp.lab.rollouts.rollout import Reading
+
 ROLLOUTS = int(os.environ.get("BENCH_ROLLOUTS", "60000"))
 PER_TASK = 8
 ROUNDS = 3
-SLOWER = 1.5
+SLOWER = 1.3
 """The claim: reading and judging take at most this many times as long as the bare parse."""
 PER_ROLLOUT = 300
 """The claim: bytes of memory at most that each further rollout adds."""
-_BARE = """\
-n = 0
-for line in open(F, 'rb'):
-    n += len(orjson.loads(line)) > 0
-"""
-_OURS = """\
-reading = Reading()
-judged = judge(scores(Path(F), reading), golds=golds_of(tasks(Path(F))))
-n = judged.scored
-assert not reading.findings(), reading.findings()
-"""
-_READ = """\
-n = sum(1 for _ in scores(Path(F)))
-"""
-_MEASURED = """\
-import json, resource, time
-from pathlib import Path
-import orjson
-from prime_lab_mcp.lab.distribution.floor import sampled_golds as golds_of
-from prime_lab_mcp.lab.distribution import judge
-from prime_lab_mcp.lab.rollouts.rollout import Reading
-from prime_lab_mcp.lab.rollouts.reading import read_scores as scores
-from prime_lab_mcp.lab.rollouts import reading as tasks
-F = {path!r}
-started = time.process_time()
-{code}
-took = time.process_time() - started
-print(json.dumps({{"n": n, "seconds": took, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}}))
-"""
 _PROMPT = (
     "A shop sells {a} boxes of {b} candles each in the morning, and half as many in the afternoon. Each candle costs "
     "{c} cents. How many euros does the shop take on that day? Think step by step, and put only the final number "
@@ -193,10 +171,40 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-def measured(code: str, path: Path) -> tuple[float, int, int]:
-    """Seconds of the processor, peak memory in kB, and how many rollouts it counted."""
-    program = _MEASURED.format(path=str(path), code=code)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+def parsed(path: Path) -> int:
+    """Parse every line, and look at nothing."""
+    with path.open("rb") as lines:
+        return sum(len(orjson.loads(line)) > 0 for line in lines)
+
+
+def read(path: Path) -> int:
+    return sum(1 for _ in read_scores(path))
+
+
+def judged(path: Path) -> int:
+    reading = Reading()
+    golds = sampled_golds(read_first_rollouts(path))
+    found = judge_rollouts(read_scores(path, reading), golds=golds)
+    if reading.findings():
+        raise RuntimeError(str(reading.findings()))
+    return found.scored
+
+
+WAYS = {"parsed": parsed, "judged": judged, "read": read}
+
+
+def print_measured(way: str, path: Path) -> None:
+    """Go one way in this process, and print seconds of the processor, peak memory in kB and the number of rollouts."""
+    started = time.process_time()
+    counted = WAYS[way](path)
+    took = time.process_time() - started
+    print(json.dumps({"n": counted, "seconds": took, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
+
+
+def measured(way: str, path: Path) -> tuple[float, int, int]:
+    """Seconds of the processor, peak memory in kB and the number of rollouts of one way in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.judging", "--way", way, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2000:])
     told = json.loads(done.stdout)
@@ -207,16 +215,16 @@ def measure(folder: Path, rollouts: int) -> int:
     small = written(folder / "small.jsonl", rollouts // 10)
     large = written(folder / "traces.jsonl", rollouts)
     size = large.stat().st_size
-    runs = [(measured(_BARE, large), measured(_OURS, large), measured(_READ, large)) for _ in range(ROUNDS)]
+    runs = [(measured("parsed", large), measured("judged", large), measured("read", large)) for _ in range(ROUNDS)]
     if any(n != rollouts for run in runs for _, _, n in run):
         raise RuntimeError("not every rollout was counted")
     # The least of each: what else the machine does only ever adds.
-    bare, ours, read = (min(run[way][0] for run in runs) for way in range(3))
-    before, after = measured(_OURS, small)[1], max(run[1][1] for run in runs)
+    bare, ours, reading = (min(run[way][0] for run in runs) for way in range(3))
+    before, after = measured("judged", small)[1], max(run[1][1] for run in runs)
     added = 1024 * max(0, after - before) / (rollouts - rollouts // 10)
     print(f"{rollouts:,} rollouts, {size / 1e6:,.0f} MB ({size / rollouts / 1e3:.1f} kB each)")
     print(f"  a bare orjson.loads of every line: {bare:.2f} s, {size / bare / 1e6:.0f} MB/s")
-    print(f"  read for judging: {read:.2f} s, {read / bare:.2f} times as long")
+    print(f"  read for judging: {reading:.2f} s, {reading / bare:.2f} times as long")
     print(f"  read and judged: {ours:.2f} s, {ours / bare:.2f} times as long")
     print(f"  peak memory: {before / 1024:.0f} MiB for {rollouts // 10:,}, {after / 1024:.0f} MiB for {rollouts:,}: ")
     print(f"    {added:.0f} bytes for each further rollout of {size / rollouts:.0f} bytes")
@@ -234,4 +242,9 @@ def main(rollouts: int = ROLLOUTS) -> int:
 if __name__ == "__main__":
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--rollouts", type=int, default=ROLLOUTS)
-    raise SystemExit(main(parser.parse_args().rollouts))
+    parser.add_argument("--way", nargs=2, metavar=("WAY", "FILE"), help="measure one way here, and print JSON")
+    given = parser.parse_args()
+    if given.way:
+        print_measured(given.way[0], Path(given.way[1]))
+        raise SystemExit(0)
+    raise SystemExit(main(given.rollouts))

@@ -38,6 +38,8 @@ from prime_lab_mcp.lab.sandbox.policy import NAMES_OVER_TCP, PORTS, Confinement,
 
 Api = Literal["v0", "v1"]
 
+_LAST_V0 = "0.1.14"
+"""The last release of the 0.1 line, and the oldest whose rubrics the server reads."""
 _DEFAULT = {"v0": V0_INSTALLED, "v1": V1_REQUIREMENT}
 _BUILD_SECONDS = 1200.0
 _LOCK_SECONDS = 1500.0
@@ -189,6 +191,8 @@ class InstalledVersions:
 def interpreter_requirements(pyproject: Mapping[str, Any], api: Api | None) -> list[Requirement]:
     """Return the dependencies that apply on this machine, with verifiers limited to the API.
 
+    A v0 package that allows the last release of the 0.1 line gets no older one.
+
     Raises InterpreterError.
     """
     project = pyproject.get("project")
@@ -210,6 +214,9 @@ def interpreter_requirements(pyproject: Mapping[str, Any], api: Api | None) -> l
         for requirement in requirements:
             if canonicalize_name(requirement.name) == "verifiers" and requirement.url is None:
                 requirement.specifier &= SpecifierSet("<0.4")
+                if requirement.specifier.contains(_LAST_V0):
+                    # Beside unbounded dependencies, uv would choose a release that is years older and has another API.
+                    requirement.specifier &= SpecifierSet(f">={_LAST_V0}")
     return requirements
 
 

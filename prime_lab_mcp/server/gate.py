@@ -270,7 +270,7 @@ def _next_call(unmet: Unmet, call: Call) -> Next:
             arguments = {"path": config}
         elif unmet.tool == "write_training_config":
             arguments = {**arguments, "based_on": config}
-    if unmet.tool != "check_reward_distribution":
+    if unmet.tool != "check_reward_distribution" or "results" in arguments:  # an evaluation is there to be judged again
         return Next(unmet.tool, unmet.detail, arguments or None)
     if unmet.why in ("never-run", "stale", "rehearsal"):
         return Next("run_eval", unmet.detail, arguments or None)

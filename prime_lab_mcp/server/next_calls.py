@@ -99,6 +99,9 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
         carried = passed and tool.name != present.tool.name and _same_environment(given, present)
         if field.is_required() or carried:
             given[name] = present.carried[name]
+    judged = report.status in ("inconclusive", "failed") and tool.name == present.tool.name == "run_eval"
+    if judged and "budget" in present.carried and not given.get("rescore"):  # what the user allows is still allowed
+        given.setdefault("budget", present.carried["budget"])
     if tool.name == "run_eval" and not given.get("model") and not given.get("rescore"):
         given["model"] = _model(given.get("environment"), present)
     given = _as_called(given, present)

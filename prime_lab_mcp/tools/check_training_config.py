@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.models.offered import model_listing_calls
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
+from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
 from prime_lab_mcp.lab.training.next_step import untested_source
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
@@ -118,7 +119,9 @@ def _next(call: Call, relative: str, examined: ConfigExamination, status: str) -
         return ()  # submit_training does not accept such a config: a person starts it
     if status == "passed" and examined.config.target == "hosted":
         untested = untested_source(call.lab, examined.config)
-        return (untested or Next("submit_training", "trains with it, after asking", {"config": relative}),)
+        due = untested or Next("submit_training", "trains with it, after asking", {"config": relative})
+        pull = pull_for_held_out_tasks(call.lab, examined.config.table)
+        return (due, pull) if pull is not None else (due,)
     if codes & {"migration", "config-old-key"}:
         return (Next("write_training_config", "migrates it to the present shape", {"based_on": relative}),)
     if "v0-not-trainable" in codes:

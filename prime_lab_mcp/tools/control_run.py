@@ -98,7 +98,7 @@ async def _stop(call: Call, args: Args) -> Outcome:
     if status not in submission.TERMINAL_STATUSES:
         message = f"the platform still shows run {args.id} as {status}"
         findings = (Finding("run-not-stopped-yet", "warning", message, "Call watch_run until it is STOPPED."),)
-    return _outcome(args, f"Run {args.id} was stopped", status, findings)
+    return _outcome(args, f"Run {args.id} was stopped for good, so that it cannot be resumed", status, findings)
 
 
 async def _still_paused(call: Call, args: Args) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +31,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.inspection import TEMPLATES, Inspection
 from prime_lab_mcp.lab.datasets.reading import inspect_source
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedSplit
+from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.hub.ownership import note_pulled
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
@@ -66,6 +68,8 @@ class Args(Arguments):
 
 async def run(call: Call, args: Args) -> Outcome:
     names = package_names(args.name)
+    if args.port is not None:
+        _refuse_port_over_itself(call, args.name, args.port, names)
     target = call.lab.workspace.new_environment(names.module)
     if args.port is not None:
         return await _port(call, args, args.port, names, target)
@@ -197,12 +201,14 @@ def _without_template(call: Call, format: str | None) -> Finding:
 
 def _refused(args: Args, findings: tuple[Finding, ...], why: str, inspection: Inspection) -> Outcome:
     given = {"dataset": args.dataset, "config": args.config, "revision": args.revision}
+    inspect = Next("inspect_dataset", "shows it in full", {k: v for k, v in given.items() if v is not None})
+    flaws = any(f.severity == "blocker" for f in inspection.findings)  # inspect_dataset shows no more flaws
     return Outcome(
         "failed",
         f"Nothing was created: {why}.",
         findings,
         {"inspection": inspection.as_json() | {"columns": []}},
-        next=(Next("inspect_dataset", "shows it in full", {k: v for k, v in given.items() if v is not None}),),
+        next=() if flaws else (inspect,),
     )
 
 
@@ -245,6 +251,21 @@ def _then(environment: str, made_up: bool = False) -> tuple[Next, ...]:
     proves = Next("test_reward", "checks the environment and proves its reward, without a model", named)
     shows = Next("read_environment", "lists the files; replace the template's tasks with edit_environment", named)
     return (shows, proves) if made_up else (proves,)
+
+
+def _refuse_port_over_itself(call: Call, name: str, old: str, names: PackageNames) -> None:
+    """Raise BadInput (`environment-exists`) if a port has the name of the older environment; `next` has a free one."""
+    folders = call.lab.workspace.environments
+    if Path(old).name.replace("-", "_") != names.module or not (folders / names.module).exists():
+        return
+    numbered = (f"{name}-v1{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
+    free = next(n for n in numbered if not (folders / package_names(n).module).exists())
+    raise BadInput(
+        f"a port is written beside environments/{names.module}, never over it, so that both can be compared",
+        fix="Give the port a name of its own.",
+        code="environment-exists",
+        next=(Next("create_environment", "makes the port beside the older environment", {"name": free, "port": old}),),
+    )
 
 
 async def _port(call: Call, args: Args, old: str, names: PackageNames, target: Path) -> Outcome:
@@ -309,7 +330,10 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
     await note_pulled(call.lab, hub, target)
     files = _files(target)
     data = {"environment": names.module, "path": f"environments/{names.module}", "hub": hub, "files": files[:100]}
-    return Outcome("passed", f"Pulled {hub} to environments/{names.module}.", (), data, next=_then(names.module))
+    due = await due_call(call.lab, names.module)
+    proven = due is not None and due.tool not in ("check_environment", "test_reward")  # files that were proven before
+    calls = (due,) if due is not None and proven else _then(names.module)
+    return Outcome("passed", f"Pulled {hub} to environments/{names.module}.", (), data, next=calls)
 
 
 TOOL = Tool(

@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.evals.rehearsal_answers import PlayableSolutions, registe
 from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
 from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
-from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, EvalSpec, canonical_json
+from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, DOCKER, EvalSpec, canonical_json
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.models.offered import not_offered_error, not_served_finding
@@ -162,6 +162,23 @@ async def _plan_hosted(call: Call, args: Args) -> Plan[EvalPlan]:
 
 
 async def _plan_local(call: Call, args: Args) -> Plan[EvalPlan]:
+    """Plan an evaluation on this machine. With the Docker service, a person is asked whatever the evaluation costs."""
+    plan = await _plan_without_docker(call, args)
+    if args.runtime != DOCKER or isinstance(plan.work, DryRun):
+        return plan
+    intent = plan.intent or Intent(
+        "eval", _digest(_identity(call, args)), f"{_size(args, args.endpoint or 'prime')}?", 0.0
+    )
+    return replace(plan, intent=replace(intent, ask=True, cautions=(*intent.cautions, _DOCKER_CAUTION)))
+
+
+_DOCKER_CAUTION = (
+    "the environment's code gets the Docker service and the other Unix sockets of this machine, and through them can "
+    "read and change everything here"
+)
+
+
+async def _plan_without_docker(call: Call, args: Args) -> Plan[EvalPlan]:
     access, variables, unreachable = await _access(call.lab, args)
     if unreachable is not None and not _attachable(call, args, access):
         raise unreachable
@@ -388,10 +405,14 @@ def _upload_intent(call: Call, args: Args, access: endpoints.EndpointAccess, ref
     """The intent of an evaluation that costs nothing: its upload alone needs approval."""
     if ref is None:
         return None
-    content = call.snapshot.content if call.snapshot else args.environment
-    what = [content, args.model, access.endpoint.url, args.num_examples, args.rollouts, args.max_tokens, ref]
     question = f"{_size(args, access.endpoint.host)}? {upload.upload_question(ref)}"
-    return Intent("eval", _digest(what), question, 0.0)
+    return Intent("eval", _digest([*_identity(call, args), access.endpoint.url, ref]), question, 0.0)
+
+
+def _identity(call: Call, args: Args) -> list[Any]:
+    """What identifies an evaluation that costs nothing: the files and the arguments."""
+    content = call.snapshot.content if call.snapshot else args.environment
+    return [content, args.model, args.endpoint, args.num_examples, args.rollouts, args.max_tokens, args.runtime]
 
 
 def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:

@@ -140,12 +140,19 @@ def _above_budget(call: Call, config: TrainingConfig, cost: float, budget: float
 
 async def _require_paused(call: Call, id: str) -> None:
     status = await submission.run_status(call.lab, id)
-    if status != "PAUSED":
-        raise BadInput(
-            f"run {id} is {status}, and only a PAUSED run can be resumed",
-            fix="Pause it with control_run and wait until it is PAUSED, or submit without resume_from.",
-            code="run-not-paused",
-        )
+    if status == "PAUSED":
+        return
+    watch = Next("watch_run", "how it stands", {"id": id})
+    calls: tuple[Next, ...] = (watch,)
+    fix = "Pause it with control_run and wait until it is PAUSED, or submit without resume_from."
+    if status in submission.TERMINAL_STATUSES:
+        fix = "A run that ended cannot go on: submit with again=true and without resume_from, or use its checkpoint."
+        path = _config(call).path.resolve().relative_to(call.lab.workspace.root).as_posix()
+        why = "starts the config once more from the beginning, after asking"
+        calls = (Next("submit_training", why, {"config": path, "again": True}), watch)
+    raise BadInput(
+        f"run {id} is {status}, and only a PAUSED run can be resumed", fix=fix, code="run-not-paused", next=calls
+    )
 
 
 async def run(call: Call, plan: Plan[SubmissionPlan]) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.codes import recorded_code
@@ -10,6 +11,8 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.anomalies import Anomaly
+from prime_lab_mcp.lab.training.continuation import EarlierRuns
+from prime_lab_mcp.lab.training.control import submission_again
 from prime_lab_mcp.lab.training.outcome import RunOutcome, WorkedAnswer, doubted_outcome, ended_early, explaining_codes
 from prime_lab_mcp.lab.training.summary import (
     best_checkpoint,
@@ -24,18 +27,31 @@ from prime_lab_mcp.lab.training.watch import RunReading
 _MOST = 6
 """Number of anomalies that the report describes in full. Of the others it lists the codes."""
 _ENVIRONMENTS = 5
+_NO_EARLIER_RUNS = EarlierRuns()
 _WORKED: dict[WorkedAnswer, str] = {
     "yes": "It worked: the reward on the tasks that count rose.",
     "no": "It did not work: the reward on the tasks that count fell.",
     "not shown": "Whether it worked is not shown: no difference beyond chance.",
     "doubtful": "The reward on the tasks that count rose, but {anomalies} could explain that: read rollouts first.",
     "ended early": "Whether it would have worked is not known: {because}.",
+    "not held out": "Whether it got better at tasks that it was not trained on is not known: {because}.",
     "unknown": "Whether it worked is not known yet: nothing was evaluated before and after.",
 }
 
 
-def outcome(id: str, reading: RunReading, known: Run | None, after: RunOutcome | None = None) -> Outcome:
-    """Build the report. `after` is the summary of an ended run."""
+def outcome(
+    id: str,
+    reading: RunReading,
+    known: Run | None,
+    after: RunOutcome | None = None,
+    earlier: EarlierRuns = _NO_EARLIER_RUNS,
+    later: Sequence[str] = (),
+) -> Outcome:
+    """Build the report.
+
+    `after` is the summary of an ended run. `earlier` has the runs that the run continues, and `later` the ids of those
+    that continue it, newest first.
+    """
     if after is not None:
         doubted = doubted_outcome(after, reading.anomalies)
         after = ended_early(doubted, reading.status, reading.step, reading.max_steps)
@@ -50,12 +66,14 @@ def outcome(id: str, reading: RunReading, known: Run | None, after: RunOutcome |
         "model": reading.run.get("base_model"),
         "environments": _environments(reading),
         "queue": _queue(reading),
+        "resumed_from": list(earlier.ids) or None,
+        "continued_as": list(later) or None,
         "reward": reward_summary(reading.rows),
         "held_out": held_out_summary(reading.rows),
         "recent": recent_rows(reading.rows),
         "reward_distribution": _bins(reading),
         "rollouts": instructive_rollouts(reading.rollouts),
-        "spend": _spend(reading, known),
+        "spend": _spend(reading, known, earlier),
         "checkpoints": [{k: c.get(k) for k in ("step", "id", "status")} for c in reading.checkpoints[-5:]],
         "best_checkpoint": best_checkpoint(reading.checkpoints, reading.rows),
         "anomalies": [_anomaly(a, reading) for a in reading.anomalies[:_MOST]],
@@ -63,16 +81,16 @@ def outcome(id: str, reading: RunReading, known: Run | None, after: RunOutcome |
         "after": after.data if after else None,
     }
     findings = [
-        *_ended(reading),
+        *_ended(reading, later),
         *(_finding(a, reading) for a in reading.anomalies[:_MOST]),
         *_unread_findings(reading),
     ]
     return Outcome(
         _status(reading),
-        _summary(id, reading, data) + _worked(after, reading),
+        _summary(id, reading, data, later) + ("" if later else _worked(after, reading)),
         tuple(findings),
         {key: value for key, value in data.items() if value not in (None, {})},
-        (*(after.next if after else ()), *_next(id, reading)) or (Next("workflow_status", "where things stand"),),
+        _calls(id, reading, known, after, later) or (Next("workflow_status", "where things stand"),),
         _links(id, known),
         facts=Facts(touches_platform=True),
     )
@@ -96,13 +114,16 @@ def _status(reading: RunReading) -> Literal["passed", "failed", "running"]:
     return "passed" if reading.status in ("COMPLETED", "PAUSED") else "running"
 
 
-def _ended(reading: RunReading) -> list[Finding]:
+def _ended(reading: RunReading, later: Sequence[str]) -> list[Finding]:
     if reading.status == "FAILED":
         return [_failed(reading)]
     if reading.status == "STOPPED":
         fix = "Call submit_training(again=true) to run it once more, or use its last checkpoint."
         return [Finding("run-stopped", "blocker", "the run was stopped before it was done", fix)]
     if reading.status == "PAUSED":
+        if later:
+            message = f"the run is paused at a checkpoint, and goes on as run {later[0]}"
+            return [Finding("run-paused", "info", message, f"Watch {later[0]} instead; this one is not billed.")]
         message = "the run is paused at a checkpoint; nothing is billed"
         return [Finding("run-paused", "warning", message, "control_run resume goes on as a new run.")]
     return []
@@ -154,9 +175,11 @@ def _queue(reading: RunReading) -> dict[str, Any] | None:
     return {"runs_ahead": reading.run.get("runs_ahead"), "reason": quote(str(reason), 160) if reason else None}
 
 
-def _spend(reading: RunReading, known: Run | None) -> dict[str, Any]:
+def _spend(reading: RunReading, known: Run | None, earlier: EarlierRuns) -> dict[str, Any]:
+    whole = earlier.spend + reading.spend if earlier.spend is not None and reading.spend is not None else None
     spend = {
         "total": reading.spend,
+        "with_earlier_runs": round(whole, 4) if whole is not None else None,
         "expected_total": round(reading.expected, 2) if reading.expected is not None else None,
         "price_per_hour": known.price_per_hour if known else None,
         "agreed_limit": known.max_cost if known else None,
@@ -172,18 +195,22 @@ def _bins(reading: RunReading) -> dict[str, Any] | None:
     return {"step": reading.distribution.get("step"), "min_max_count": rows}
 
 
-def _summary(id: str, reading: RunReading, data: dict[str, Any]) -> str:
+def _summary(id: str, reading: RunReading, data: dict[str, Any], later: Sequence[str]) -> str:
     done = reading.step + 1 if reading.step is not None else 0
     of = f" of {reading.max_steps:,}" if reading.max_steps else ""
     reward = data["reward"]
     earned = f", reward {reward['first']:.2f} -> {reward['now']:.2f}" if reward else ""
     so_far = "" if reading.status in ("COMPLETED", "STOPPED", "FAILED") else " so far"
     cost = f", ${reading.spend:.2f}{so_far}" if reading.spend is not None else ""
+    whole = data["spend"].get("with_earlier_runs")
+    cost += (
+        f" (${whole:.2f} with {' and '.join(data['resumed_from'])}, which it continues)" if whole is not None else ""
+    )
     left = f", about {_duration(reading.eta)} to go" if reading.eta else ""
     worst = f"; look at {reading.anomalies[0].code}" if reading.anomalies else ""
     stands = {
         "COMPLETED": "is COMPLETED, it made all its steps",
-        "PAUSED": "is PAUSED at a checkpoint",
+        "PAUSED": f"is PAUSED at a checkpoint and goes on as {later[0]}" if later else "is PAUSED at a checkpoint",
         "STOPPED": "was STOPPED before its end",
     }.get(reading.status, f"is {reading.status}")
     return f"Run {id} {stands}: {done:,}{of} steps{earned}{cost}{left}{worst}."
@@ -193,6 +220,19 @@ def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _calls(
+    id: str, reading: RunReading, known: Run | None, after: RunOutcome | None, later: Sequence[str]
+) -> tuple[Next, ...]:
+    """The next calls. A paused run comes first to its end; only then the checkpoint is judged."""
+    if later:
+        return (Next("watch_run", "the run that continues it", {"id": later[0]}),)
+    judged = after.next if after else ()
+    if reading.status == "PAUSED":
+        return (*_next(id, reading), *judged)
+    again = submission_again(known) if reading.status == "STOPPED" else None
+    return (*judged, *((again,) if again is not None else _next(id, reading)))
 
 
 def _next(id: str, reading: RunReading) -> tuple[Next, ...]:

@@ -21,7 +21,7 @@ from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
-from prime_lab_mcp.lab.training import evaluations, outcome, own_runs, watch
+from prime_lab_mcp.lab.training import continuation, evaluations, outcome, own_runs, watch
 from prime_lab_mcp.lab.training.metrics import held_out_series
 from prime_lab_mcp.tools import own_run_report, training_report
 from prime_lab_mcp.tools.argument_types import slug
@@ -72,12 +72,13 @@ async def run(call: Call, args: Args) -> Outcome:
         if error.code == "platform-not-found":
             return await _elsewhere(call, args.id, error)
         raise
-    after = None
+    after, recorded = None, known[0] if known else None
+    earlier = await continuation.earlier_runs(call.lab, recorded)
     if reading.status in _RUN_ENDED:
-        after = await outcome.run_outcome(
-            call.lab, args.id, reading.run, reading.checkpoints, held_out_series(reading.rows)
-        )
-    return training_report.outcome(args.id, reading, known[0] if known else None, after)
+        series = earlier.joined(held_out_series(reading.rows))
+        after = await outcome.run_outcome(call.lab, args.id, reading.run, reading.checkpoints, series)
+    later = continuation.continuations(call.lab, args.id)
+    return training_report.outcome(args.id, reading, recorded, after, earlier, [run.id for run in later])
 
 
 async def _own(call: Call, folder: Path, step: int | None) -> Outcome:

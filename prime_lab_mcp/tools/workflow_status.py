@@ -13,6 +13,7 @@ from pydantic import Field
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
 from prime_lab_mcp.lab.environment_status import environment_status
 from prime_lab_mcp.lab.lab import Lab
@@ -20,7 +21,7 @@ from prime_lab_mcp.lab.spend import spend_overview
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.training.declined import newest_decline
+from prime_lab_mcp.lab.training.declined import calls_after_decline, newest_decline
 from prime_lab_mcp.lab.training.next_step import live_runs, watch_call
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
@@ -95,7 +96,10 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     live = [watch_call(run) for run in live_runs(lab)[:_MOST_LIVE]] if whole else []
     # A run on an environment of the Hub belongs to no folder here.
     next_calls = (*(c for c in live if not any(c.arguments == d.arguments for d in due)), *due)
-    if not environments and not live:
+    again = _calls_without_folders(lab, declined) if not environments and not live else ()
+    if again:
+        next_calls = again
+    elif not environments and not live:
         next_calls = (
             *(Next("inspect_dataset", "start from this file", {"dataset": name}) for name in _data_files(call)),
             Next("read_reference", "how to start from a dataset or from nothing", {"topic": "guide/workflow"}),
@@ -104,12 +108,33 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     gates = (g for e in environments if e not in pushed for g in e["gates"] if g["tool"] == "push_environment")
     ready = sum(gate["state"] == "open" for gate in gates)
     here = f"{count(len(environments), 'environment')} here, {ready} ready to push, {len(pushed)} pushed"
-    summary = f"{here}; {count(len(runs), 'run')} known."
+    summary = f"{here}; {count(sum(run['kind'] == 'training' for run in runs), 'run')} known."
     if live:
         summary += f" {count(len(live), 'run')} not seen to end."
     if declined is not None:
         summary += f" A submission was declined by {declined.data['declined_by']}."
     return Outcome("passed", summary, data=data, next=next_calls)
+
+
+def _calls_without_folders(lab: Lab, declined: Evidence | None) -> tuple[Next, ...]:
+    """The calls for the declined config, or the newest run or config, of a workspace that has no environments."""
+    row = _decline_row(lab, declined) if declined is not None else {}
+    try:
+        if "config" in row:
+            config = read_config(lab.workspace.resolve(row["config"], must_exist=True))
+            return calls_after_decline(config, row["config"], row["by"])
+        runs = lab.ledger.runs(workspace=lab.key, platform=lab.platform, kind="training", limit=1)
+        if runs:
+            return (
+                Next("watch_run", "how the newest run ended, and what its checkpoint is worth", {"id": runs[0].id}),
+            )
+        entries = load_registry(lab.workspace.resolve(REGISTRY))
+        newest = next((e for e in reversed(entries) if e.active and e.target == "hosted"), None)
+    except (LabError, OSError):
+        return ()
+    if newest is None:
+        return ()
+    return (Next("check_training_config", "the newest config, before it is paid for", {"path": newest.path}),)
 
 
 def _pushed(environment: Mapping[str, Any]) -> bool:

@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.configs.warm_up.author import hosted_steps, write_warm_up
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.budget import ConfigBudget
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
+from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
 from prime_lab_mcp.tools.argument_types import Dollars
 from prime_lab_mcp.tools.budgeting import budget_data, over_budget
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -103,12 +104,17 @@ async def run(call: Call, args: Args) -> Outcome:
     own = await _own_gpus(call, written)
     budget = budget_data(call, written, args.budget)
     cost = _cost(call, written)
+    check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
+    pull = pull_for_held_out_tasks(call.lab, written.config.table) if written.config.target == "hosted" else None
+    blind = (
+        "" if written.config.eval_sources else " It evaluates no held-out tasks: its rewards alone prove no progress."
+    )
     return Outcome(
         "passed",
-        _summary(written) + _cost_sentence(budget, cost),
+        _summary(written) + _cost_sentence(budget, cost) + blind,
         (*written.findings, *own.findings),
         _data(written) | cost | budget | own.data,
-        next=(Next("check_training_config", "judges it before it is paid for", {"path": written.relative}),),
+        next=(check, pull) if pull is not None else (check,),
         facts=Facts(config_sha256=written.config.sha256, model=written.config.model),
     )
 
@@ -145,7 +151,7 @@ async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:
     }
     if examples.rows is not None:
         data |= {"conversations": len(examples.rows), "tokens": examples.tokens}
-    how = "exists already with the same values" if written.existed else "written"
+    how = "there already, with the same values" if written.existed else "written"
     return Outcome(
         "passed",
         f"{written.relative} is {how}: {config.max_steps} steps of supervised fine-tuning of {config.model} on "
@@ -204,7 +210,7 @@ def config_request(args: Args) -> ConfigRequest:
 
 def _summary(written: WrittenConfig) -> str:
     plan, config = written.proposal.plan, written.config
-    how = "exists already with the same values" if written.existed else "written"
+    how = "there already, with the same values" if written.existed else "written"
     mode = "LoRA" if plan.lora_rank else "full fine-tuning"
     changed = count(sum(change.to != "kept" for change in written.changes), "change")
     based = f", based on {written.based_on} with {changed}" if written.based_on else ""

@@ -84,6 +84,20 @@ def test_a_setup_script_is_a_blocker(tmp_path: Path) -> None:
     assert "setup.py" in blockers(tmp_path, PLAIN, **{"setup.py": ""})[0]
 
 
+SETUP_CFG = {
+    "command class": "[options]\ncmdclass =\n    egg_info = info.Info\n",
+    "attribute": "[metadata]\nversion = attr: tiny_sums.V\n",
+    "command packages": "[global]\ncommand_packages = tiny_sums\n",
+}
+
+
+@pytest.mark.parametrize("content", SETUP_CFG.values(), ids=SETUP_CFG)
+def test_settings_of_setuptools_that_import_code_of_the_package_are_a_blocker(tmp_path: Path, content: str) -> None:
+    text = SETUPTOOLS + '\n[tool.hatch.build]\ninclude = ["setup.cfg"]\n'
+    assert "setup.cfg" in blockers(tmp_path, text, **{"setup.cfg": content})[0]
+    assert blockers(tmp_path / "plain", text, **{"setup.cfg": "[flake8]\nmax-line-length = 120\n"}) == []
+
+
 @pytest.mark.parametrize(
     ("text", "file", "content"),
     [

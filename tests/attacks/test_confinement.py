@@ -91,6 +91,7 @@ SERVERS = {
     "UDP": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
     "unix": "socket.socket(socket.AF_UNIX)",
     "netlink": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+    "datagram pair": "socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)",
 }
 
 

@@ -138,6 +138,13 @@ def test_each_outcome_of_the_comparison_is_told_apart(held: HubFiles, outcome: s
     assert (found.caution is not None) is asks
 
 
+@pytest.mark.parametrize(("served", "outcome"), [("sent", "equal"), ("other", "different"), (None, "equal")])
+def test_a_wheel_that_requires_other_packages_is_not_the_one_that_was_sent(served: str | None, outcome: str) -> None:
+    held = HubFiles(FILES, "s", "c", WHEEL, wheel_metadata=served)
+    proven = ProvenFiles("c", FILES, files_digest(WHEEL), "sent")
+    assert compare_hub_files(held, proven, "me/sums@0.1.0").outcome == outcome
+
+
 def test_without_the_digest_of_a_sent_wheel_its_files_are_compared_by_path_and_a_missing_one_is_asked_about() -> None:
     unknown = ProvenFiles("c", FILES)
     assert compare_hub_files(HubFiles(FILES, "s", "c", WHEEL), unknown, "x").outcome == "equal"

@@ -324,3 +324,13 @@ def test_a_ledger_of_the_first_version_opens_and_counts_its_spend(tmp_path: Path
     ledger.correct("j", "prime", 0.1)
     assert ledger.spent("prime") == pytest.approx(2.6)
     ledger.close()
+
+
+async def test_the_docker_service_is_asked_about_whatever_the_evaluation_costs(tmp_path: Path) -> None:
+    with serving(adds) as model:
+        async with server(tmp_path, cap=100.0) as calls:
+            await provable(calls)
+            report = await evaluate(calls, model, model="scripted", runtime="docker")
+            assert report.status == "needs_confirmation", report
+            assert "can read and change everything here" in str(report.data["question"])
+            assert EvaluationJobs(calls.lab).list() == []

@@ -56,6 +56,14 @@ async def test_a_package_that_forgot_verifiers_gets_it() -> None:
     assert not interpreter_requirements({}, "v0")[0].specifier.contains("0.4.0")
 
 
+async def test_a_v0_package_gets_the_last_release_with_its_api_where_it_allows_it() -> None:
+    (newest,) = interpreter_requirements(package("verifiers>=0.1.5,<0.2"), "v0")
+    assert newest.specifier.contains("0.1.14")
+    assert not newest.specifier.contains("0.1.6.post0")
+    (older,) = interpreter_requirements(package("verifiers>=0.1.5,<0.1.9"), "v0")
+    assert older.specifier.contains("0.1.8")
+
+
 async def test_requirements_of_other_platforms_do_not_count() -> None:
     listed = interpreter_requirements(package("verifiers>=0.4", "pywin32; sys_platform == 'win32'"), "v1")
     assert [r.name for r in listed] == ["verifiers"]

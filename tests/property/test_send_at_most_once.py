@@ -30,7 +30,7 @@ from prime_lab_mcp.lab.evals.hosted.following import HostedStart
 from prime_lab_mcp.lab.evals.upload import EvalUpload
 from prime_lab_mcp.lab.hub import publish
 from prime_lab_mcp.lab.hub.lookup import HubEntry
-from prime_lab_mcp.lab.hub.publish import EnvironmentPush, PublishRequest, PublishTarget
+from prime_lab_mcp.lab.hub.publish import EnvironmentPush, PublishRequest, PublishTarget, PushedWheel
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Pushed, Submitted
 from prime_lab_mcp.lab.prime.refusals import PrimeRefusal
@@ -329,8 +329,8 @@ class Service:
 
 @pytest.fixture(autouse=True, scope="module")
 def wheels_without_a_build() -> Iterator[None]:
-    async def built(lab: object, snapshot: Snapshot, target: Path) -> tuple[Path, str]:
-        return target / "sums.whl", "d"
+    async def built(lab: object, snapshot: Snapshot, target: Path) -> PushedWheel:
+        return PushedWheel(target / "sums.whl", "d", "m")
 
     with mock.patch.object(publish, "build_pushed_wheel", built):
         yield

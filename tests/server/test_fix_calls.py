@@ -249,7 +249,7 @@ KNOWN: list[tuple[str, dict[str, Any], str, list[tuple[str, dict[str, Any] | Non
         "create_environment",
         {"name": "sums", "template": "numeric"},
         "environment-exists",
-        [("read_environment", {"environment": "sums"})],
+        [("create_environment", {"name": "sums_2", "template": "numeric"})],
     ),
 ]
 

@@ -66,6 +66,16 @@ async def test_an_evaluation_that_names_no_model_gets_the_last_one_or_the_defaul
     assert named["model"] == "other/model"
 
 
+async def test_a_larger_evaluation_keeps_the_budget_of_the_one_that_could_not_decide(lab: Lab) -> None:
+    given = {"environment": "sums_v1", "model": "m", "num_examples": 20, "budget": 1.0}
+    larger = {"environment": "sums_v1", "model": "m", "num_examples": 50}
+    for status in ("inconclusive", "failed"):
+        unclear = report(status, Next("run_eval", "x", larger))
+        assert right(lab, "run_eval", given, unclear) == [("run_eval", {**larger, "budget": 1.0})]
+    free = {name: value for name, value in given.items() if name != "budget"}
+    assert right(lab, "run_eval", free, report("inconclusive", Next("run_eval", "x", larger))) == [("run_eval", larger)]
+
+
 async def test_arguments_of_the_environment_stay_on_the_way(lab: Lab) -> None:
     given = {"environment": "sums", "env_args": {"level": "easy"}}
     passed = report("passed", Next("push_environment", "next", {"environment": "sums"}))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from prime_lab_mcp.lab.environment.wheel_archive import wheel_files
+from prime_lab_mcp.lab.environment.wheel_archive import wheel_files, wheel_metadata
 from prime_lab_mcp.lab.hub.hub_files import files_digest
+from prime_lab_mcp.lab.hub.publish import PushedWheel
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
@@ -23,7 +24,7 @@ def wheel_of(folder: Path, target: Path) -> Path:
     return wheel
 
 
-async def quick_wheel(lab: Lab, snapshot: Snapshot, target: Path) -> tuple[Path, str]:
+async def quick_wheel(lab: Lab, snapshot: Snapshot, target: Path) -> PushedWheel:
     """In place of `publish.build_pushed_wheel`."""
     wheel = wheel_of(snapshot.tree, target)
-    return wheel, files_digest(wheel_files(wheel))
+    return PushedWheel(wheel, files_digest(wheel_files(wheel)), wheel_metadata(wheel))

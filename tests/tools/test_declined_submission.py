@@ -37,6 +37,10 @@ async def test_after_a_decline_come_calls_that_change_the_config_and_then_the_li
     assert "submit_training" not in {n.tool for n in status.next}
     async with at.held_clock():
         changed = await calls.execute("write_training_config", dict(declined.next[0].arguments or {}))
+        twice = await submit("declined", config=changed.data["path"])
+        status = await calls.execute("workflow_status", {})
+        # Also where no folder of the workspace is trained on.
+        assert [(n.tool, n.arguments) for n in status.next] == [(n.tool, n.arguments) for n in twice.next]
         started = await submit("approved", config=changed.data["path"])
         assert started.status == "passed", started
         status = await calls.execute("workflow_status", {})

@@ -92,3 +92,86 @@ async def test_a_halved_weight_is_no_equal_port(lab: Lab) -> None:
     assert (proof.status, proof.data["same_as"]["verdict"]) == ("failed", "differs")
     assert "weight-differs" in verdicts(proof).values()
     assert any(f.code == "reward-differs" and "weighs" in f.message for f in proof.findings)
+
+
+def last_word(text: str) -> str:
+    """The game says its last word as `final_env_response`, as environments of 0.1.5 and later do."""
+    said = 'return [{"role": "user", "content": "Right."}]'
+    assert said in text
+    return text.replace(said, 'state["final_env_response"] = [{"role": "user", "content": "Right."}]; return []')
+
+
+async def test_a_port_that_calls_its_game_has_no_hook_that_nothing_calls(tmp_path: Path) -> None:
+    workspace, state = tmp_path / "client", tmp_path / "client-state"
+    OLDER["game"].write(workspace / "environments", "older")
+    share(Settings(workspace=workspace, state_dir=state))
+    args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
+    server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
+    async with Client(stdio_client(server)) as client:
+        await client.call_tool("create_environment", {"name": "newer", "port": "older"})
+        checked = (await client.call_tool("check_environment", {"environment": "newer"})).structured_content
+    assert checked is not None
+    assert checked["data"]["loads"], checked
+    assert [f for f in checked["findings"] if f["code"] == "migration"] == []
+
+
+async def test_what_a_game_says_after_the_last_reply_is_no_other_conversation(tmp_path: Path) -> None:
+    workspace, state = tmp_path / "client", tmp_path / "client-state"
+    OLDER["game"].write(workspace / "environments", "older")
+    old = workspace / "environments" / "older" / "older.py"
+    old.write_text(last_word(old.read_text(encoding="utf-8")), encoding="utf-8")
+    share(Settings(workspace=workspace, state_dir=state))
+    args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
+    server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
+    async with Client(stdio_client(server)) as client:
+        made = (await client.call_tool("create_environment", {"name": "newer", "port": "older"})).structured_content
+        assert made is not None
+        given = {**made["next"][0]["arguments"], **FEW}
+        proof = (await client.call_tool("test_reward", given)).structured_content
+        functions = workspace / "environments" / "newer" / "newer" / "functions.py"
+        text = functions.read_text(encoding="utf-8")
+        assert "No, {hint}." in text
+        functions.write_text(text.replace("No, {hint}.", "Nope, {hint}."), encoding="utf-8")
+        other = (await client.call_tool("test_reward", given)).structured_content
+    assert proof is not None
+    assert other is not None
+    assert proof["data"]["same_as"]["rollouts"] > 0
+    assert proof["data"]["same_as"]["other_replies"] == 0
+    (differs,) = [f["message"] for f in other["findings"] if f["code"] == "conversation-differs"]
+    assert '"Nope, ' in differs
+    assert '"No, ' in differs
+
+
+@pytest.mark.parametrize("old", ["sums", "environments/sums"])
+async def test_a_port_with_the_name_of_the_older_environment_is_led_to_a_free_name(tmp_path: Path, old: str) -> None:
+    workspace, state = tmp_path / "client", tmp_path / "client-state"
+    OLDER["modules"].write(workspace / "environments", "sums")
+    (workspace / "environments" / "sums_v1").mkdir()
+    args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
+    server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
+    async with Client(stdio_client(server)) as client:
+        refused = (await client.call_tool("create_environment", {"name": "sums", "port": old})).structured_content
+    assert refused is not None
+    assert [f["code"] for f in refused["findings"]] == ["environment-exists"]
+    assert [(n["tool"], n["arguments"]) for n in refused["next"]] == [
+        ("create_environment", {"name": "sums-v1-2", "port": old})
+    ]
+
+
+async def test_arguments_that_the_older_environment_takes_out_of_its_kwargs_are_left(tmp_path: Path) -> None:
+    workspace, state = tmp_path / "client", tmp_path / "client-state"
+    OLDER["game"].write(workspace / "environments", "older")
+    old = workspace / "environments" / "older" / "older.py"
+    text = old.read_text(encoding="utf-8")
+    assert "def load_environment(high: int = 20):\n" in text
+    taken = "def load_environment(**kwargs):\n    high = kwargs.pop('high', 20)\n    name = kwargs.get('label')\n"
+    old.write_text(text.replace("def load_environment(high: int = 20):\n", taken), encoding="utf-8")
+    share(Settings(workspace=workspace, state_dir=state))
+    args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
+    server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
+    async with Client(stdio_client(server)) as client:
+        made = (await client.call_tool("create_environment", {"name": "newer", "port": "older"})).structured_content
+    assert made is not None
+    assert [(p["part"], p["why"]) for p in made["data"]["left"]] == [
+        ("arguments of load_environment", "the rows and values are those of the defaults of high, label")
+    ]

@@ -179,19 +179,29 @@ def test_generation_is_read_from_the_requirement_as_prime_labels_it() -> None:
     assert lookup.runtime_required(["numpy"]) is None
 
 
-def test_what_is_ours_keeps_its_gates_and_says_so() -> None:
+def test_what_is_ours_keeps_its_gates_and_says_so(tmp_path: Path) -> None:
     entry = HubEntry("me", "sums", True, "0.1.0", runtime="v1")
-    push = Push("/w", "sums_env", "me", "sums", "0.1.0", "s", "c", "h", "prime")
-    ours = TrainingCandidate(entry, "0.1.0", "v1", True, (push,), "/w")
+    push = Push(str(tmp_path), "sums_env", "me", "sums", "0.1.0", "s", "c", "h", "prime")
+    ours = TrainingCandidate(entry, "0.1.0", "v1", True, (push,), str(tmp_path))
     assert not ours.fast
     assert "keeps its gates" in ours.as_json()["gates"]
     assert "offered" not in ours.as_json()
-    assert [(n.tool, n.arguments) for n in ours.next()] == [
-        ("workflow_status", {"environment": "sums_env"}),
-        ("write_training_config", {"environments": ["me/sums@0.1.0"]}),
-    ]
+    config = ("write_training_config", {"environments": ["me/sums@0.1.0"]})
+    gone = ("create_environment", {"name": "sums", "hub": "me/sums@0.1.0"})
+    assert [(n.tool, n.arguments) for n in ours.next()] == [gone, config]
+    (tmp_path / "environments" / "sums_env").mkdir(parents=True)
+    status = ("workflow_status", {"environment": "sums_env"})
+    assert [(n.tool, n.arguments) for n in ours.next()] == [status, config]
     by_hand = TrainingCandidate(entry, "0.1.0", "v1", True, (), "/elsewhere")
     assert "no push_environment published them" in by_hand.as_json()["gates"]
+
+
+def test_a_v0_environment_is_pulled_and_then_ported_to_be_trained() -> None:
+    old = TrainingCandidate(HubEntry("me", "old-sums", True, "0.1.0", runtime="v0"), "0.1.0", "v0", False, (), "/w")
+    assert [(n.tool, n.arguments) for n in old.next()] == [
+        ("create_environment", {"name": "old_sums", "hub": "me/old-sums@0.1.0"}),
+        ("create_environment", {"name": "old_sums_v1", "port": "old_sums"}),
+    ]
 
 
 @pytest.mark.slow

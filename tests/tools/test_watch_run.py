@@ -230,3 +230,33 @@ def test_the_lines_that_speak_of_an_error_are_quoted() -> None:
     log = "INFO fine\nERROR Step 3 broke: ValueError\nINFO fine again\n"
     assert summary.error_lines(log) == ['"ERROR Step 3 broke: ValueError"']
     assert summary.error_lines("one\ntwo\n", 1) == ['"two"']
+
+
+@pytest.mark.slow
+async def test_a_resumed_run_is_judged_from_the_first_step_and_never_resumed_twice(at: Desk) -> None:
+    text = 'name = "whole"\n' + WITH_EVALS.replace("eval]\n", "eval]\nnum_examples = 64\n")
+    id = (await at.lab.prime.train_submit(at.config(text, "configs/rl/whole.toml"))).id
+    at.lab.ledger.record_run(
+        Run(id, "training", "whole", at.lab.key, "w" * 64, "rehearsal", price_per_hour=7.0, max_cost=90.0)
+    )
+    at.lab.ledger.commit_spend("w" * 64, 90.0, "training run", "rehearsal")
+    async with at.held_clock():
+        await at.tell("/rehearsal/clock", advance=30)
+        await at.call(control_run.TOOL, id=id, action="pause")
+        await at.tell("/rehearsal/clock", advance=5)
+        paused = await at.call(watch_run.TOOL, id=id)
+        assert paused.data["status"] == "PAUSED"
+        assert paused.data["after"]["worked"] == "ended early"
+        spent = at.lab.ledger.spend("rehearsal")[0]
+        assert spent.actual == pytest.approx(paused.data["spend"]["total"])
+        became = (await at.call(control_run.TOOL, id=id, action="resume")).data["id"]
+        await at.tell("/rehearsal/clock", advance=400)
+        whole = await at.call(watch_run.TOOL, id=became)
+        again = await at.call(control_run.TOOL, id=id, action="resume")
+    assert whole.data["status"] == "COMPLETED"
+    (held_out,) = whole.data["after"]["held_out"]
+    assert (held_out["first"]["step"], held_out["result"]) == (0, "rose")
+    assert whole.data["after"]["worked"] == "yes"
+    assert whole.data["spend"]["with_earlier_runs"] > whole.data["spend"]["total"]
+    assert f"with {id}, which it continues" in whole.summary
+    assert (again.data["id"], again.data["deduplicated"]) == (became, True)

@@ -59,6 +59,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 _LETTER = re.compile(r"\(([A-Za-z])\)|([A-Za-z])\)")
 _TEXT_CONTENT = re.compile(r"\\text\{([^{}]*)\}")
+_SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)|(?<=\d)\s+(?=\d{3}(?!\d|\s?/))")
+"""White space that says nothing: all but what keeps two numbers apart, as in `4 7/12`; thousands may be spaced."""
 _WORDS = re.compile(r"[^\W\d_]{2,}(?:[\s'-]+[^\W_]+)*", re.UNICODE)
 
 
@@ -86,7 +88,7 @@ def key(text: str) -> str:
     said = words(text)
     if said is not None:
         return said
-    bare = re.sub(r"\s+", "", _TEXT_CONTENT.sub(r"\1", text))
+    bare = _SPACE.sub("", _TEXT_CONTENT.sub(r"\1", text))
     letter = _LETTER.fullmatch(bare)
     return (letter[1] or letter[2]) if letter else bare
 

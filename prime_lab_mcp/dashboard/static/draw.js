@@ -57,7 +57,8 @@ export async function draw({ keep = false, focus = false } = {}) {
   }
   if (turn !== drawn) return;
   main.removeAttribute("aria-busy");
-  const data = JSON.stringify(view.data ?? null);
+  // The address belongs to it: another order of the same rows changes the table's head only.
+  const data = JSON.stringify([String(query), view.data ?? null]);
   if (!(keep && view.data && main.dataset.data === data)) {
     const focused = keep ? document.activeElement?.id : null;
     const opened = keep ? [...main.querySelectorAll("details[open]")].map((one) => one.id) : [];

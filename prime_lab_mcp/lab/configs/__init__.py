@@ -10,6 +10,7 @@ ENTRY = (
     "packages",
     "plan.choices",
     "registry",
+    "resolve",
     "rules.unproven",
     "schema",
     "warm_up.author",

@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.configs.component_files import read_older_config
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, read_config, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, price_per_hour
 from prime_lab_mcp.lab.configs.draft import ConfigLineage, equal_except_date
-from prime_lab_mcp.lab.configs.evidence import gather_context_of_sources, known_schemas
+from prime_lab_mcp.lab.configs.evidence import evaluated_model, gather_context_of_sources, known_schemas
 from prime_lab_mcp.lab.configs.make import ConfigProposal, proposal_changes, propose_config, with_extra
 from prime_lab_mcp.lab.configs.migrate.findings import migration_findings
 from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
@@ -158,7 +158,13 @@ async def write_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit |
         resolved = [await resolve_source(lab, id, choices, lenient=True) for id in ids]
         pins = {old: new.id for old, new in zip(ids, resolved, strict=True)}
         choices = replace(choices, env_args=request.env_args, held_out=_held_out(request, base, resolved))
-    context = await _gathered_context(lab, choices, resolved, base)
+    models = await _models(lab, choices)
+    if choices.model is None and base is None:
+        trainable = models.trainable if models is not None else ()
+        evaluated = evaluated_model(lab, (r.proof for r in resolved), trainable)
+        because = {**choices.because, "model": "the evaluation of it passed, and no other model was asked for"}
+        choices = replace(choices, model=evaluated, because=because) if evaluated else choices
+    context = gather_context_of_sources(lab, {r.id: r.proof for r in resolved}, _model(choices, base), None, models)
     if context.models is not None:
         require_trained(_model(choices, base), context.models.trainable)
     choices = replace(choices, sources=tuple(_with_recorded_facts(s, context, request) for s in choices.sources))
@@ -277,13 +283,6 @@ def _written_config(
         price_per_hour=price_per_hour(config, context),
         price_per_gpu_hour=price,
     )
-
-
-async def _gathered_context(
-    lab: Lab, choices: ConfigChoices, resolved: list[ResolvedSource], base: TrainingConfig | None
-) -> ConfigContext:
-    proofs = {r.id: r.proof for r in resolved}
-    return gather_context_of_sources(lab, proofs, _model(choices, base), None, await _models(lab, choices))
 
 
 def _model(choices: ConfigChoices, base: TrainingConfig | None) -> str:
@@ -449,7 +448,8 @@ def _unmeasured(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
         "info",
         f"No evaluation of {names} with {quote(config.model, limit=80)} is known here: token budget, group and batch "
         "size are guesses for it.",
-        f'Call run_eval(model="{quote(config.model, limit=80)[1:-1]}") on it and write the config again.',
+        f'Call run_eval(model="{quote(config.model, limit=80)[1:-1]}") on it, with hosted=true if its files are on the '
+        "Hub only, and write the config again.",
         "orchestrator",
     )
 

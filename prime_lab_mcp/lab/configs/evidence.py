@@ -6,7 +6,7 @@ Rules and plans of configs get the evidence as a ConfigContext.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
@@ -15,7 +15,9 @@ from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
 from prime_lab_mcp.lab.environment.credentials import variables_of
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
+from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 
 _EVALS = ("check_reward_distribution", "run_eval")
@@ -117,6 +119,25 @@ def evidence_of_source(lab: Lab, workspace: str, environment: str, source: str) 
     """Return the evidence about the files with this source fingerprint, on the present platform, newest first."""
     rows = lab.ledger.evidence(workspace, environment=environment)
     return [r for r in rows if r.source == source and r.platform in (None, lab.platform)]
+
+
+def evaluated_model(lab: Lab, proofs: Iterable[tuple[str, str, str] | None], trainable: Collection[str]) -> str | None:
+    """Return the model whose evaluation of these files passed last, for a config that names no model; None without one.
+
+    Checkpoints of runs are results of training, and a model that is not trained cannot be chosen. An empty `trainable`
+    means that the platform's models are unknown.
+    """
+    runs = lab.ledger.training_names()
+    passed = [
+        row
+        for proof in proofs
+        if proof is not None
+        for row in evidence_of_source(lab, *proof)
+        if row.tool == "check_reward_distribution" and row.status == "passed" and row.model
+        if not is_checkpoint(row, runs)
+        if row.model in trainable or (not trainable and find_model(row.model).closed is None)
+    ]
+    return max(passed, key=lambda row: row.at).model if passed else None
 
 
 def _measurement(rows: list[Evidence], model: str | None) -> SourceMeasurement:

@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.configs.evidence import hub_proof, newest_push
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Push
+from prime_lab_mcp.lab.state.pulled import pulled_as
 from prime_lab_mcp.lab.state.workspace import HUB_NAME, EnvironmentFolder
 
 _SPLITS = ("validation", "valid", "val", "dev", "eval", "evaluation", "heldout", "held_out", "test")
@@ -119,6 +120,9 @@ async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: 
         pushed = Path(push.workspace) / "environments" / push.environment
         folder = pushed if push.workspace == lab.key and pushed.is_dir() else None
         version = version or push.version
+    elif (pulled := pulled_as(lab.ledger, lab.key, owner, name, version)) is not None:
+        of_pull = lab.workspace.root / "environments" / pulled
+        folder = of_pull if of_pull.is_dir() else None
     findings: tuple[Finding, ...] = (_v0(f"{owner}/{name}"),) if push is not None and push.api == "v0" else ()
     if version is None and hosted:
         from prime_lab_mcp.lab.hub.lookup import look_up_environment

@@ -17,6 +17,8 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import compress, repeat
+from operator import mod
 from typing import Any, Protocol
 
 from prime_lab_mcp.lab.base.text import quote
@@ -80,10 +82,10 @@ def _text_digests(texts: list[str], joined: str) -> list[int]:
             joined = joined.replace(mark, " ")
     while "  " in joined:
         joined = joined.replace("  ", " ")
-    normalised = joined.replace(" \0", "\0").replace("\0 ", "\0").strip(" ").split("\0")
+    normalised = joined.split("\0")
     if len(normalised) != len(texts):  # One of the texts contains NUL.
         return [hash(normalised_fast(t)) for t in texts]
-    return list(map(hash, normalised))
+    return list(map(hash, map(str.strip, normalised)))
 
 
 def gold_keys(column: ChunkColumn) -> list[int] | None:
@@ -94,16 +96,17 @@ def gold_keys(column: ChunkColumn) -> list[int] | None:
     texts, joined = column.texts, column.joined
     if not column.kinds <= _SIMPLE:
         return [_gold_key(v, t) for v, t in zip(column.values, texts, strict=True)]
-    marked, boxed = "####" in joined, "box" in joined
+    # The search for one rare character is much faster than the search for a word.
+    marked, boxed = "#" in joined and "####" in joined, "\\" in joined and "box" in joined
     if not marked and not boxed and min(map(len, texts), default=0) > SHORT_TEXT and not _any_json(texts, joined):
         return None
     if not marked:
         return [_short_digest(t) if len(t) <= SHORT_TEXT else _long_digest(t, False, boxed) for t in texts]
     keys = []
     for text in texts:
-        place = text.rfind("####")
-        tail = text[place + 4 :].strip()
-        if place >= 0 and tail.isdigit() and tail[0] != "0" and len(tail) <= SHORT_TEXT and tail.isascii():
+        _, mark, tail = text.rpartition("####")
+        tail = tail.strip()
+        if mark and tail.isdigit() and tail[0] != "0" and len(tail) <= SHORT_TEXT and tail.isascii():
             keys.append(hash(tail))  # `tail` is already in the form of golds.canonical_number.
         else:
             keys.append(_short_digest(text) if len(text) <= SHORT_TEXT else _long_digest(text, True, boxed))
@@ -360,11 +363,11 @@ def _append(digests: ColumnDigests, keys: list[int], first: list[int] | None, se
         digests.gold = array("q", digests.prompt)
     if second is not None and digests.gold_from_one is None:
         digests.gold_from_one = array("q", digests.prompt if digests.gold is None else digests.gold)
-    digests.prompt.extend(keys)
+    digests.prompt.fromlist(keys)
     if digests.gold is not None:
-        digests.gold.extend(keys if first is None else first)
+        digests.gold.fromlist(keys if first is None else first)
     if digests.gold_from_one is not None:
-        digests.gold_from_one.extend(second or first or keys)
+        digests.gold_from_one.fromlist(second or first or keys)
 
 
 PART = 500_000
@@ -440,9 +443,10 @@ def count_repeats(
     parts = max(1, len(keys) // PART)
     held_parts = list(_parts(held_out or array("q"), parts))
     for rows, held_rows in zip(_parts(keys, parts), held_parts, strict=True):
-        first: dict[int, int] = {}
-        for row in rows:
-            first_row = first.setdefault(keys[row], row)
+        # Of equal keys, the last one sets the value, so the rows are in reverse order.
+        first = dict(zip(map(keys.__getitem__, reversed(rows)), reversed(rows), strict=True))
+        for row in rows if len(first) < len(rows) else ():
+            first_row = first[keys[row]]
             if first_row == row:
                 continue
             duplicates.add(row, first_row)
@@ -469,7 +473,6 @@ def _parts(keys: array[int], parts: int) -> Iterator[Sequence[int]]:
     if parts == 1:
         yield range(len(keys))
         return
-    rows_by_part = [array("L") for _ in range(parts)]
-    for row, key in enumerate(keys):
-        rows_by_part[key % parts].append(row)
-    yield from rows_by_part
+    part_by_row = array("L", map(mod, keys, repeat(parts)))
+    for part in range(parts):
+        yield array("L", compress(range(len(keys)), map(part.__eq__, part_by_row)))

@@ -10,6 +10,7 @@ import importlib
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +36,8 @@ from prime_lab_mcp.lab.datasets.tasks import RepeatCounts
 
 BATCH_ROWS = 1024
 _BATCH_BYTES = 16 * 1024 * 1024
+_AHEAD_BYTES = 2 * 1024 * 1024
+"""Bytes of batches after which no further batch is decoded ahead."""
 _MEDIA = ("Image", "Audio", "Video", "Pdf")
 
 
@@ -50,9 +53,29 @@ def read_table(path: Path, sink: ColumnSink, features: dict[str, Any]) -> int | 
         schema, batches = _opened(path)
         refuse_repeated(schema.names, path.name)
         note_features(schema, features)
-        for batch in batches:
+        for batch in _read_ahead(batches):
             feed_sink(batch, sink)
     return None
+
+
+def _read_ahead(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the batches. A thread decodes the next ones meanwhile, because pyarrow needs no lock of the interpreter."""
+
+    def some() -> list[Any]:
+        group: list[Any] = []
+        size = 0
+        for batch in batches:
+            group.append(batch)
+            size += batch.nbytes
+            if size >= _AHEAD_BYTES:
+                break
+        return group
+
+    with ThreadPoolExecutor(1, "decoding") as thread:
+        ahead = thread.submit(some)
+        while group := ahead.result():
+            ahead = thread.submit(some)
+            yield from group
 
 
 def row_count(path: Path) -> int | None:

@@ -78,7 +78,10 @@ def size_of(value: Any) -> int:
     if isinstance(value, list):
         return 2 + sum(map(size_of, value))
     if isinstance(value, dict):
-        return 2 + sum(len(k) + 4 + size_of(v) for k, v in value.items())
+        size = 2
+        for name, inner in value.items():
+            size += len(name) + 4 + (len(inner) + 2 if type(inner) is str else size_of(inner))
+        return size
     return 8
 
 

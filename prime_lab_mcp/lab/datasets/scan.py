@@ -13,6 +13,7 @@ import json
 import random
 from array import array
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain
@@ -92,6 +93,8 @@ SAMPLED_ROWS = 64 * 1024 * 1024
 """Most characters of all sampled rows together, if the rows are only checked."""
 SAMPLED_WHOLE_ROWS = 256 * 1024 * 1024
 """Most characters of all sampled rows together, if the rows are copied."""
+_HASHED_BYTES = 2 * 1024 * 1024
+"""Bytes of texts that are hashed at a time."""
 _BROKEN_LISTED = 5
 _COLUMNS = 2000
 """Most columns that are scanned. A table with more columns does not contain tasks."""
@@ -178,8 +181,8 @@ class SplitScan:
         if not self._buffer:
             return
         rows, self._buffer, self._size = self._buffer, [], 0
-        names = list(dict.fromkeys(chain.from_iterable(rows)))[:_COLUMNS]
-        columns = {name: as_json_column([row.get(name) for row in rows]) for name in names}
+        names = list(rows[0]) if len(set(map(tuple, rows))) == 1 else list(dict.fromkeys(chain.from_iterable(rows)))
+        columns = {name: as_json_column([row.get(name) for row in rows]) for name in names[:_COLUMNS]}
         self._add_chunk(columns, len(rows), lambda place: {n: columns[n][place] for n in rows[place] if n in columns})
 
     def _add_chunk(self, columns: dict[str, list[Any]], rows: int, row: Callable[[int], dict[str, Any]]) -> None:
@@ -229,40 +232,86 @@ class _Fingerprint:
 
     Each column has three hashes: of its texts, of their lengths and of the kinds of its values. A missing value counts
     as null. The fingerprint does not depend on the size of chunks.
+
+    A thread hashes, because hashing needs no lock of the interpreter. Small datasets need no thread.
     """
 
     def __init__(self) -> None:
-        self._columns: dict[str, tuple[Any, Any, Any]] = {}
+        self._columns: dict[str, tuple[_PendingHash, _PendingHash, _PendingHash]] = {}
+        self._thread: ThreadPoolExecutor | None = None
+        self._hashing: Future[None] | None = None
+        self._pending = 0
 
     def add(self, chunk: Mapping[str, ColumnTexts], before: int, rows: int) -> None:
         for name in chunk.keys() - self._columns.keys():
-            self._columns[name] = (blake2b(digest_size=32), blake2b(digest_size=32), blake2b(digest_size=32))
+            self._columns[name] = (_PendingHash(), _PendingHash(), _PendingHash())
             self._skip(name, before)
         for name, (texts, lengths, kind_codes) in self._columns.items():
             column = chunk.get(name)
             if column is None:
                 self._skip(name, rows)
                 continue
-            texts.update(column.joined.encode("utf-8", "surrogatepass"))
-            texts.update(b"\0")
-            lengths.update(column.lengths())
-            kind_codes.update(column.kind_codes())
+            text = column.joined.encode("utf-8", "surrogatepass")
+            texts.pending += (text, b"\0")
+            lengths.pending.append(column.lengths())
+            kind_codes.pending.append(column.kind_codes())
+            self._pending += len(text)
+        if self._pending >= _HASHED_BYTES:
+            self._hash_pending()
+
+    def _hash_pending(self) -> None:
+        """Let the thread hash the pending bytes. At most one such task exists, so that memory is limited."""
+        if self._hashing is not None:
+            self._hashing.result()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "fingerprint")
+        self._hashing = self._thread.submit(_update_hashes, self._taken())
+
+    def _taken(self) -> list[tuple[Any, list[bytes]]]:
+        self._pending = 0
+        return [pending.taken() for hashes in self._columns.values() for pending in hashes]
 
     def _skip(self, name: str, rows: int) -> None:
         texts, lengths, kind_codes = self._columns[name]
         while rows > 0:
             some = min(rows, 100_000)
-            texts.update(bytes(some))
-            lengths.update(bytes(8 * some))
-            kind_codes.update(bytes(some))
+            texts.pending.append(bytes(some))
+            lengths.pending.append(bytes(8 * some))
+            kind_codes.pending.append(bytes(some))
+            self._pending += 10 * some
+            if self._pending >= _HASHED_BYTES:
+                self._hash_pending()
             rows -= some
 
     def hexdigest(self, rows: int) -> str:
+        if self._thread is not None and self._hashing is not None:
+            self._hashing.result()
+            self._thread.shutdown()
+        _update_hashes(self._taken())
         combined = blake2b(rows.to_bytes(8, "big"), digest_size=32)
         for name, hashes in sorted(self._columns.items()):
             raw = name.encode("utf-8", "surrogatepass")
-            combined.update(len(raw).to_bytes(8, "big") + raw + b"".join(h.digest() for h in hashes))
+            combined.update(len(raw).to_bytes(8, "big") + raw + b"".join(h.hash.digest() for h in hashes))
         return combined.hexdigest()
+
+
+class _PendingHash:
+    """A hash, and bytes that it still has to process."""
+
+    __slots__ = ("hash", "pending")
+
+    def __init__(self) -> None:
+        self.hash: Any = blake2b(digest_size=32)
+        self.pending: list[bytes] = []
+
+    def taken(self) -> tuple[Any, list[bytes]]:
+        taken, self.pending = self.pending, []
+        return self.hash, taken
+
+
+def _update_hashes(updates: list[tuple[Any, list[bytes]]]) -> None:
+    for hash, pieces in updates:
+        hash.update(b"".join(pieces))
 
 
 class _Sample:
@@ -280,11 +329,15 @@ class _Sample:
         for place in fresh:
             self._rare[before + place] = row(place)
         draw = self._chance.random
+        keep = self._keep
         for index in range(before, before + rows):
-            if index < self._keep:
+            if index < keep:
                 self._add(index, row(index - before), None)
-            elif (number := int(draw() * (index + 1))) < self._keep:
-                self._add(index, row(index - before), number)
+            elif (number := draw() * (index + 1)) < keep:
+                self._add(index, row(index - before), int(number))
+            else:
+                continue
+            keep = self._keep
 
     def _add(self, index: int, row: dict[str, Any], instead: int | None) -> None:
         size = size_of(row)

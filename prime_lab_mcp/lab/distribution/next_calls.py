@@ -31,6 +31,8 @@ _REWARD_AT_FAULT = frozenset(
         "distribution-format-dominates",
     }
 )
+_REWARD_IN_DOUBT = frozenset({"distribution-all-zero", "distribution-format-low"})
+"""Rewards that either the model does not earn or the reward does not pay. `test_reward` tells which, for free."""
 _ZEROS = frozenset(
     {
         "distribution-all-zero",
@@ -71,11 +73,12 @@ def next_calls(
         calls.append(Next("read_eval", why, {**arguments, "view": "rollouts", "where": "error"}))
     if blocked & _ZEROS:
         calls.append(Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}))
-    if blocked & _REWARD_AT_FAULT and environment:
+    if blocked & (_REWARD_AT_FAULT | _REWARD_IN_DOUBT) and environment:
         calls.append(Next("test_reward", "see what right and wrong answers earn", {"environment": environment}))
     if codes & _TASKS_AT_FAULT and not (blocked & UNCLEAR_CODES):
         calls.append(difficulty)
-    if blocked & UNCLEAR_CODES and "eval-all-errors" not in blocked:
+    # A larger evaluation of rollouts that earn nothing costs more and earns nothing: their cause is mended first.
+    if blocked & UNCLEAR_CODES and "eval-all-errors" not in blocked and not blocked & _ZEROS:
         calls += _larger_evaluation(facts, environment, again or {})
     return tuple(calls) or (
         Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}),

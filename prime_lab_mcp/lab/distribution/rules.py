@@ -465,9 +465,9 @@ def on_lengths(facts: Distribution) -> Iterator[Finding]:
         return
     direction = "longer" if correlation.rho > 0 else "shorter"
     tokens = facts.length_by_outcome
-    means = (
-        f"; solved ones have {tokens['solved']} tokens a reply, others {tokens['unsolved']}" if len(tokens) == 2 else ""
-    )
+    # Over all tasks the lengths may differ the other way, because harder tasks have other lengths: that says nothing.
+    agrees = len(tokens) == 2 and (tokens["solved"] - tokens["unsolved"]) * correlation.rho > 0
+    means = f"; solved ones have {tokens['solved']} tokens a reply, others {tokens['unsolved']}" if agrees else ""
     yield Finding(
         "distribution-length-correlation",
         "warning",

@@ -145,6 +145,10 @@ def _flit_reasons(snapshot: Snapshot) -> Iterator[str]:
         yield f"flit imports the module for its {' and '.join(sorted(fields))}"
 
 
+def _text(snapshot: Snapshot, path: str) -> str:
+    return (snapshot.tree / path).read_text(encoding="utf-8", errors="replace")
+
+
 def _literals(snapshot: Snapshot, path: str) -> set[str]:
     """Return which of `version` and `description` a module states as literals."""
     try:
@@ -166,7 +170,16 @@ _BESIDE_BACKEND = (
 )
 
 
+_CODE_IN_SETUP_CFG = re.compile(
+    r"^\s*(?:cmdclass|ext[_-]modules|command[_-]packages|setup[_-]hooks)\b|\battr\s*:", re.M | re.I
+)
+"""Settings of setup.cfg by which setuptools imports code of the package (setuptools, "Configuring setuptools using
+setup.cfg files")."""
+
+
 def _setuptools_reasons(snapshot: Snapshot, backend: str) -> Iterator[str]:
+    if "setup.cfg" in snapshot.files and _CODE_IN_SETUP_CFG.search(_text(snapshot, "setup.cfg")):
+        yield "setup.cfg names code of the package"
     tops = {PurePosixPath(path).parts[0] for path in snapshot.files}
     if any(top.endswith((".egg-info", ".dist-info")) for top in tops):
         yield "metadata in the package can name plugins of setuptools"

@@ -261,18 +261,36 @@ def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def _v0_hooks_in_v1(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Report v0 hooks in a v1 package. verifiers never calls them."""
+    """Report v0 hooks in a v1 package that nothing calls: verifiers does not, and no line of the package does."""
+    called = _called_methods(package)
     for file in package.code.files:
         for node in file.tree.body if file.tree is not None else ():
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "load_environment":
                 yield _v0_hook_finding(node.name, file.at(node.lineno))
             for method in node.body if isinstance(node, ast.ClassDef) else ():
-                if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name in (
-                    "env_response",
-                    "setup_state",
-                    "is_completed",
+                if (
+                    isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
+                    and method.name
+                    in (
+                        "env_response",
+                        "setup_state",
+                        "is_completed",
+                    )
+                    and (method.name not in called)
                 ):
                     yield _v0_hook_finding(method.name, file.at(method.lineno))
+
+
+def _called_methods(package: EnvironmentPackage) -> frozenset[str]:
+    """Return the names of the methods that the package calls, except by `super()`, which a hook does in itself."""
+    return frozenset(
+        node.func.attr
+        for file in package.code.files
+        for node in (ast.walk(file.tree) if file.tree is not None else ())
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and not (isinstance(node.func.value, ast.Call) and dotted_name(node.func.value.func) == "super")
+    )
 
 
 def _v0_hook_finding(name: str, where: str) -> Finding:

@@ -38,6 +38,7 @@ from prime_lab_mcp.lab.environment.wheel_archive import (
     installed_path,
     unpack_wheel,
     wheel_files,
+    wheel_metadata,
 )
 from prime_lab_mcp.lab.interpreter import Interpreter, uv_program
 from prime_lab_mcp.lab.sandbox.policy import Confinement, python_paths
@@ -121,8 +122,8 @@ async def build_wheel(settings: Settings, snapshot: Snapshot, interpreter: Inter
 async def build_wheel_file(settings: Settings, snapshot: Snapshot, interpreter: Interpreter, target: Path) -> Path:
     """Build the wheel that is pushed, and return its path in the folder `target`.
 
-    Raises WheelFailed if its files differ from those of the wheel that `check_environment` loaded, or if the build
-    fails. Raises WheelUnchecked.
+    Raises WheelFailed if its files or requirements differ from those of the wheel that `check_environment` loaded, or
+    if the build fails. Raises WheelUnchecked.
     """
     checked = await build_wheel(settings, snapshot, interpreter)
     place = Path(tempfile.mkdtemp(dir=settings.state_dir / "wheels", prefix=".building-"))
@@ -132,6 +133,8 @@ async def build_wheel_file(settings: Settings, snapshot: Snapshot, interpreter: 
         if built != dict(checked.files):
             paths = sorted(p for p in built.keys() | checked.files.keys() if built.get(p) != checked.files.get(p))
             raise WheelFailed(f"two builds of the same files differ: {', '.join(paths[:3])}")
+        if await anyio.to_thread.run_sync(_metadata, wheel) != await anyio.to_thread.run_sync(_metadata, checked.tree):
+            raise WheelFailed("two builds of the same files differ in their requirements or entry points")
         target.mkdir(parents=True, exist_ok=True)
         return Path(await anyio.to_thread.run_sync(shutil.move, wheel, target / wheel.name))
     finally:
@@ -164,6 +167,14 @@ def _built_files(wheel: Path) -> dict[str, str]:
     """Return the sha256 of each file that a wheel installs. Raises WheelFailed if the wheel cannot be read."""
     try:
         return wheel_files(wheel)
+    except UnreadableWheel as error:
+        raise WheelFailed(error.message) from error
+
+
+def _metadata(wheel: Path) -> str:
+    """Return the digest of a wheel's decisive metadata. Raises WheelFailed if the wheel cannot be read."""
+    try:
+        return wheel_metadata(wheel)
     except UnreadableWheel as error:
         raise WheelFailed(error.message) from error
 

@@ -7,10 +7,12 @@ is limited. The same functions read both, so that the checked wheel can be compa
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import zipfile
 import zlib
+from email.parser import HeaderParser
 from pathlib import Path
 
 from prime_lab_mcp.lab.base.errors import LabError
@@ -22,6 +24,8 @@ _METADATA = re.compile(r"[^/]+\.dist-info/")
 _LIBRARY = re.compile(r"[^/]+\.data/(?:purelib|platlib)/")
 """Matches folders whose files are installed into the library folder, as are the files at the wheel's root (PyPA's
 "Binary distribution format")."""
+_DECISIVE_FILES = frozenset({"METADATA", "entry_points.txt"})
+_DECISIVE_HEADERS = frozenset({"name", "version", "requires-python", "requires-dist", "provides-extra"})
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError)
 """Exceptions that `zipfile` raises for a damaged, encrypted or unsupported archive."""
 _CLASHES = (FileExistsError, NotADirectoryError, IsADirectoryError, shutil.Error)
@@ -53,6 +57,32 @@ def wheel_files(wheel: Path) -> dict[str, str]:
     except _UNREADABLE as error:
         raise _unreadable(error) from error
     return files
+
+
+def wheel_metadata(wheel: Path) -> str:
+    """Return one sha256 over the metadata that decides what an installation brings along. Raises UnreadableWheel.
+
+    These are the names, versions and requirements of METADATA, and entry_points.txt. The description is left out,
+    because it repeats the README. `wheel` is an archive, or the folder of an unpacked wheel.
+    """
+    texts: dict[str, str] = {}
+    try:
+        if wheel.is_dir():
+            for path in wheel.glob("*.dist-info/*"):
+                if path.name in _DECISIVE_FILES:
+                    texts[path.name] = path.read_text(encoding="utf-8", errors="replace")
+        else:
+            with zipfile.ZipFile(wheel) as archive:
+                for entry in _members(archive):
+                    folder, _, name = entry.filename.partition("/")
+                    if _METADATA.match(f"{folder}/") and name in _DECISIVE_FILES:
+                        texts[name] = archive.read(entry).decode("utf-8", "replace")
+    except _UNREADABLE as error:
+        raise _unreadable(error) from error
+    message = HeaderParser().parsestr(texts.get("METADATA", ""))
+    headers = sorted((name.lower(), " ".join(str(value).split())) for name, value in message.items())
+    decisive = [pair for pair in headers if pair[0] in _DECISIVE_HEADERS]
+    return hashlib.sha256(json.dumps([decisive, texts.get("entry_points.txt", "").split()]).encode()).hexdigest()
 
 
 def unpack_wheel(wheel: Path, tree: Path) -> None:

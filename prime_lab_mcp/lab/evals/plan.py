@@ -17,7 +17,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, EvalError
 from prime_lab_mcp.lab.base.text import count, estimate_tokens, quote
 from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
-from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, HEADROOM, IN_PROCESS_HARNESS, EvalSpec
+from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, DOCKER, HEADROOM, IN_PROCESS_HARNESS, EvalSpec
 from prime_lab_mcp.lab.interpreter import Interpreter, own_scripts
 from prime_lab_mcp.lab.relay.endpoints import BY_URL, EndpointAccess, Price, presets_with_prices
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -58,8 +58,22 @@ def assign_agents(roles: Sequence[Role] | None, harness: str | None, runtime: st
 
 
 def _harness_and_runtime(role: Role, harness: str | None, runtime: str | None) -> tuple[str, str]:
-    """Return the harness and runtime that an agent uses. Raises BadInput for a rented runtime that nobody named."""
+    """Return the harness and runtime that an agent uses.
+
+    Raises BadInput for a rented runtime or for Docker if the caller did not name the runtime: the environment alone
+    does not decide that an account or the user's Docker service is used.
+    """
     chosen_harness, chosen_runtime = harness or role.harness, runtime or role.runtime
+    if chosen_runtime == DOCKER and runtime is None:
+        if chosen_harness != IN_PROCESS_HARNESS:
+            raise BadInput(
+                f"its agent {quote(role.name, 60)} is played by {quote(chosen_harness, 60)} in containers of Docker, "
+                "whose service can read and change everything on this machine",
+                fix='Name the runtime: run_eval(runtime="docker") asks the user first, and "podman" needs no service; '
+                "run_eval(hosted=true) runs it elsewhere, once it is pushed.",
+                code="eval-needs-sandbox",
+            )
+        chosen_runtime = DEFAULT_RUNTIME
     if chosen_runtime in RENTED_RUNTIMES and runtime is None:
         if chosen_harness != IN_PROCESS_HARNESS:
             raise BadInput(
@@ -261,7 +275,7 @@ def run_eval_arguments(spec: EvalSpec) -> dict[str, Any]:
         "rollouts": spec.rollouts,
     }
     if spec.hosted is not None:
-        arguments |= {"environment": spec.hosted.partition("@")[0], "hosted": True}
+        arguments |= {"environment": spec.hosted, "hosted": True}
     elif spec.endpoint.preset != "prime":
         arguments["endpoint"] = spec.endpoint.url if spec.endpoint.preset == BY_URL else spec.endpoint.preset
     optional: dict[str, tuple[Any, Any]] = {

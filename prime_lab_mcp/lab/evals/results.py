@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
-from prime_lab_mcp.lab.base.text import quote, rounded
+from prime_lab_mcp.lab.base.text import as_mapping, quote, rounded
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict, mean_summary
+from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation
 from prime_lab_mcp.lab.evals.views.compare import compare_view
 from prime_lab_mcp.lab.lab import Lab
@@ -61,11 +61,13 @@ class ResultPurpose:
     """The reason why an evaluation is a result.
 
     `description` is the reason in words. `base_model` is the model that the training run of a checkpoint started from.
+    `trained_on` is True for a checkpoint on an environment of its run, if no held-out tasks were selected.
     """
 
     kind: Literal["checkpoint", "held-out"]
     description: str
     base_model: str | None = None
+    trained_on: bool = False
 
 
 def result_purpose(lab: Lab, spec: EvalSpec) -> ResultPurpose | None:
@@ -76,7 +78,7 @@ def result_purpose(lab: Lab, spec: EvalSpec) -> ResultPurpose | None:
     """
     checkpoint = checkpoint_purpose(lab, spec.model)
     if checkpoint is not None:
-        return checkpoint
+        return dataclasses.replace(checkpoint, trained_on=_trained_on(lab, spec))
     held_out = held_out_argument(spec.env_args)
     if held_out is None:
         return None
@@ -103,6 +105,26 @@ def checkpoint_purpose(lab: Lab, model: str) -> ResultPurpose | None:
     return None
 
 
+def _trained_on(lab: Lab, spec: EvalSpec) -> bool:
+    """True if a checkpoint's run trained on this environment, and the arguments select neither a held-out split nor the
+    tasks that the run itself evaluated on."""
+    served = {spec.model, re.sub(r"-step-\d+$", "", spec.model)}
+    run = next((r for r in lab.ledger.runs(kind="training") if r.name in served), None)
+    if run is None or held_out_argument(spec.env_args) is not None:
+        return False
+    name = plain_name(spec.environment)
+    sources = [as_mapping(one) for one in as_mapping(run.data.get("card")).get("environments") or ()]
+    evaluated = [s for s in sources if s.get("kind") == "eval" and as_mapping(s.get("args")) == dict(spec.env_args)]
+    if any(plain_name(str(source.get("id"))) == name for source in evaluated):
+        return False
+    return any(plain_name(str(id)) == name for id in run.data.get("environments") or ())
+
+
+def plain_name(environment: str) -> str:
+    """Reduce `owner/my-env@0.1.0` and the folder `environments/my_env` to the same name."""
+    return environment.partition("@")[0].rstrip("/").rpartition("/")[2].replace("-", "_").lower()
+
+
 def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outcome) -> Outcome:
     """Return the outcome as the report on a result, or unchanged if the evaluation is no result."""
     spec = EvaluationJobs(lab).spec(job)
@@ -120,6 +142,14 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
         f"this evaluates {purpose.description}: a result, which opens no gate and closes none",
         "To judge tasks to train on, run run_eval with the base model on the training tasks.",
     )
+    if purpose.trained_on:
+        note = Finding(
+            "eval-is-a-result",
+            "warning",
+            f"this evaluates {purpose.description} on tasks that it may have been trained on: what rose here may be "
+            "memorised, and says nothing about other tasks",
+            "Call run_eval with the env_args that select held-out tasks; if there are none, give the taskset a split.",
+        )
     before = _before(lab, job, spec, purpose)
     result: dict[str, Any] = {
         "purpose": purpose.kind,
@@ -129,8 +159,11 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
             "high": rounded(distribution.mean_high),
         },
     }
-    summary = f"{spec.environment} with {spec.model} ({purpose.description}): {mean_summary(distribution)}"
+    unit = "" if abs(distribution.attainable - 1.0) < 1e-9 else f" of the attainable {distribution.attainable:g}"
+    summary = f"{spec.environment} with {spec.model} ({purpose.description}): mean reward {distribution.mean:.2f}{unit}"
     summary += f" (95% {distribution.mean_low or 0:.2f} to {distribution.mean_high or 0:.2f})"
+    if purpose.trained_on:
+        summary += ", on tasks that it may have been trained on"
     following: tuple[Next, ...]
     if before is None:
         if purpose.base_model is not None:

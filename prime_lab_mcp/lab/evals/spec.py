@@ -19,6 +19,8 @@ Api = Literal["v0", "v1"]
 
 IN_PROCESS_HARNESS = "null"
 """Name of the verifiers harness in whose place our own chat harness runs, inside the process of `vf-eval`."""
+DOCKER = "docker"
+"""The runtime that uses the user's Docker service, through which a program can do anything on the machine."""
 ASK_FROM = 1.0
 """Cost in US dollars from which the user is asked before an evaluation starts."""
 ASK_AFTER = 5.0

@@ -20,7 +20,7 @@ import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.environment.wheel_archive import wheel_files
+from prime_lab_mcp.lab.environment.wheel_archive import wheel_files, wheel_metadata
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.config_gate import HubContent
 from prime_lab_mcp.lab.state.fingerprint import content_fingerprint, source_fingerprint
@@ -44,6 +44,8 @@ class HubFiles:
     wheel_served: bool = True
     """False if the Hub offers no wheel of this version, as for private environments."""
     problems: tuple[str, ...] = ()
+    wheel_metadata: str | None = None
+    """The digest of the wheel's requirements and entry points."""
 
 
 class FetchedHubFiles:
@@ -107,6 +109,7 @@ async def _fetch(lab: Lab, ref: str, version: str, wheel: bool) -> HubFiles:
             parts["served"] = place is not None
             if place is not None:
                 parts["wheel"] = await anyio.to_thread.run_sync(wheel_files, place)
+                parts["metadata"] = await anyio.to_thread.run_sync(wheel_metadata, place)
         except (LabError, OSError) as error:
             problems["wheel"] = f"its wheel could not be fetched ({quote(str(error), 200)})"
 
@@ -122,7 +125,7 @@ async def _fetch(lab: Lab, ref: str, version: str, wheel: bool) -> HubFiles:
     listed = tuple(problems[part] for part in ("archive", "wheel") if part in problems)
     contents: dict[str, bytes] | None = parts.get("archive")
     if contents is None:
-        return HubFiles(wheel=parts.get("wheel"), wheel_served=parts.get("served", True), problems=listed)
+        return HubFiles(None, None, None, parts.get("wheel"), parts.get("served", True), listed, parts.get("metadata"))
     manifest = parse_manifest(contents["pyproject.toml"]) if "pyproject.toml" in contents else Manifest(problem="none")
     content = content_fingerprint(contents)
     return HubFiles(
@@ -132,6 +135,7 @@ async def _fetch(lab: Lab, ref: str, version: str, wheel: bool) -> HubFiles:
         parts.get("wheel"),
         parts.get("served", True),
         listed,
+        parts.get("metadata"),
     )
 
 
@@ -167,10 +171,18 @@ class ProvenFiles:
     files: Mapping[str, str] = field(default_factory=dict)
     wheel_digest: str | None = None
     """None if the checked wheel is not known; the wheel is then compared with the archive's files by path."""
+    wheel_metadata: str | None = None
+    """The digest of the wheel's requirements and entry points; None if they are not known."""
 
     @classmethod
     def of(cls, snapshot: Snapshot, wheel_digest: str | None = None) -> ProvenFiles:
         return cls(snapshot.content, snapshot.files, wheel_digest)
+
+    def has_other_metadata(self, hub_files: HubFiles) -> bool:
+        """True if both wheels are known, and their requirements or entry points differ."""
+        return None not in (self.wheel_metadata, hub_files.wheel_metadata) and (
+            self.wheel_metadata != hub_files.wheel_metadata
+        )
 
 
 def compare_hub_files(hub_files: HubFiles, proven: ProvenFiles, pinned: str) -> HubContent:
@@ -189,6 +201,9 @@ def compare_hub_files(hub_files: HubFiles, proven: ProvenFiles, pinned: str) -> 
             hub_files.wheel or {}, {k.removeprefix("src/"): v for k, v in proven.files.items()}, extra=True
         )
         return HubContent("different", f"the wheel of {pinned} on the Hub is not what was validated{differing}")
+    if proven.has_other_metadata(hub_files):
+        detail = f"the wheel of {pinned} on the Hub has other requirements or entry points than the wheel that was sent"
+        return HubContent("different", detail)
     if archive_equal and wheel_equal:
         return HubContent("equal", f"archive and wheel of {pinned} on the Hub are what was validated")
     if archive_equal and not hub_files.wheel_served and proven.wheel_digest is not None:

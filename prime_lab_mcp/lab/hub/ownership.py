@@ -251,15 +251,22 @@ class TrainingCandidate:
             ]
         name = self.entry.name.replace("-", "_")
         pull = "only if you want to read, validate or change it" if self.fast else "pull it to read or change it"
-        return (*train, Next("create_environment", pull, {"name": name, "hub": self.pinned}))
+        pulled = Next("create_environment", pull, {"name": name, "hub": self.pinned})
+        if self.runtime != "v0":
+            return (*train, pulled)
+        why = "then port it to v1, which can be trained"
+        return (pulled, Next("create_environment", why, {"name": f"{name}_v1", "port": name}))
 
     def _next_of_ours(self) -> tuple[Next, ...]:
         here = next((p.environment for p in self.pushes if p.workspace == self.workspace), None)
-        status = Next(
-            "workflow_status",
-            "which of its gates are open here, and the next call",
-            {"environment": here} if here else None,
-        )
+        folders = Path(self.workspace) / "environments"
+        if here is None or not (folders / here).is_dir():
+            name = self.entry.name.replace("-", "_")
+            why = "its files are not in this workspace: pull what was pushed, whose proofs still hold"
+            status = Next("create_environment", why, {"name": name, "hub": self.pinned})
+        else:
+            why = "which of its gates are open here, and the next call"
+            status = Next("workflow_status", why, {"environment": here})
         if not self.trainable:
             return (status,)
         return (status, Next("write_training_config", "once they are", {"environments": [self.pinned]}))

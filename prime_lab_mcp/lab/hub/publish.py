@@ -24,7 +24,7 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.environment.build_code import may_build
 from prime_lab_mcp.lab.environment.wheel import build_wheel_file
-from prime_lab_mcp.lab.environment.wheel_archive import wheel_files
+from prime_lab_mcp.lab.environment.wheel_archive import wheel_files, wheel_metadata
 from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.hub.hub_files import (
     ProvenFiles,
@@ -260,8 +260,17 @@ async def send_push(
     return replace(settled.value, was_sent=settled.sent and settled.value.was_sent)
 
 
-async def build_pushed_wheel(lab: Lab, snapshot: Snapshot, target: Path) -> tuple[Path, str]:
-    """Build the wheel to push in an environment without keys. Returns its path, and the digest of its package files.
+@dataclass(frozen=True, slots=True)
+class PushedWheel:
+    """The wheel that is sent, and the digests of its package files and of its requirements and entry points."""
+
+    path: Path
+    files: str
+    metadata: str
+
+
+async def build_pushed_wheel(lab: Lab, snapshot: Snapshot, target: Path) -> PushedWheel:
+    """Build the wheel to push in an environment without keys.
 
     Raises LabError (`wheel-not-pushed`) if the wheel cannot be built.
     """
@@ -274,7 +283,8 @@ async def build_pushed_wheel(lab: Lab, snapshot: Snapshot, target: Path) -> tupl
         api = detect_generation(snapshot).api
         interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api)
         wheel = await build_wheel_file(lab.settings, snapshot, interpreter, target)
-        return wheel, files_digest(await anyio.to_thread.run_sync(wheel_files, wheel))
+        files = files_digest(await anyio.to_thread.run_sync(wheel_files, wheel))
+        return PushedWheel(wheel, files, await anyio.to_thread.run_sync(wheel_metadata, wheel))
     except LabError as error:
         raise LabError(
             f"the wheel to push could not be built, so nothing was sent: {error.message}",
@@ -295,13 +305,14 @@ _SENT_WHEEL = "sent_wheel"
 
 
 def proven_files(lab: Lab, content: str, workspace: str) -> ProvenFiles:
-    """The hashes of validated files, and the digest of the wheel that this machine sent."""
+    """The hashes of validated files, and the digests of the wheel that this machine sent."""
     rows = lab.ledger.evidence(workspace, tool=_SENT_WHEEL, content=content)
-    digest = next((str(row.data["wheel_files"]) for row in rows if row.platform == lab.platform), None)
-    return ProvenFiles(content, lab.ledger.files_of(content=content), digest)
+    sent = next((row.data for row in rows if row.platform == lab.platform), {})
+    files = lab.ledger.files_of(content=content)
+    return ProvenFiles(content, files, sent.get("wheel_files"), sent.get("wheel_metadata"))
 
 
-def _note_sent_wheel(lab: Lab, snapshot: Snapshot, digest: str) -> None:
+def _note_sent_wheel(lab: Lab, snapshot: Snapshot, wheel: PushedWheel) -> None:
     lab.ledger.record(
         Evidence(
             _SENT_WHEEL,
@@ -311,7 +322,7 @@ def _note_sent_wheel(lab: Lab, snapshot: Snapshot, digest: str) -> None:
             snapshot.source,
             snapshot.content,
             platform=lab.platform,
-            data={"wheel_files": digest},
+            data={"wheel_files": wheel.files, "wheel_metadata": wheel.metadata},
         )
     )
 
@@ -333,11 +344,11 @@ class EnvironmentPush(AtMostOnce[PublishResult]):
         lab, target, request = self._lab, self._target, self._request
         try:
             with _copy(lab, self._snapshot) as folder:
-                wheel, digest = await build_pushed_wheel(lab, self._snapshot, folder.parent / "wheel")
-                _note_sent_wheel(lab, self._snapshot, digest)
+                wheel = await build_pushed_wheel(lab, self._snapshot, folder.parent / "wheel")
+                _note_sent_wheel(lab, self._snapshot, wheel)
                 pushed = await lab.prime.env_push(
                     folder,
-                    wheel,
+                    wheel.path,
                     owner=request.owner,
                     team=request.team,
                     visibility=target.visibility,

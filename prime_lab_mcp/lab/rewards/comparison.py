@@ -8,6 +8,7 @@ turns, whole rollouts are compared: a scripted model says the same in both, and 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,6 +86,8 @@ class RewardComparison:
     """Number of matched tasks whose first messages differ, for example by the system prompt."""
     other_replies: tuple[ComparedCompletion, ...] = ()
     """Rollouts in which the two environments respond differently to the same messages of the model."""
+    other_reply: tuple[str, str] | None = None
+    """The first message of such a rollout that differs: what this and what the other environment said."""
     other_tools: tuple[str, ...] = ()
     """Names of the tools that only one of the two environments offers to the model."""
 
@@ -234,6 +237,7 @@ async def compare_rewards(
         len(played.compared),
         sum(_start(row) != _start(starts[matched.pairs[row.index]]) for row in rows if row.index in matched.pairs),
         played.other_replies,
+        played.other_reply,
         played.other_tools,
     )
 
@@ -244,6 +248,7 @@ class _ComparedRollouts:
 
     compared: tuple[ComparedCompletion, ...] = ()
     other_replies: tuple[ComparedCompletion, ...] = ()
+    other_reply: tuple[str, str] | None = None
     other_tools: tuple[str, ...] = ()
     stateful: bool = False
 
@@ -256,25 +261,39 @@ async def _compare_rollouts(trial: Trial, worker: Worker, pairs: Mapping[int, in
     plays = [scripts.as_play(scripts.replay_script(p.script.name, p.result.messages), pairs[p.row]) for p in ours]
     rollouts = await worker.rollout(plays, seconds=ROLLOUT_SECONDS)
     compared, other = [], []
+    reply: tuple[str, str] | None = None
     for played, there in zip(ours, rollouts.results, strict=False):
         if there.end == "not-run":
             continue
         scored = Scored(played.script.name, there.reward, there.components, {}, there.errors, (), there.ms)
         pair = ComparedCompletion(rollout_probe(played), scored)
         compared.append(pair)
-        if _environment_turns(played.result.messages) != _environment_turns(there.messages):
+        if (said := _first_difference(played.result.messages, there.messages)) is not None:
             other.append(pair)
+            reply = reply or said
     stateful = any(r.state for r in (*(p.result for p in ours), *rollouts.results))
     here = {t.name for p in ours for t in p.result.tools}
     tools = here ^ {t.name for r in rollouts.results for t in r.tools} if compared else set()
-    return _ComparedRollouts(tuple(compared), tuple(other), tuple(sorted(tools)), stateful)
+    return _ComparedRollouts(tuple(compared), tuple(other), reply, tuple(sorted(tools)), stateful)
 
 
-def _environment_turns(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """Return the role and normalised text of every message that the model did not write."""
+def _first_difference(here: Sequence[Message], there: Sequence[Message]) -> tuple[str, str] | None:
+    """Return what each environment said where they first differ; None if they say the same."""
+    for ours, theirs in itertools.zip_longest(_environment_turns(here), _environment_turns(there)):
+        if ours is None or theirs is None or ours[:2] != theirs[:2]:
+            return ours[2] if ours else "", theirs[2] if theirs else ""
+    return None
+
+
+def _environment_turns(messages: Sequence[Message]) -> list[tuple[str, str, str]]:
+    """Return the role, normalised text and text of every message that the model read and did not write.
+
+    No model reads what follows its last reply: v0 appends `final_env_response` there, which v1 has no place for.
+    """
+    replies = [n for n, m in enumerate(messages) if m.get("role") == "assistant"]
     return [
-        (str(m.get("role")), gold_answers.normalised_text(message_text(m)))
-        for m in messages
+        (str(m.get("role")), gold_answers.normalised_text(message_text(m)), message_text(m))
+        for m in (messages[: replies[-1]] if replies else messages)
         if m.get("role") != "assistant"
     ]
 
@@ -495,13 +514,14 @@ def _other_conversations(comparison: RewardComparison) -> list[Finding]:
         )
     if comparison.other_replies:
         first = comparison.other_replies[0]
+        ours, theirs = (quote(said, 120) if said else "nothing" for said in comparison.other_reply or ("", ""))
         findings.append(
             Finding(
                 "conversation-differs",
                 "warning",
                 f"in {len(comparison.other_replies)} of {count(comparison.rollouts, 'rollout')} the environment or its "
                 f"tools said something else than in {quote(comparison.name, 80)}, first when the model "
-                f"{first.here.probe.variant or 'spoke'}",
+                f"{first.here.probe.variant or 'spoke'}: {ours} here, {theirs} there",
                 "Compare what env_response and the tools give; verifiers itself words some errors of tools otherwise.",
             )
         )

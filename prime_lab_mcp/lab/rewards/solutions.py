@@ -98,6 +98,8 @@ class Solved:
     """The error that ended the worker's process; empty without such an error."""
     unavailable: str = ""
     """The reason why no rollout could be run on this machine; empty if they could."""
+    by_design: bool = False
+    """Whether `unavailable` is no flaw: the environment needs what this process does not offer."""
 
     @property
     def scored(self) -> list[PlayedScript]:
@@ -201,7 +203,7 @@ async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]], in_
         PlayedScript(row, script, result) for (row, script), result in zip(wanted, rollouts.results, strict=False)
     ]
     unplayable = tuple(dict.fromkeys(p.result.unplayable for p in played if p.result.unplayable))
-    return Solved(tuple(played), unplayable=unplayable, unavailable=rollouts.unavailable)
+    return Solved(tuple(played), unplayable=unplayable, unavailable=rollouts.unavailable, by_design=rollouts.by_design)
 
 
 def solution_script(solution: bool | list[dict[str, Any]]) -> RolloutScript:

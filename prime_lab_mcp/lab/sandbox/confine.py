@@ -226,7 +226,7 @@ _X86 = {
     "fchmodat": 268, "fchmodat2": 452, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260, "utime": 132,
     "utimes": 235, "futimesat": 261, "utimensat": 280, "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190,
     "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "setxattrat": 463, "removexattrat": 466,
-    "file_setattr": 469, "shmget": 29, "semget": 64, "msgget": 68, "mq_open": 240,
+    "file_setattr": 469, "socketpair": 53, "shmget": 29, "semget": 64, "msgget": 68, "mq_open": 240,
 }  # fmt: skip
 _ARM = {
     "socket": 198, "sendto": 206, "sendmsg": 211, "sendmmsg": 269, "clone": 220, "clone3": 435, "ioctl": 29,
@@ -243,7 +243,7 @@ _ARM = {
     "setpriority": 140, "ioprio_set": 30, "fchmod": 52, "fchmodat": 53, "fchmodat2": 452, "fchownat": 54, "fchown": 55,
     "utimensat": 88, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15,
     "fremovexattr": 16, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469,
-    "shmget": 194, "semget": 190, "msgget": 186, "mq_open": 180,
+    "socketpair": 199, "shmget": 194, "semget": 190, "msgget": 186, "mq_open": 180,
 }  # fmt: skip
 _MACHINES = {"x86_64": (0xC000003E, _X86), "aarch64": (0xC00000B7, _ARM)}
 """For each machine type, the audit number of its architecture, and its system calls (Linux 6.18,
@@ -289,6 +289,8 @@ def _rules(unix_sockets: bool) -> Iterator[tuple[str, list[Instruction]]]:
     for name, place in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
         # TCP fast open makes a connection that Landlock does not check before Linux 6.19.
         yield name, [_argument(place), (_ANY_BIT, 0, 1, _FAST_OPEN), _refuse(errno.EPERM), _PASS]
+    # A datagram socket of a pair can still be connected to any path; one of a stream or of packets stays in its pair.
+    yield "socketpair", [_argument(1), (_AND, 0, 0, 0xF), (_EQUAL, 0, 1, 2), _refuse(errno.EACCES), _PASS]
     # TCP over IPv4 and IPv6, and nothing else: no UDP, raw, netlink and packet sockets, no MPTCP (which Landlock's
     # port rules do not cover). Landlock cannot yet refuse Unix sockets by path, behind which are Docker and others.
     family, kind, protocol = _argument(0), _argument(1), _argument(2)

@@ -54,14 +54,14 @@ def choose_evaluation(
     model therefore closes nothing. If no model opens the gate, the latest verdict that decides is the result.
     """
     if trained.checkpoint_of is not None:
-        resumed = [row for row in rows if _is_checkpoint(row, (trained.checkpoint_of,))]
+        resumed = [row for row in rows if is_checkpoint(row, (trained.checkpoint_of,))]
         if any(decides(row) for row in resumed):
             return _latest(resumed, trained, decides)
     if trained.name is not None:
         fitting = [row for row in rows if _same_model(row.model, trained.name)]
         if fitting:
             return _latest(fitting, trained, decides)
-    others = [row for row in rows if not _is_checkpoint(row, trained.runs)]
+    others = [row for row in rows if not is_checkpoint(row, trained.runs)]
     models = dict.fromkeys((row.model or "").casefold() for row in others)
     by_model = [_latest([r for r in others if (r.model or "").casefold() == m], trained, decides) for m in models]
     opening = [row for row in by_model if row is not None and decides(row) and opens(row)]
@@ -92,7 +92,7 @@ def ceiling_reasons(row: Evidence, trained: TrainedModel) -> tuple[str, ...]:
     model, host = quote(row.model or "an unknown model", 120), quote(row.endpoint_host or "an unknown host", 120)
     environment = row.environment or "the environment"
     other = trained.name is not None and not _same_model(row.model, trained.name)
-    if other and not (trained.checkpoint_of and _is_checkpoint(row, (trained.checkpoint_of,))):
+    if other and not (trained.checkpoint_of and is_checkpoint(row, (trained.checkpoint_of,))):
         reasons.append(
             f"{environment} was evaluated with {model} at {host}, not with {quote(trained.name, 120)} that is to be "
             "trained: that shows a ceiling, not whether this model can learn it"
@@ -122,7 +122,7 @@ def _same_model(one: str | None, other: str) -> bool:
     return one is not None and one.casefold() == other.casefold()
 
 
-def _is_checkpoint(row: Evidence, runs: Iterable[str]) -> bool:
+def is_checkpoint(row: Evidence, runs: Iterable[str]) -> bool:
     """Whether the evaluated model is a checkpoint of one of these runs, served under the run's name."""
     model = row.model or ""
     return not {model, re.sub(r"-step-\d+$", "", model)}.isdisjoint(runs)

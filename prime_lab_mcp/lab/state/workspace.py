@@ -6,6 +6,7 @@ Paths that lead outside of that folder, or outside of one environment, are refus
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 import re
 from dataclasses import dataclass
@@ -117,10 +118,22 @@ class Workspace:
         if path.exists():
             raise BadInput(
                 f"environments/{path.name} exists already and is never overwritten",
-                fix="Choose another name, or work on the existing one: read_environment, then edit_environment.",
+                fix=f'Pass name="{self._free_name(path.name)}" to make another one from the data as they are now. '
+                "To change the existing one, read and edit its files.",
                 code="environment-exists",
             )
         return path
+
+    def _free_name(self, taken: str) -> str:
+        """The first of `NAME_2`, `NAME_3`, ... that no folder has, counted on from the number that a name ends in."""
+        stem, _, number = taken.rpartition("_")
+        if not (stem and number.isdecimal()):
+            stem, number = taken, "1"
+        return next(
+            name
+            for place in itertools.count(int(number) + 1)
+            if not (self.environments / (name := f"{stem}_{place}")).exists()
+        )
 
     def list_environments(self) -> list[EnvironmentFolder]:
         """Every folder under `environments/` that has a pyproject.toml, sorted by name.

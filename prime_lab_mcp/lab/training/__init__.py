@@ -6,6 +6,7 @@ ENTRY = (
     "bound",
     "budget",
     "card",
+    "continuation",
     "control",
     "cost",
     "declined",

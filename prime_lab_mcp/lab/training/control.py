@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
+from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import taskset_identity
 from prime_lab_mcp.lab.configs.evidence import newest_push
@@ -22,6 +23,7 @@ from prime_lab_mcp.lab.prime.answers import Submitted, finite_number
 from prime_lab_mcp.lab.prime.refusals import ended_by_force, had_no_effect
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.once import AtMostOnce, Lookup, Once
+from prime_lab_mcp.lab.training.continuation import continuations
 from prime_lab_mcp.lab.training.submission import DELAYS, TERMINAL_STATUSES, run_status
 from prime_lab_mcp.lab.training.watch import seconds_of_time
 
@@ -54,7 +56,7 @@ class ControlledRun:
 
 async def prepare_control(lab: Lab, action: Action, id: str) -> RunControl:
     """Plan a resume or restart with its cost, or return the run that an earlier one started. Raises LabError."""
-    run = await lab.prime.train_get(id)
+    run = await _present(lab, id)
     return await (_prepare_resume(lab, id, run) if action == "resume" else _prepare_restart(lab, id, run))
 
 
@@ -74,26 +76,44 @@ async def carry_out_control(lab: Lab, control: RunControl) -> ControlledRun:
 
 async def pause_run(lab: Lab, id: str) -> None:
     """Ask the platform to pause a RUNNING run at its next checkpoint. Raises LabError."""
-    require_status("pause", id, await lab.prime.train_get(id))
+    require_status("pause", id, await _present(lab, id), _recorded(lab, id))
     await lab.prime.train_pause(id)
 
 
-def require_status(action: str, id: str, run: Mapping[str, Any]) -> None:
+def require_status(action: str, id: str, run: Mapping[str, Any], recorded: Run | None) -> None:
     """Check that a run's status permits an action. Raises BadInput."""
     status, needed = _status(run), _NEEDS[action]
-    if status != needed:
-        raise BadInput(
-            f"run {id} is {status}; {action} needs it {needed}",
-            fix="Call watch_run with its id to see how it stands; a run that ended is started with submit_training.",
-            code="run-not-paused" if needed == "PAUSED" else "run-not-running",
-        )
+    if status == needed:
+        return
+    watch = Next("watch_run", "how it stands", {"id": id})
+    fix, calls = f"Wait with watch_run until it is {needed}, then call again.", (watch,)
+    if status in TERMINAL_STATUSES:
+        again = submission_again(recorded)
+        fix = "A run that ended cannot go on; start one anew with submit_training(again=true), or use its checkpoint."
+        calls = (*((again,) if again is not None and status != "COMPLETED" else ()), watch)
+    elif action == "resume":
+        fix = "Nothing has to be resumed: call watch_run with its id to see how it stands."
+    raise BadInput(
+        f"run {id} is {status}; {action} needs it {needed}",
+        fix=fix,
+        code="run-not-paused" if needed == "PAUSED" else "run-not-running",
+        next=calls,
+    )
+
+
+def submission_again(recorded: Run | None) -> Next | None:
+    """The call that starts a run's config once more; None for a run whose config is not known here."""
+    if recorded is None or recorded.config_path is None:
+        return None
+    why = "starts its config once more from the beginning, after asking"
+    return Next("submit_training", why, {"config": recorded.config_path, "again": True})
 
 
 async def continuation_of(lab: Lab, id: str) -> str | None:
     """The id of the live run that this machine started from a paused run, by a resume or a submission; None without
     one."""
-    for row in lab.ledger.runs(platform=lab.platform, kind="training"):
-        if row.data.get("resumed_from") == id and _live(await run_status(lab, row.id)):
+    for row in continuations(lab, id):
+        if _live(await run_status(lab, row.id)):
             return row.id
     return None
 
@@ -104,15 +124,17 @@ async def continuation_of(lab: Lab, id: str) -> str | None:
 async def _prepare_resume(lab: Lab, id: str, run: Mapping[str, Any]) -> RunControl:
     key = _resume_key(lab, id, _resume_attempts(lab, id))
     earlier = await Once(lab.ledger).settle(ResumedRun(lab, id, run, key))
-    if earlier is not None and not _live(await run_status(lab, earlier.id)):
+    ended = ""
+    if earlier is not None and not _goes_on(status := await run_status(lab, earlier.id)):
+        ended = f" It was resumed before as {earlier.id}, which is {status}: those steps are paid for again."
         key, earlier = _resume_key(lab, id, _resume_attempts(lab, id) + 1), None
     continued_as = earlier.id if earlier is not None else await continuation_of(lab, id)
     if continued_as is not None:
         return RunControl("resume", id, key, f"Run {id} was resumed as {continued_as}.", None, run, continued_as)
-    require_status("resume", id, run)
+    require_status("resume", id, run, _recorded(lab, id))
     limit, price = _cost_bound(lab, id)
     question = (
-        f"Resume training run {id} from its checkpoint as a new run: {price} Billing is by the hour."
+        f"Resume training run {id} from its checkpoint as a new run: {price} Billing is by the hour.{ended}"
         f"{_unproven_sentence(lab, id)}"
     )
     return RunControl("resume", id, key, question, limit, run)
@@ -239,7 +261,7 @@ async def _prepare_restart(lab: Lab, id: str, run: Mapping[str, Any]) -> RunCont
         attempt += 1
     if await Once(lab.ledger).settle(RestartedRun(lab, id, run, key)) is not None:
         return RunControl("restart", id, key, f"Run {id} was restarted.", None, run, id)
-    require_status("restart", id, run)
+    require_status("restart", id, run, _recorded(lab, id))
     limit, price = _cost_bound(lab, id)
     question = (
         f"Restart training run {id} from its last checkpoint: the steps since then are done and paid for again: {price}"
@@ -292,11 +314,7 @@ async def stop_run(lab: Lab, id: str) -> tuple[str, bool]:
     LabError."""
     status = await run_status(lab, id)
     if status == "DELETED":
-        raise LabError(
-            f"the account has no run {quote(id, 80)}",
-            fix="Call watch_run without an id to list the runs.",
-            code="run-not-found",
-        )
+        raise _no_such_run(id)
     if status in TERMINAL_STATUSES:
         return status, True
     await lab.prime.train_stop(id)
@@ -339,8 +357,35 @@ def _key(lab: Lab, *parts: str) -> str:
     return hashlib.sha256(json.dumps(["control", *parts, lab.platform]).encode()).hexdigest()
 
 
+async def _present(lab: Lab, id: str) -> Mapping[str, Any]:
+    """What the platform says of a run. Raises LabError."""
+    try:
+        return await lab.prime.train_get(id)
+    except LabError as error:
+        if error.code != "platform-not-found":
+            raise
+        raise _no_such_run(id) from error
+
+
+def _no_such_run(id: str) -> LabError:
+    return LabError(
+        f"the account has no run {quote(id, 80)}",
+        fix="Call watch_run without an id to list the runs.",
+        code="run-not-found",
+    )
+
+
+def _recorded(lab: Lab, id: str) -> Run | None:
+    return next(iter(lab.ledger.runs(id=id, platform=lab.platform)), None)
+
+
 def _status(run: Mapping[str, Any]) -> str:
     return str(run.get("status") or "UNKNOWN").upper()
+
+
+def _goes_on(status: str) -> bool:
+    """True for a run that needs no other resume: it is live, or it made all its steps."""
+    return _live(status) or status == "COMPLETED"
 
 
 def _live(status: str) -> bool:

@@ -20,7 +20,8 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.configs.config import taskset_identity, value_at
 from prime_lab_mcp.lab.configs.evidence import newest_push
-from prime_lab_mcp.lab.evals.results import checkpoint_purpose
+from prime_lab_mcp.lab.configs.resolve import held_out_keys
+from prime_lab_mcp.lab.evals.results import checkpoint_purpose, plain_name
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.evals.views.compare import compare_view
@@ -55,7 +56,7 @@ def list_evaluations(lab: Lab, limit: int) -> list[dict[str, Any]]:
     checkpoints = {model for model in models if checkpoint_purpose(lab, model) is not None}
     best: dict[str, float] = {}
     for job in jobs:
-        row, name = rows.get(job.id), _environment_name(job.environment)
+        row, name = rows.get(job.id), plain_name(job.environment)
         mean = _mean(row) if row is not None else None
         if mean is None or evaluation_class(job, row, trained.get(name, set()), checkpoints)[0] != "target":
             continue
@@ -113,7 +114,7 @@ def _row(
     checkpoints: Collection[str],
     best: Mapping[str, float],
 ) -> dict[str, Any]:
-    name = _environment_name(job.environment)
+    name = plain_name(job.environment)
     kind, why = evaluation_class(job, row, trained.get(name, set()), checkpoints, best.get(name))
     row_fields: dict[str, Any] = {
         "id": job.id,
@@ -142,7 +143,7 @@ def _trained(lab: Lab) -> dict[str, set[str]]:
     for environments, model in [*_configured(lab), *pairs]:
         for environment in environments if isinstance(environments, list | tuple) else ():
             if isinstance(model, str):
-                trained.setdefault(_environment_name(str(environment)), set()).add(model)
+                trained.setdefault(plain_name(str(environment)), set()).add(model)
     return trained
 
 
@@ -154,11 +155,6 @@ def _configured(lab: Lab) -> list[tuple[tuple[str, ...], str]]:
     except LabError:
         return []  # check_training_config says what is wrong with the registry
     return [(entry.environments, entry.model) for entry in entries if entry.active]
-
-
-def _environment_name(environment: str) -> str:
-    """Reduce `owner/my-env@0.1.0` and the folder `environments/my_env` to the same name."""
-    return environment.partition("@")[0].rstrip("/").rpartition("/")[2].replace("-", "_").lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,20 +181,42 @@ class BeforeAndAfter:
 def evaluated_sources(lab: Lab, config: Mapping[str, Any]) -> tuple[EvaluatedSource, ...]:
     """The eval sources of a config, or its training sources if it has no eval sources.
 
-    Only environments that were pushed from this workspace, or pulled into it, are listed.
+    A training source is listed with the tasks that its environment holds out, if a key selects them. Only environments
+    that were pushed from this workspace, or pulled into it, are listed.
     """
     for kind in ("eval", "train"):
         sources = {}
         for entry in _entries(config, kind):
             taskset = dict(value_at(entry, "env", "taskset") or {})
             folder = _folder_of(lab, str(taskset.pop("id", "")))
-            if folder is not None:
-                sources[folder, repr(sorted(taskset.items(), key=str))] = EvaluatedSource(
-                    folder, taskset, kind == "eval"
-                )
+            if folder is None:
+                continue
+            keys = _held_out_keys(lab, folder, taskset) if kind == "train" else {}
+            taskset |= keys
+            source = EvaluatedSource(folder, taskset, kind == "eval" or bool(keys))
+            sources[folder, repr(sorted(taskset.items(), key=str))] = source
         if sources:
             return tuple(sources.values())
     return ()
+
+
+def _held_out_keys(lab: Lab, folder: str, trained: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that select tasks of an environment on which `trained` does not train; empty if its code has none."""
+    try:
+        keys = held_out_keys(lab.workspace.environment(folder).path) or {}
+    except LabError:
+        return {}
+    return {} if all(trained.get(name) == value for name, value in keys.items()) else keys
+
+
+def pull_for_held_out_tasks(lab: Lab, config: Mapping[str, Any]) -> Next | None:
+    """Return the call that pulls the environment of a config that evaluates nothing, if its files are not here."""
+    pull = pull_of_sources(lab, config) if not _entries(config, "eval") else None
+    why = (
+        "only its code says which tasks it holds out: pull it, then write the config again, so that the end of the run "
+        "shows whether the model got better"
+    )
+    return Next(pull.tool, why, pull.arguments) if pull is not None else None
 
 
 def pull_of_sources(lab: Lab, config: Mapping[str, Any]) -> Next | None:
@@ -273,6 +291,12 @@ def missing_evaluations(pair: BeforeAndAfter, base_model: str, served: str, *, r
         checkpoint = served if pair.trained is None else str(pair.trained.spec.get("model") or served)
         calls.append(Next("run_eval", reason, {**arguments, "model": checkpoint, **endpoint, "compare_base": True}))
     if pair.base is not None and pair.trained is not None:
+        if not pair.source.held_out:
+            why = (
+                "all its tasks were trained on: give its taskset a `split` with tasks of its own for evaluation, then "
+                "run_eval(env_args=..., compare_base=true) of the checkpoint shows whether it got better"
+            )
+            calls.append(Next("read_environment", why, {"environment": pair.source.environment}))
         arguments = {"eval": pair.trained.id, "view": "compare", "other": pair.base.id}
         calls.append(Next("read_eval", "what changed, task by task", arguments))
     return tuple(calls)

@@ -53,9 +53,10 @@ def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
 
 
 def live_runs(lab: Lab) -> list[Run]:
-    """Training runs of this workspace that no `watch_run` has seen at their end, newest first."""
+    """Training runs of this workspace that no `watch_run` has seen at their end and no run continues, newest first."""
     runs = lab.ledger.runs(workspace=lab.key, platform=lab.platform, kind="training")
-    return [run for run in runs if "ended" not in run.data]
+    continued = {run.data.get("resumed_from") for run in runs}
+    return [run for run in runs if "ended" not in run.data and run.id not in continued]
 
 
 def watch_call(run: Run) -> Next:

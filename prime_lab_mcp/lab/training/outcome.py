@@ -137,9 +137,10 @@ def checkpoint_steps(id: str, run_name: str, step: int | None, config: Mapping[s
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """Run names that are safe in a shell command. Runs with other names are served under the platform's id."""
 
-WorkedAnswer = Literal["yes", "no", "not shown", "unknown", "doubtful", "ended early"]
-"""`doubtful`: the reward rose, and an anomaly of the run could explain the rise. `ended early`: the run was stopped or
-failed, so what is known is about the steps up to there."""
+WorkedAnswer = Literal["yes", "no", "not shown", "not held out", "unknown", "doubtful", "ended early"]
+"""`not held out`: the checkpoint was compared on tasks that it was trained on, and on no others. `doubtful`: the reward
+rose, and an anomaly of the run could explain the rise. `ended early`: the run was stopped, paused or failed, so what is
+known is about the steps up to there."""
 EXPLAINING = frozenset({"suspicious-jump", "proxy-gap", "format-plateau"})
 """Anomalies that could explain a rise of the reward without better answers."""
 
@@ -195,15 +196,15 @@ def explaining_codes(anomalies: Sequence[Anomaly]) -> str:
 
 
 def ended_early(after: RunOutcome, status: str, step: int | None, max_steps: int | None) -> RunOutcome:
-    """Return the outcome, or change the answer if the run was stopped or failed before its last step.
+    """Return the outcome, or change the answer if the run was stopped or paused or failed before its last step.
 
     `step` is the newest finished step.
     """
-    if status not in ("STOPPED", "FAILED"):
+    ended = {"STOPPED": "stopped", "PAUSED": "paused", "FAILED": "ended by a failure"}.get(status)
+    if ended is None:
         return after
-    ended = "stopped" if status == "STOPPED" else "ended by a failure"
-    at = "before its first step ended" if step is None else f"at step {step:,}"
-    of = f" of {max_steps:,}" if step is not None and max_steps else ""
+    at = "before its first step ended" if step is None else f"after {step + 1:,}"
+    of = "" if step is None else f" of {max_steps:,} steps" if max_steps else " steps"
     because = f"the run was {ended} {at}{of}; what is known: {after.data['because']}"
     return replace(after, worked="ended early", data={**after.data, "worked": "ended early", "because": because})
 
@@ -222,14 +223,18 @@ def outcome_verdict(
 ) -> tuple[WorkedAnswer, str]:
     """Whether training worked, and the reason.
 
-    Paired evaluations of the checkpoint take precedence over the run's own evaluations.
+    Paired evaluations of the checkpoint on held-out tasks take precedence over the run's own evaluations. Pairs on
+    tasks that the model was trained on do not answer the question.
     """
-    paired = [(one, view.data["difference"]) for one, view in views if view is not None]
-    if paired:
-        words = [_word(bool(d["shown"]), float(d["value"])) for _, d in paired]
-        tasks = "held-out tasks" if all(one.source.held_out for one, _ in paired) else "tasks it was trained on"
-        summary = "; ".join(f"{d['value']:+.2f} ({d['low']:+.2f} to {d['high']:+.2f})" for _, d in paired)
-        return _joined(words), f"the checkpoint against the base model, paired by task on {tasks}: {summary}"
+    paired = [(one.source.held_out, view.data["difference"]) for one, view in views if view is not None]
+    held_out = [difference for apart, difference in paired if apart]
+    against = "the checkpoint against the base model, paired by task on"
+    if held_out:
+        words = [_word(bool(d["shown"]), float(d["value"])) for d in held_out]
+        return _joined(words), f"{against} held-out tasks: {_differences(held_out)}"
+    if not changes and paired:
+        trained = _differences([difference for _, difference in paired])
+        return "not held out", f"{against} tasks it was trained on: {trained}, which shows nothing about other tasks"
     if not changes:
         return "unknown", "the run evaluated nothing twice on held-out tasks, and no checkpoint of it was evaluated"
     words = [_word(one.word in ("rose", "fell"), one.difference) for one in changes if one.word != "not judged"]
@@ -238,6 +243,10 @@ def outcome_verdict(
         for one in changes
     )
     return _joined(words), f"the run's own evaluations: {summary}"
+
+
+def _differences(differences: Sequence[Mapping[str, Any]]) -> str:
+    return "; ".join(f"{d['value']:+.2f} ({d['low']:+.2f} to {d['high']:+.2f})" for d in differences)
 
 
 def _word(significant: bool, difference: float) -> WorkedAnswer:

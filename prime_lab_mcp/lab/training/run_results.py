@@ -12,6 +12,7 @@ from prime_lab_mcp.lab.base.statistics import student_interval
 from prime_lab_mcp.lab.base.text import as_mapping, quote
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.training.continuation import earlier_runs
 from prime_lab_mcp.lab.training.metrics import WINDOW_STEPS, MetricPoint, held_out_series, reward_series
 from prime_lab_mcp.lab.training.outcome import RunOutcome, doubted_outcome, ended_early, run_outcome
 from prime_lab_mcp.lab.training.summary import best_checkpoint
@@ -23,7 +24,8 @@ _CHECKPOINTS, _ANOMALIES = 10, 10
 async def run_results(lab: Lab, run: Run) -> str:
     """The section `Results` of a card. Raises LabError if the platform cannot be asked about the run."""
     reading = await watch_run(lab, run.id, run, count_cost=False)
-    outcome = await run_outcome(lab, run.id, reading.run, reading.checkpoints, held_out_series(reading.rows))
+    series = (await earlier_runs(lab, run)).joined(held_out_series(reading.rows))
+    outcome = await run_outcome(lab, run.id, reading.run, reading.checkpoints, series)
     return text_of_results(run, reading, doubted_outcome(outcome, reading.anomalies))
 
 

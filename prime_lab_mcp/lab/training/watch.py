@@ -144,13 +144,13 @@ async def watch_run(
 
 
 def _correct_reservation(lab: Lab, reading: RunReading, run: Run | None) -> None:
-    """Replace the reserved bound by the actual cost, if the run ended or has cost more than was reserved."""
+    """Replace the reserved bound by the actual cost, if the run ended or paused or has cost more than was reserved."""
     if run is not None and reading.status in _ENDED and run.data.get("ended") != reading.status:
         lab.ledger.record_run(replace(run, data={**run.data, "ended": reading.status}))
     if run is None or not reading.spend:
         return
     exceeded = run.max_cost is not None and reading.spend > run.max_cost
-    if exceeded or reading.status in _ENDED:
+    if exceeded or reading.status in (*_ENDED, "PAUSED"):  # what continues a paused run is a run of its own
         lab.ledger.correct(run.intent, lab.platform, reading.spend)
 
 

@@ -240,6 +240,7 @@ def test_a_weak_signal_is_told_in_rollouts() -> None:
     (finding,) = config_findings(sound(), ConfigContext(usable=0.2))
     assert finding.code == "config-weak-signal"
     assert "26 of 128" in finding.message
+    assert "below the 64 rollouts and 8 groups that a step should have" in finding.message
 
 
 def test_a_gate_turns_missing_signal_into_cost() -> None:

@@ -198,3 +198,38 @@ def test_the_split_to_train_on_and_the_one_held_out_follow_from_the_names(
     names: list[str], asked: tuple[str | None, str | None], chosen: tuple[str, str | None]
 ) -> None:
     assert choose_splits(names, *asked) == chosen
+
+
+_UNUSUAL_LINES = (
+    '{"a": 18446744073709551616}',
+    '{"a": [-9223372036854775809, 1.5]}',
+    '{"a": {"b": 123456789012345678901234567890}}',
+    '{"a": NaN}',
+    '{"a": 1e400}',
+    '{"a": "\\ud800"}',
+    '{"a": -0, "b": -0.0}',
+    ' {"a": 1}  \r',
+    '{"a": 1, "a": 2}',
+    '{"a": ' + "[" * 300 + "]" * 300 + "}",
+    '{"a": ' + "[" * 5000 + "]" * 5000 + "}",
+    "[1]",
+    "no JSON",
+    "",
+    '{"a": 1}{"a": 2}',
+)
+
+
+def test_jsonl_has_the_same_rows_with_and_without_the_fast_decoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "_CHUNK", 50)
+    monkeypatch.setattr(text_files, "_NAME_CHECKED_ROWS", 0)
+    assert text_files._fast_loads is not None
+    plain = [f'{{"a": "text {number}"}}' for number in range(12)]
+    lines = [entry for line in _UNUSUAL_LINES for entry in (*plain, line)]
+    path = put(tmp_path / "x.jsonl", "\n".join(lines).encode() + b'\n{"a": "\xff"}\n{"a": "\xed\xa0\x80"}\n')
+    fast = read(path)
+    monkeypatch.setattr(text_files, "_fast_loads", None)
+    slow = read(path)
+    assert repr(fast.rows) == repr(slow.rows)
+    assert fast.broken == slow.broken

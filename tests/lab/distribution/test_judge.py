@@ -288,3 +288,16 @@ def test_every_blocker_has_a_fix_and_the_public_form_holds_only_plain_values() -
         assert all(f.fix for f in found.findings)
         assert found.status == "passed" or blockers(found)
         assert len(json.dumps(found.as_json())) < 4000
+
+
+def test_lengths_that_point_against_the_correlation_are_not_given_for_it() -> None:
+    """Inside each task the longer replies are solved; the tasks that are solved more often have shorter replies."""
+    rows = []
+    for task in range(40):
+        easy = task % 2 == 0
+        for n in range(8):
+            solved = n < (6 if easy else 2)
+            rows.append(Rollout(str(task), float(solved), completion_tokens=(20 if easy else 200) + 5 * solved))
+    [found] = [f for f in judge_rollouts(rows).findings if f.code == "distribution-length-correlation"]
+    assert "longer completions" in found.message
+    assert "solved ones" not in found.message

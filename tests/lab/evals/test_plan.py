@@ -19,6 +19,7 @@ CHAT = {"harness": {"id": "vf-lab-chat"}, "runtime": {"type": "subprocess"}}
 DEFAULT = [Role("agent", "bash", "prime")]
 PLAIN = [Role("agent", "null", "subprocess", own=True)]
 SHELL = [Role("agent", "bash", "docker", own=True)]
+QUIET = [Role("agent", "null", "docker", own=True)]
 RENTED = [Role("agent", "bash", "prime", own=True)]
 UNSAID = [Role("agent", "null", "prime", own=True)]
 DUEL = [Role("player", "null", "subprocess", own=True), Role("judge", "codex", "docker", own=True)]
@@ -38,11 +39,18 @@ DUEL = [Role("player", "null", "subprocess", own=True), Role("judge", "codex", "
         ),
         (PLAIN, (None, None), "null", "subprocess", {"agent": CHAT}),
         (UNSAID, (None, None), "null", "subprocess", {"agent": CHAT}),
-        (SHELL, (None, None), "bash", "docker", {}),
+        (SHELL, (None, "docker"), "bash", "docker", {"agent": {"runtime": {"type": "docker"}}}),
+        (QUIET, (None, None), "null", "subprocess", {"agent": CHAT}),
         (SHELL, (None, "subprocess"), "bash", "subprocess", {"agent": {"runtime": {"type": "subprocess"}}}),
         (SHELL, ("null", "subprocess"), "null", "subprocess", {"agent": CHAT}),
         (RENTED, (None, "docker"), "bash", "docker", {"agent": {"runtime": {"type": "docker"}}}),
-        (DUEL, (None, None), "player: null, judge: codex", "player: subprocess, judge: docker", {"player": CHAT}),
+        (
+            DUEL,
+            (None, "podman"),
+            "player: null, judge: codex",
+            "podman",
+            {"player": {"runtime": {"type": "podman"}}, "judge": {"runtime": {"type": "podman"}}},
+        ),
         (DUEL, ("null", "subprocess"), "null", "subprocess", {"player": CHAT, "judge": CHAT}),
     ],
 )
@@ -62,6 +70,14 @@ def test_the_environments_own_settings_hold_unless_others_are_named(
     config = json.loads(files.config.read_text(encoding="utf-8"))["env"]
     assert (found.harness, found.runtime) == (harness, runtime)
     assert {name: part for name, part in config.items() if name != "taskset"} == written
+
+
+@pytest.mark.parametrize("roles", [SHELL, DUEL])
+def test_an_environment_alone_does_not_decide_that_docker_is_used(roles: Sequence[Role]) -> None:
+    with pytest.raises(BadInput) as refused:
+        assign_agents(roles, None, None)
+    assert refused.value.code == "eval-needs-sandbox"
+    assert 'run_eval(runtime="docker")' in refused.value.fix
 
 
 def test_a_rented_sandbox_is_refused_with_what_to_name() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +20,7 @@ from prime_lab_mcp.lab.state.config_gate import (
     source_evaluation,
     source_unmet,
 )
+from prime_lab_mcp.server.gate import _next_call
 from tests.lab.state.evidence_rows import CHAIN, MODEL, blocked_by, ours, row
 
 EASY = (row(env_args={"split": "train"}), row("check_reward_distribution", model=MODEL, env_args={"split": "train"}))
@@ -146,6 +148,9 @@ def test_a_distribution_judged_for_larger_groups_does_not_speak_for_smaller_ones
     assert missing(source) == expected
     unmet, _ = source_unmet(source, "prime", MODEL)
     assert [u.arguments for u in unmet] == [{"results": "eval-1", "group_size": 8}] * len(expected)
+    calls = [_next_call(u, cast(Any, SimpleNamespace(config=None, snapshot=None))) for u in unmet]
+    judged_again = ("check_reward_distribution", {"results": "eval-1", "group_size": 8})
+    assert [(one.tool, one.arguments) for one in calls] == [judged_again] * len(expected)
 
 
 CHECKED = ours(history=(row("check_environment"),), hub_content=HubContent("equal"))

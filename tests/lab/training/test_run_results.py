@@ -67,7 +67,7 @@ def test_what_the_platform_did_not_send_is_missing() -> None:
 @pytest.mark.parametrize(("status", "word"), [("STOPPED", "stopped"), ("FAILED", "ended by a failure")])
 def test_a_run_that_ended_early_never_worked_but_says_where_it_ended_and_what_is_known(status: str, word: str) -> None:
     ended = reading(run={"status": status, "max_steps": 50})
-    because = f"the run was {word} at step 19 of 50; what is known: the run's own evaluations"
+    because = f"the run was {word} after 20 of 50 steps; what is known: the run's own evaluations"
     card = text_of_results(RUN, ended, outcome())
     assert f"- Whether it worked: ended early; {because}" in card
     report = training_report.outcome(RUN.id, ended, RUN, outcome())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -192,6 +192,26 @@ def _construction(progress: _PortInProgress, old: OldEnvironment) -> CodePlace |
     return None
 
 
+def _taken(load: ast.FunctionDef) -> Iterator[str]:
+    """Yield the names that a function takes out of its `**kwargs`: arguments that its signature does not show."""
+    kwargs = load.args.kwarg.arg if load.args.kwarg is not None else None
+    for node in ast.walk(load):
+        key: ast.expr | None = None
+        of: ast.expr | None = None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            if node.func.attr in ("pop", "get", "setdefault"):
+                of, key = node.func.value, node.args[0]
+        elif isinstance(node, ast.Subscript):
+            of, key = node.value, node.slice
+        if (
+            isinstance(of, ast.Name)
+            and of.id == kwargs
+            and isinstance(key, ast.Constant)
+            and isinstance(key.value, str)
+        ):
+            yield key.value
+
+
 def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) -> None:
     tree = progress.package.files[old.main].tree
     load = next(
@@ -202,9 +222,10 @@ def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) ->
         ),
         None,
     )
-    if old.arguments and load is not None:
+    taken = list(dict.fromkeys((*(n for n in old.arguments if n.isidentifier()), *(_taken(load) if load else ()))))
+    if taken and load is not None:
         place = CodePlace(old.main, load.lineno)
-        listed = ", ".join(n for n in old.arguments if n.isidentifier())
+        listed = ", ".join(taken)
         why = f"the rows and values are those of the defaults of {listed}"
         first = progress.package.files[old.main].text.splitlines()[load.lineno - 1 : load.body[0].lineno - 1]
         progress.left_parts.append(LeftPart("arguments of load_environment", why, place, "\n".join(first)))

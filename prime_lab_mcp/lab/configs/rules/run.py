@@ -118,7 +118,8 @@ def evaluation(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
             "config-no-eval",
             "warning",
             "The run evaluates nothing while it trains: a rising reward could be memorising or hacking.",
-            'Call write_training_config(eval={"split": "..."}) with the keys that select held-out tasks.',
+            'Call write_training_config(eval={"split": "..."}) with the keys that select held-out tasks. The code '
+            "of an environment on the Hub has them: create_environment(hub=...) pulls it.",
             "orchestrator.eval",
         )
     trained = [(s.env_name, _selection(s)) for s in config.train_sources]

@@ -250,8 +250,9 @@ def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
             "config-weak-signal",
             "warning",
             f"About {estimate.gradient_rollouts:.0f} of {estimate.rollouts} rollouts a step "
-            f"({estimate.gradient_groups:.1f} groups) would carry a gradient; {estimate.discarded_share:.0%} of what "
-            "is generated is discarded.",
+            f"({estimate.gradient_groups:.1f} groups) would carry a gradient, below the {MIN_BATCH} rollouts and "
+            f"{MIN_GROUPS} groups that a step should have; {estimate.discarded_share:.0%} of what is generated is "
+            "discarded.",
             'Drop tasks that are always or never solved, raise group_size or batch_size, or set curriculum="gate".',
             "orchestrator.batch_size",
         )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.base import process, untrusted_files
-from prime_lab_mcp.lab.evals.spec import EvalSpec, can_shuffle
+from prime_lab_mcp.lab.evals.spec import DOCKER, EvalSpec, can_shuffle
 from prime_lab_mcp.lab.relay.endpoints import judge_variables
 from prime_lab_mcp.lab.sandbox.caches import DataCache
 from prime_lab_mcp.lab.sandbox.policy import LIBRARIES, NAMES_OVER_TCP, Confinement, certificate_paths, python_paths
@@ -283,7 +283,8 @@ def eval_confinement(spec: EvalSpec, files: JobFiles, cache: DataCache) -> Confi
     return Confinement(
         (*readable, *tools, *(path.resolve() for path in tools)),
         (files.home, files.work, files.output, cache.root),
-        unix_sockets="docker" in spec.runtime,  # the docker program talks to its service through a Unix socket
+        # The docker program talks to its service through a Unix socket. A person agreed to this (tools/run_eval).
+        unix_sockets=DOCKER in spec.runtime,
         hidden=(files.root.parents[1],),
     )
 

@@ -167,6 +167,8 @@ _POWER = (1.96 + 0.84) ** 2
 """Factor in the number of tasks for a two-sided test at 5 % with a power of 80 % (docs/validation.md, Reward
 distributions)."""
 _EXAMPLES = 5
+_MOST_FACTOR = 8
+"""Most rollouts per task that are advised, as a multiple of those of the evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,9 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
         *_no_difference_findings(difference, needed, evaluated.spec),
         *_few_shared_findings(data),
     )
-    return ViewResult(_sentence(evaluated, other, difference, data), data, findings, _next(evaluated, other, data))
+    return ViewResult(
+        _sentence(evaluated, other, difference, data), data, findings, _next(evaluated, other, data, needed)
+    )
 
 
 def paired_difference(differences: Sequence[float]) -> PairedDifference:
@@ -340,17 +344,31 @@ def _setting_findings(
     return findings
 
 
+def _deciding_size(needed: int | None, spec: EvalSpec) -> dict[str, int] | None:
+    """Return the size of the evaluations that would show a difference of this size; None if none is within reach.
+
+    More rollouts take the place of tasks that do not exist. They only reduce the variance inside tasks, so at most
+    `_MOST_FACTOR` times as many are advised.
+    """
+    if not needed:
+        return None
+    if spec.available is None or needed <= spec.available:
+        return {"num_examples": needed}
+    rollouts = math.ceil(spec.rollouts * needed / spec.available)
+    if rollouts > min(MOST_ROLLOUTS, _MOST_FACTOR * spec.rollouts):
+        return None
+    return {"num_examples": spec.available, "rollouts": rollouts}
+
+
 def _no_difference_findings(difference: PairedDifference, needed: int | None, spec: EvalSpec) -> list[Finding]:
     if difference.is_significant:
         return []
+    size = _deciding_size(needed, spec)
     fix = "Treat them as equal: no sample within reach would tell them apart."
-    if needed and (spec.available is None or needed <= spec.available):
-        fix = f"Run run_eval for both with num_examples={needed}, or treat them as equal."
-    elif (
-        needed and spec.available and (rollouts := math.ceil(spec.rollouts * needed / spec.available)) <= MOST_ROLLOUTS
-    ):
-        size = f"num_examples={spec.available} and rollouts={rollouts}"
-        fix = f"Run run_eval for both with {size} (there are no more tasks), or treat them as equal."
+    if size is not None:
+        words = " and ".join(f"{name}={number}" for name, number in size.items())
+        end = " (there are no more tasks)" if "rollouts" in size else ""
+        fix = f"Run run_eval for both with {words}{end}, or treat them as equal."
     return [Finding("compare-no-difference", "info", f"no difference is shown: {_range(difference)} holds 0", fix)]
 
 
@@ -370,8 +388,14 @@ def _few_shared_findings(data: Mapping[str, Any]) -> list[Finding]:
     ]
 
 
-def _next(evaluated: FinishedEvaluation, other: FinishedEvaluation, data: Mapping[str, Any]) -> tuple[Next, ...]:
+def _next(
+    evaluated: FinishedEvaluation, other: FinishedEvaluation, data: Mapping[str, Any], needed: int | None
+) -> tuple[Next, ...]:
     examples = data["flipped"]["examples"]
+    size = _deciding_size(needed, evaluated.spec)
+    if size is not None:
+        why = "as many tasks as would show a difference of this size; compare both again"
+        return tuple(Next("run_eval", why, {**run_eval_arguments(e.spec), **size}) for e in (evaluated, other))
     if not examples:
         return (Next("read_eval", "which tasks can be trained on", {"eval": evaluated.id, "view": "difficulty"}),)
     where = {"view": "rollouts", "where": f"task={examples[0]['task']}"}

@@ -16,6 +16,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.evals.zeros.classify import classify_zero
 from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause, Classified, Zero, longest_reply
@@ -55,8 +56,8 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
     ),
     ("unparsed", ""): ZeroAdvice(
         "Say the form more clearly in the prompt, with one example, or let the parser accept what is meant; "
-        "test_reward then shows that wrong answers still earn nothing.",
-        "edit_environment",
+        "test_reward shows that wrong answers still earn nothing.",
+        "read_environment",
         ("environment",),
     ),
     ("truncated", "tokens"): ZeroAdvice(
@@ -71,18 +72,18 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
     ),
     ("truncated", "context"): ZeroAdvice(
         "The conversation outgrew the model's context: fewer turns, shorter tool results, or a longer context.",
-        "edit_environment",
+        "read_environment",
         ("environment",),
     ),
     ("truncated", "turns"): ZeroAdvice(
         "Out of turns before an answer: raise the turns of the environment, or tell the model how many it has.",
-        "edit_environment",
+        "read_environment",
         ("environment",),
     ),
     ("no_tool_call", ""): ZeroAdvice(
-        "The model answers without its tools: say in the prompt when to call them, try a model trained for tools, "
+        "The model answers without its tools: say when to call them, try a model trained for tools, "
         "or warm up with examples.",
-        "edit_environment",
+        "read_environment",
         ("environment",),
     ),
     ("malformed_tool_json", ""): ZeroAdvice(
@@ -93,7 +94,7 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
     ),
     ("malformed_tool_json", "code"): ZeroAdvice(
         "The model writes raw code where JSON belongs: show one call in the prompt, or take a model that calls tools.",
-        "edit_environment",
+        "read_environment",
         ("environment",),
     ),
     ("malformed_tool_json", "parser"): ZeroAdvice(
@@ -104,20 +105,19 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
     ),
     ("double_encoded", ""): ZeroAdvice(
         "Arguments were encoded twice, by the model's chat template or by the model: check the tool_call_parser, "
-        "or decode such texts once in the tool.",
-        "edit_environment",
+        "or decode once in the tool.",
+        "read_environment",
         ("environment",),
     ),
     ("unknown_tool", ""): ZeroAdvice(
-        "It calls tools that do not exist: name the tools in the prompt as they are called, and answer such a call "
-        "with the list.",
-        "edit_environment",
+        "It calls tools that do not exist: name the tools in the prompt, and answer such a call with the list.",
+        "read_environment",
         ("environment",),
     ),
     ("bad_arguments", ""): ZeroAdvice(
         "Valid calls with wrong arguments: task skill, which training can change; clearer descriptions and error "
         "texts help.",
-        "edit_environment",
+        "read_environment",
         ("environment",),
     ),
     ("tool_timeout", ""): ZeroAdvice(
@@ -395,7 +395,10 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts) -> list[dict[str
         row: dict[str, Any] = {"class": kind, "rollouts": number, "whose": Classified(kind, "", cause).at_fault}
         row |= {"cause": cause} if cause else {}
         which = {"where": "truncated" if kind == "truncated" else "zero"}
-        row |= {"advice": advice.text, "tool": advice.tool, "arguments": known_arguments(advice, arguments | which)}
+        given = known_arguments(advice, arguments | which)
+        if set(_AGAIN) <= set(advice.arguments):  # the same evaluation again: same tasks, endpoint and size
+            given = {**run_eval_arguments(spec), **given}
+        row |= {"advice": advice.text, "tool": advice.tool, "arguments": given}
         rows.append(row)
     return rows
 

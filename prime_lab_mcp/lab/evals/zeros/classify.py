@@ -240,6 +240,7 @@ def classify_zero(
         or _empty_reply(turns)
         or _missing_call(turns, tools)
         or _truncated_shape(turns, messages, long)
+        or _unread_form(rollout, turns, messages)
         or _wrong_form(rollout, turns, messages)
         or _unread_gold(rollout, turns)
         or Classified("wrong", _wrong_evidence(rollout, weights))
@@ -308,6 +309,16 @@ def _truncated_shape(turns: Sequence[Turn], messages: Sequence[Message], long: i
         return None
     sign = truncation_sign(turns[-1].message.text, requested_marks(messages), long)
     return Classified("truncated", sign, "shape") if sign else None
+
+
+def _unread_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Message]) -> Classified | None:
+    """Return the class of a last reply that gives the reference answer in the form that the prompt asks for.
+
+    A format component that pays nothing for such a reply does not read the asked form, so the model is not at fault.
+    """
+    text = turns[-1].message.text
+    asked = [m for m in requested_marks(messages) if m in text and (m[:1] != "<" or f"</{m[1:]}" in text)]
+    return _unread_gold(rollout, turns) if asked else None
 
 
 def _wrong_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Message]) -> Classified | None:

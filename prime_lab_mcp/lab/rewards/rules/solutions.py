@@ -59,6 +59,22 @@ def solution_unplayable(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def solution_needs_more(trial: Trial) -> Iterator[Finding]:
+    """Report solutions that cannot be played because the process of the check lacks what the environment needs.
+
+    Rollouts that cannot run for the same reason have their own report.
+    """
+    why = trial.solved.unavailable
+    if why and trial.solved.by_design and why != trial.no_rollouts:
+        yield Finding(
+            "reward-partly-tested",
+            "info",
+            f"the solutions were not played: {quote(why, 300)}",
+            "Nothing is wrong with the solutions. Call run_eval with num_examples=5 and rollouts=4, and read its "
+            "messages before training.",
+        )
+
+
 def solution_fails(trial: Trial) -> Iterator[Finding]:
     """A solution must earn the maximum, and nothing may earn more than the best solution."""
     scored = trial.solved.scored
@@ -190,6 +206,7 @@ def pays_pasted_output(trial: Trial) -> Iterator[Finding]:
 
 SOLUTION_RULES: tuple[RewardRule, ...] = (
     solution_unplayable,
+    solution_needs_more,
     solution_fails,
     untouched_task_paid,
     paid_without_use,

@@ -46,6 +46,8 @@ class ScriptedModel:
         self.player: SolutionPlayer | None = None
         self.unplayable = ""
         """Why the solution cannot be played."""
+        self.not_offered: set[str] = set()
+        """Names of tools that the model called although no request offered them."""
         self.turns_played = 0
         self.requests = 0
         self.tools: list[dict[str, Any]] = []
@@ -68,6 +70,8 @@ class ScriptedModel:
         if turn is None:
             self.on_end()
             return None
+        known = {t["name"] for t in self.tools}
+        self.not_offered |= {name for name, _ in turn.calls if name not in known}
         self.turns_played += 1
         return turn
 

@@ -31,7 +31,8 @@ _AT_ONCE = 4
 """Rollouts that run concurrently."""
 _SERVERS_AT_ONCE = 2
 """Rollouts that run concurrently if their tasks start tool servers of their own."""
-_CHAT_HARNESSES = (None, "bash", "null")
+_SHELL_HARNESS = "bash"
+_CHAT_HARNESSES = (None, _SHELL_HARNESS, "null")
 """Harnesses that `vf_lab_loop` can replace: the default harness and the plain chat."""
 _KEY = "PRIME_LAB_SCRIPTED_API_KEY"
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
@@ -74,6 +75,7 @@ def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
         driver.check()
         with chance.held(request["held"]):
             results = adapter.event_loop().run_until_complete(driver.all())
+        driver.check_calls()
     except _Unavailable as error:
         return {"rollouts": [], "unavailable": str(error), "by_design": isinstance(error, _ByDesign)}
     except TimeoutError:
@@ -112,6 +114,22 @@ class _Driver:
             task = self.adapter.tasks[asked["row"]]
             if getattr(task, "NEEDS_CONTAINER", False) or task.data.image is not None:
                 raise _ByDesign("its tasks need a container")
+
+    def check_calls(self) -> None:
+        """Raise `_ByDesign` if a solution called a tool of the environment's own shell harness, which is not here."""
+        if config_v1.env_type(self.adapter) is self.adapter.v1.SingleAgentEnv:
+            return
+        agents = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(self._config())
+        if not any(role.harness is not None and role.harness.id == _SHELL_HARNESS for role in agents.values()):
+            return
+        missing = {
+            name
+            for player in self.models.values()
+            if player.script.get("solution") and not player.script.get("change")
+            for name in player.not_offered
+        }
+        if missing:
+            raise _ByDesign(f"a solution calls {min(missing)!r}, a tool of its harness {_SHELL_HARNESS!r}")
 
     def _config(self) -> Any:
         return config_v1.env_config_type(self.adapter)(taskset=self.adapter.taskset.config)

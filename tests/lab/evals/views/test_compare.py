@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.errors import EvalError
-from prime_lab_mcp.lab.evals.views.compare import compare_view, paired_difference
+from prime_lab_mcp.lab.evals.views.compare import _deciding_size, compare_view, paired_difference
 from prime_lab_mcp.lab.relay.endpoints import Price
+from tests.lab.evals.test_spec import SPEC
 from tests.lab.evals.views.evaluations import evaluated, played, trace
 
 RATES = {f"task{i:02d}": random.Random(i).betavariate(1, 1.5) for i in range(60)}
@@ -52,6 +54,26 @@ def test_no_difference_says_how_many_tasks_would_show_one(tmp_path: Path) -> Non
     assert found.data["difference"]["low"] < 0 < found.data["difference"]["high"]
     needed = found.data["tasks_to_show"]
     assert needed is None or needed > 60
+
+
+def test_no_difference_leads_to_the_evaluations_that_would_decide(tmp_path: Path) -> None:
+    here = evaluated(tmp_path / "a", played(RATES, seed=1), "eval-a", tasks=2_000)
+    there = evaluated(tmp_path / "b", played(better(0.04), seed=5), "eval-b", model="owner/base", tasks=2_000)
+    found = compare_view(here, there)
+
+    needed = found.data["tasks_to_show"]
+    assert needed is not None, found.summary
+    assert [one.tool for one in found.next] == ["run_eval", "run_eval"]
+    assert [(one.arguments or {})["model"] for one in found.next] == ["owner/small", "owner/base"]
+    assert {(one.arguments or {})["num_examples"] for one in found.next} == {needed}
+
+
+def test_rollouts_far_beyond_those_of_the_evaluation_are_not_advised() -> None:
+    spec = dataclasses.replace(SPEC, rollouts=2, tasks=81)
+    assert _deciding_size(5_000, spec) is None
+    assert _deciding_size(400, spec) == {"num_examples": 81, "rollouts": 10}
+    assert _deciding_size(80, spec) == {"num_examples": 80}
+    assert _deciding_size(None, spec) is None
 
 
 def test_the_number_of_tasks_is_that_of_the_formula() -> None:

@@ -17,8 +17,8 @@ from prime_lab_mcp.lab.evals.views.zeros import ADVICE, ReplyLengths, advice_for
 from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 from prime_lab_mcp.tools import (
-    edit_environment,
     preflight,
+    read_environment,
     read_eval,
     run_eval,
     test_reward,
@@ -161,7 +161,7 @@ def test_the_longest_with_an_open_end_are_found_where_nothing_says_how_they_ende
 def test_every_class_and_cause_has_advice_whose_call_exists() -> None:
     known = {
         "run_eval": run_eval.Args,
-        "edit_environment": edit_environment.Args,
+        "read_environment": read_environment.Args,
         "preflight": preflight.Args,
         "test_reward": test_reward.Args,
         "read_eval": read_eval.Args,
@@ -169,7 +169,10 @@ def test_every_class_and_cause_has_advice_whose_call_exists() -> None:
     for kind in ZEROS:
         for cause in get_args(Cause):
             advice = advice_for_zero(kind, cause)
-            assert set(advice.arguments) <= set(known[advice.tool].model_fields), kind
+            fields = known[advice.tool].model_fields
+            assert set(advice.arguments) <= set(fields), kind
+            needed = {name for name, field in fields.items() if field.is_required()}
+            assert needed <= set(advice.arguments), f"{kind}: the call lacks what {advice.tool} needs"
     assert {kind for kind, _ in ADVICE} == set(ZEROS)
 
 

@@ -10,7 +10,7 @@ _UNSIGNED = r"(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{0,40})?|\.\d{1,40}"
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)\s?\$?\s?(?P<late_sign>[-+]?)\s?(?:"
     r"(?P<whole>\d{1,20})?\s?\\frac\s?\{\s?(?P<top>-?\d{1,40})\s?\}\s?\{\s?(?P<bottom>-?\d{1,40})\s?\}"
-    r"|(?P<left>\d{1,40})\s?/\s?(?P<right>\d{1,40})"
+    r"|(?:(?P<before>\d{1,20})\s)?(?P<left>\d{1,40})\s?/\s?(?P<right>\d{1,40})"
     rf"|(?P<digits>{_UNSIGNED})(?:\s?(?:\\times|\\cdot|\*)\s?10\^(?:\{{(?P<power>-?\d{{1,3}})\}}|(?P<digit>\d))"
     r"|[eE](?P<exponent>[-+]?\d{1,3}))?"
     r")\s?(?P<unit>%|°(?:\s?[CF])?|\\text\{[^{}]{0,60}\}(?:\^[23])?|[A-Za-z]{2,12}(?:\^[23])?)?"
@@ -56,10 +56,13 @@ def read(text: str) -> Number | None:
 
 
 def _fraction(found: re.Match[str]) -> Fraction | None:
+    """A fraction or a mixed number such as `1 1/2`; None for `1 500/3`, whose space may stand between thousands."""
     top, bottom = int(found["top"] or found["left"]), int(found["bottom"] or found["right"])
     if bottom == 0 or (found["whole"] and (top < 0 or bottom < 0)):
         return None
-    return int(found["whole"] or 0) + Fraction(top, bottom)
+    if found["before"] and len(found["left"]) == 3 and top >= bottom:
+        return None
+    return int(found["whole"] or found["before"] or 0) + Fraction(top, bottom)
 
 
 def _unit(text: str) -> str | None:

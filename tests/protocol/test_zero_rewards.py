@@ -1,0 +1,66 @@
+"""Evaluations that earned nothing: a client is led to the true cause, and to a call that mends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.server.app import build_server
+from tests.lab.evals.finished import episode, finished
+
+pytestmark = [pytest.mark.anyio]
+ID = "eval-00000001"
+NOTHING = {"correct": {"score": 0.0, "weight": 1.0}, "answer_format": {"score": 0.0, "weight": 0.1}}
+
+
+def zero(task: int, reply: str, ending: str = "stop") -> dict[str, Any]:
+    asked = {"role": "user", "content": "2+2? Put the answer in <answer></answer>."}
+    nodes = [
+        {"message": asked, "sampled": False},
+        {"message": {"role": "assistant", "content": reply}, "sampled": True},
+    ]
+    return episode(task, 0.0, nodes=nodes, rewards=NOTHING, calls=[{"finish_reason": ending}])
+
+
+async def reports(settings: Settings, reply: str, ending: str = "stop") -> tuple[dict[str, Any], dict[str, Any]]:
+    """The zeros of an evaluation of 12 tasks with 4 rollouts of this reply, and the verdict on its rewards."""
+    lab = Lab(settings)
+    finished(lab, [zero(task, reply, ending) for task in range(12) for _ in range(4)])
+    async with Client(build_server(lab)) as client:
+        zeros = await client.call_tool("read_eval", {"eval": ID, "view": "zeros"})
+        judged = await client.call_tool("check_reward_distribution", {"results": ID})
+    assert zeros.structured_content is not None
+    assert judged.structured_content is not None
+    return zeros.structured_content, judged.structured_content
+
+
+async def test_right_answers_in_the_asked_form_are_not_blamed_on_the_model(settings: Settings) -> None:
+    zeros, judged = await reports(settings, "<answer>four</answer>")
+
+    assert zeros["data"]["whose"] == {"model": 0, "setup": 48}
+    assert [one["tool"] for one in zeros["next"]] == ["test_reward"]
+    assert "test_reward" in [one["tool"] for one in judged["next"]]
+
+
+async def test_replies_without_the_asked_form_lead_to_the_prompt(settings: Settings) -> None:
+    zeros, judged = await reports(settings, "It comes to four")
+
+    assert zeros["data"]["whose"] == {"model": 48, "setup": 0}
+    assert [one["tool"] for one in zeros["next"]] == ["read_environment"]
+    assert "run_eval" not in [one["tool"] for one in judged["next"]], "the same zeros, and more of them"
+
+
+async def test_truncated_replies_lead_to_the_same_evaluation_with_a_higher_limit(settings: Settings) -> None:
+    zeros, judged = await reports(settings, "<answer>fo", "length")
+
+    [again] = zeros["next"]
+    assert again["tool"] == "run_eval"
+    assert again["arguments"]["max_tokens"] > 64
+    assert again["arguments"]["num_examples"] == 40, "the tasks of the evaluation"
+    assert again["arguments"]["rollouts"] == 4
+    assert again["arguments"]["endpoint"] == "http://127.0.0.1:9/v1"
+    assert "run_eval" not in [one["tool"] for one in judged["next"]], "it would repeat the limit that cut them off"
