@@ -21,7 +21,7 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.base.errors import DISK_FULL, UNDECIDED, BadInput, LabError, disk_full_error
+from prime_lab_mcp.lab.base.errors import DISK_FULL, UNDECIDED, BadInput, LabError, disk_full_error, unwritable_error
 from prime_lab_mcp.lab.base.load_deadline import shared_load_deadline
 from prime_lab_mcp.lab.base.report import Finding, Next, Progress, Report
 from prime_lab_mcp.lab.base.text import clip, quote
@@ -112,9 +112,13 @@ class Calls:
                 report = replace(report, next=(Next(tool.name, "once the disk has space", given or None),))
                 self._note(tool, report, time.monotonic() - started)
                 return report
-            reference = secrets.token_hex(4)
-            log.exception("call %s of %s failed", reference, tool.name)
-            report = _bug(tool, reference)
+            unwritable = isinstance(error, OSError) and unwritable_error(error, self.lab.settings.workspace)
+            if unwritable:
+                report = _could_not(tool, unwritable)
+            else:
+                reference = secrets.token_hex(4)
+                log.exception("call %s of %s failed", reference, tool.name)
+                report = _bug(tool, reference)
         report = self._labelled(await self._with_right_calls(tool, parsed, report))
         self._note(tool, report, time.monotonic() - started)
         return report

@@ -44,6 +44,24 @@ async def test_a_full_disk_is_named_and_leaves_no_half_snapshot(lab: Lab, monkey
     assert [p.name for p in lab.settings.snapshots.iterdir() if p.name.startswith(".")] == []
 
 
+async def test_a_workspace_that_may_not_be_written_is_named_and_no_fault_of_ours(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = await proven_calls(lab)
+    make = Path.mkdir
+
+    def forbidden(path: Path, *args: Any, **options: Any) -> None:
+        if path == lab.workspace.environments:  # the tests may run as root, whom no mode of a folder stops
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        make(path, *args, **options)
+
+    monkeypatch.setattr(Path, "mkdir", forbidden)
+    report = await calls.execute("create_environment", {"name": "new", "template": "numeric"})
+    assert (report.status, codes(report)) == ("error", {"unwritable-file"})
+    assert str(lab.workspace.environments) in report.findings[0].message
+    assert f"uid {os.getuid()}" in report.findings[0].fix
+
+
 async def test_a_ledger_on_a_full_disk_says_that_the_disk_is_full(lab: Lab) -> None:
     calls = await proven_calls(lab)
     pages = lab.ledger._db.execute("PRAGMA page_count").fetchone()[0]

@@ -8,10 +8,12 @@ they contain no secret and quote foreign text (lab/base/text.py).
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.text import quote
 
 UNDECIDED: frozenset[Code] = frozenset({"confined", "data-unreachable", "python-missing", "wheel-not-checked"})
 """Codes for steps that this machine could not carry out. They prove nothing about the user's environment, so a verdict
@@ -46,6 +48,8 @@ question."""
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers (errno) for a full disk and for a full quota."""
+
+_UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class LabError(Exception):
@@ -128,6 +132,20 @@ class LedgerError(LabError):
     """The ledger could not be read or written."""
 
     default_code: Code = "ledger-failed"
+
+
+def unwritable_error(error: OSError, workspace: Path) -> LabError | None:
+    """Return the error for a file or folder of the workspace that this user may not write, or None for other files."""
+    if error.errno not in _UNWRITABLE or not isinstance(error.filename, str):
+        return None
+    if not Path(error.filename).is_relative_to(workspace):
+        return None
+    return LabError(
+        f"{quote(error.filename)} cannot be used: {error.strerror}",
+        fix=f"Give the user of the server (uid {os.getuid()}) the right to write in {workspace}; start a container "
+        "with --user and the numbers of the project's owner. Then call again.",
+        code="unwritable-file",
+    )
 
 
 def disk_full_error(folder: Path) -> LabError:

@@ -19,7 +19,7 @@ from typing import Any
 import prime_lab_mcp
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
-from prime_lab_mcp.lab.base.text import count, rounded
+from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
@@ -389,6 +389,16 @@ def eval_data(spec: EvalSpec, job: Job, verdict: EvaluationVerdict | None, path:
     return data
 
 
+def _comparison(lab: Lab, job: Job, spec: EvalSpec) -> tuple[Next, ...]:
+    """Return the call that compares an evaluation with the newest one of another model on the same files."""
+    for other in EvaluationJobs(lab).list(job.environment):
+        same = other.id != job.id and other.source == job.source and other.state == "finished"
+        if same and other.spec.get("model") not in (None, spec.model):
+            why = f"whether the difference to {quote(str(other.spec['model']), 60)} is real, paired by task"
+            return (Next("read_eval", why, {"eval": job.id, "view": "compare", "other": other.id}),)
+    return ()
+
+
 def finished_outcome(lab: Lab, job: Job, verdict: EvaluationVerdict) -> Outcome:
     """Return the outcome of run_eval for a finished evaluation."""
     from prime_lab_mcp.lab.distribution.next_calls import next_calls
@@ -405,7 +415,7 @@ def finished_outcome(lab: Lab, job: Job, verdict: EvaluationVerdict) -> Outcome:
         verdict_summary(spec, verdict),
         verdict.findings,
         eval_data(spec, job, verdict, str(results) if results else None),
-        following,
+        (*following, *(_comparison(lab, job, spec) if verdict.distribution and verdict.distribution.mean else ())),
         facts=dataclasses.replace(evidence_facts(spec, job), proves=False),
     )
 

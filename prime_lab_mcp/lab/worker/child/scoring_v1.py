@@ -100,7 +100,23 @@ def _observed_hook(fn: Any, attr: str, observation: Observation) -> Any:
         observation.check_value(value, name)
         return value
 
+    if (signature := _signature(fn)) is not None:
+        watched.__signature__ = signature  # type: ignore[attr-defined]
     return watched
+
+
+_signatures: dict[Any, inspect.Signature] = {}
+_MOST_SIGNATURES = 1000
+
+
+def _signature(fn: Any) -> inspect.Signature | None:
+    """Return the signature of a method, which verifiers asks for several times in each scoring; None if unknown."""
+    if not inspect.ismethod(fn) or not inspect.isfunction(fn.__func__):
+        return None
+    known = _signatures.get(fn.__func__)
+    if known is None and len(_signatures) < _MOST_SIGNATURES:
+        known = _signatures[fn.__func__] = inspect.signature(fn)
+    return known
 
 
 def scoring_result(observation: Observation, trace: Any, ms: float) -> ScoreReply:
