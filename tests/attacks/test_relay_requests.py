@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
+from prime_lab_mcp.lab.evals.runner.admitted_costs import AdmittedCosts
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
 from prime_lab_mcp.lab.relay.metering import RelayCap
 from prime_lab_mcp.lab.relay.proxy import Relay
@@ -201,3 +205,34 @@ async def test_a_free_server_of_this_machine_gets_unknown_keys_but_counts_replie
 def test_a_request_that_is_no_plain_json_object_is_refused(raw: bytes) -> None:
     with pytest.raises(RequestRefused):
         check_request("chat/completions", raw, free=True)
+
+
+async def test_the_books_hold_the_most_of_a_request_before_it_is_forwarded_and_its_cost_afterwards(
+    tmp_path: Path,
+) -> None:
+    books, gate = AdmittedCosts(tmp_path / "admitted.txt"), threading.Event()
+    cap = RelayCap(cost=9.0, price=PRICE, prices={"m": PRICE})
+    most = check_request("chat/completions", json.dumps(ASK).encode()).prompt_tokens()
+    with serving(adds, gate) as model:
+        relaying = Relay(Endpoint("url", model.url), KEY, cap, booked=books.add).serving()
+        async with relaying as relay, anyio.create_task_group() as tasks:
+            tasks.start_soon(send, relay, "chat/completions", json.dumps(ASK).encode())
+            with anyio.fail_after(60):
+                while not model.requests:
+                    await anyio.sleep(0.01)
+            assert books.totals() == (pytest.approx(PRICE.of(most, 8)), most + 8)
+            killed = books.at_least({"cost": 0.0, "prompt_tokens": 0})
+            gate.set()
+    assert (killed["cost"], killed["unreported_tokens"]) == (pytest.approx(PRICE.of(most, 8)), most + 8)
+    assert books.totals() == (pytest.approx(PRICE.of(10, 5)), 15)
+
+
+def test_a_line_that_a_kill_left_half_written_counts_for_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "admitted.txt"
+    books = AdmittedCosts(path)
+    assert books.totals() == (0.0, 0)
+    books.add(0.5, 10)
+    path.write_text(path.read_text() + "\n0.25 4")
+    books.add(-0.25, -4)
+    assert books.totals() == (0.25, 6)
+    assert books.at_least({"cost": 1.0, "prompt_tokens": 9}) == {"cost": 1.0, "prompt_tokens": 9}

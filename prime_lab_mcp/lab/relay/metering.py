@@ -214,6 +214,8 @@ class Admission:
     price: Price | None
     model: str | None = None
     reported: bool = False
+    counted_tokens: int = 0
+    counted_cost: float = 0.0
 
     @property
     def tokens(self) -> int:

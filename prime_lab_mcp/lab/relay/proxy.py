@@ -14,7 +14,7 @@ import re
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import anyio
@@ -68,6 +68,7 @@ class Relay:
         patience: RetryPolicy = NO_RETRY,
         answered: Callable[[int], None] | None = None,
         replied: Callable[[Iterable[NotedReply]], None] | None = None,
+        booked: Callable[[float, int], None] | None = None,
     ) -> None:
         self.secret = f"relay-{secrets.token_urlsafe(24)}"
         self.usage = RelayUsage()
@@ -81,6 +82,9 @@ class Relay:
         """Called with the number of replies to a request before the replies are passed on."""
         self._replied = replied
         """Called with the fingerprints of each reply and its request before the reply has been passed on."""
+        self._booked = booked
+        """Called with US dollars and tokens: the most of a request before the request is forwarded, and at its end the
+        difference to what was billed. The sum is an upper bound at every moment."""
         self._not_before = 0.0
         """The time until which new requests wait, because the endpoint request_messages for a pause."""
         self._admitted: list[Admission] = []
@@ -160,6 +164,11 @@ class Relay:
         if not self._admits(admission):
             self.usage.capped += 1
             return _refusal(402, "the cap of this evaluation is reached")
+        if self._booked is not None:
+            try:
+                self._booked(admission.cost, admission.tokens)
+            except OSError as error:
+                return _refusal(503, f"the cost of the request cannot be recorded ({type(error).__name__})")
         self._admitted.append(admission)
         if checked.streams and path != "responses":
             more["stream_options"] = {**(checked.body.get("stream_options") or {}), "include_usage": True}
@@ -233,6 +242,9 @@ class Relay:
         if billed and not admission.reported:
             self.usage.unreported_tokens += admission.tokens
             self.usage.cost += admission.cost
+        elif self._booked is not None:
+            with suppress(OSError):  # the larger amount stays in the books
+                self._booked(admission.counted_cost - admission.cost, admission.counted_tokens - admission.tokens)
 
     async def _forward(
         self,
@@ -383,7 +395,10 @@ class Relay:
             self.usage.prompt_tokens += prompt
             self.usage.completion_tokens += completion
             if (price := await self._billed_price(answer, admission)) is not None:
-                self.usage.cost += max(price.of(prompt, completion), self._reported_cost(usage))
+                cost = max(price.of(prompt, completion), self._reported_cost(usage))
+                self.usage.cost += cost
+                admission.counted_cost += cost
+            admission.counted_tokens += prompt + completion
             admission.reported = True
 
     def _reported_cost(self, usage: Mapping[str, Any]) -> float:

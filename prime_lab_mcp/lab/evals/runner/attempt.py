@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.base import process, untrusted_files
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.statistics import MeanOfTasks
 from prime_lab_mcp.lab.evals.runner import command
+from prime_lab_mcp.lab.evals.runner.admitted_costs import AdmittedCosts
 from prime_lab_mcp.lab.evals.runner.answered_replies import AnsweredReplies
 from prime_lab_mcp.lab.evals.runner.endings import (
     AttemptEnding,
@@ -175,6 +176,7 @@ class JobAttempt:
             RetryPolicy(),
             answered=self.answered.note_count,
             replied=self.answered.note_fingerprints,
+            booked=AdmittedCosts(self.files.admitted).add,
         )
         async with self.relay.serving():
             argv = command.eval_command(self.spec, self.files, self.relay.url)
@@ -345,7 +347,7 @@ class JobAttempt:
     def _carry_over(self) -> None:
         """Take over the token counts and cost of earlier attempts, and count the lines that they left half-written."""
         job = self.ledger.job(self.id)
-        progress = job.progress if job else {}
+        progress = AdmittedCosts(self.files.admitted).at_least(job.progress if job else {})
         for name in self._spent:
             self._spent[name] = int(progress.get(name) or 0)
         self._cost_before = float(progress.get("cost") or 0.0)

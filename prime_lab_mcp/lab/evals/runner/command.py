@@ -104,6 +104,11 @@ class JobFiles:
         return self.root / "running.lock"
 
     @property
+    def admitted(self) -> Path:
+        """What the requests of all attempts may cost, recorded before each request."""
+        return self.root / "admitted.txt"
+
+    @property
     def refused(self) -> Path:
         """The accesses that the kernel refused to the environment's code, one per line. `vf-eval` writes the file."""
         return self.work / "refused.txt"

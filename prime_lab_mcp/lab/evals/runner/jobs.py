@@ -23,6 +23,7 @@ import anyio
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.report import Next, Progress
+from prime_lab_mcp.lab.evals.runner.admitted_costs import AdmittedCosts
 from prime_lab_mcp.lab.evals.runner.command import UPSTREAM_KEY, JobFiles, own_module_command
 from prime_lab_mcp.lab.evals.runner.endings import cause_of_errors
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, EvalSpec
@@ -322,11 +323,13 @@ class EvaluationJobs:
 
     def _mark_crashed(self, job: Job, reason: str) -> Job:
         with self._lab.ledger.transaction() as db:
-            row = db.execute("SELECT state, pid, lease FROM jobs WHERE id = ?", (job.id,)).fetchone()
+            row = db.execute("SELECT state, pid, lease, progress FROM jobs WHERE id = ?", (job.id,)).fetchone()
             # The row may have changed since it was read, because the job ended or was started again.
             if row is not None and row["state"] in LIVE_STATES and (row["pid"], row["lease"]) == (job.pid, job.lease):
                 cause = cause_of_errors(self._log(job.id), self._root)
-                progress = dict(job.progress) | {"reason": reason, "cause": cause}
+                # The row may be older than the last requests, and knows nothing of those that still ran.
+                progress = AdmittedCosts(self.files(job.id).admitted).at_least(json.loads(row["progress"]))
+                progress |= {"reason": reason, "cause": cause}
                 db.execute(
                     "UPDATE jobs SET state = 'crashed', progress = ? WHERE id = ?", (json.dumps(progress), job.id)
                 )
