@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import json
+import math
 import os
 import re
 import tomllib
@@ -317,7 +318,10 @@ def _models(answer: Any) -> dict[str, Mapping[str, Any]]:
 
 def listed_prices(answer: Any) -> dict[str, Price]:
     """The prices in an endpoint's list of models, by model."""
-    priced = {model: _price(row) for model, row in _models(answer).items()}
+    rows = _models(answer)
+    priced = {model: _price(row) for model, row in rows.items()}
+    # OpenRouter answers with this name where a request names the model by its id.
+    priced |= {str(row["canonical_slug"]): _price(row) for row in rows.values() if row.get("canonical_slug")}
     return {model: price for model, price in priced.items() if price is not None}
 
 
@@ -338,9 +342,11 @@ def _price(row: Mapping[str, Any]) -> Price | None:
         ("prompt", "completion", 1e6),
     ):
         try:
-            return Price(float(pricing[prompt]) * scale, float(pricing[completion]) * scale)
+            price = Price(float(pricing[prompt]) * scale, float(pricing[completion]) * scale)
         except (KeyError, TypeError, ValueError):
             continue
+        # OpenRouter lists -1 for a model that stands for others, such as openrouter/auto.
+        return price if 0 <= price.prompt < math.inf and 0 <= price.completion < math.inf else None
     return None
 
 

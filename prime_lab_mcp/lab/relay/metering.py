@@ -201,7 +201,6 @@ class RelayCap:
         return self.cost is None or self.price is None or cost <= self.cost + 1e-12
 
 
-COMPLETION_LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 DEFAULT_COMPLETION = 4096
 """Token limit of a reply whose request states none, if requests are metered."""
 
@@ -213,6 +212,7 @@ class Admission:
     prompt: int
     completion: int
     price: Price | None
+    model: str | None = None
     reported: bool = False
 
     @property
@@ -223,20 +223,3 @@ class Admission:
     def cost(self) -> float:
         """US dollars at most; 0 without a price."""
         return 0.0 if self.price is None else self.price.of(self.prompt, self.completion)
-
-
-def completion_limit(body: Mapping[str, Any]) -> int | None:
-    """The token limit of a reply that a request states; None if it states no positive number."""
-    limits = [_positive(body.get(key)) for key in COMPLETION_LIMITS]
-    return max((n for n in limits if n is not None), default=None)
-
-
-def replies(body: Mapping[str, Any]) -> int:
-    """The number of replies that a request asks for."""
-    return max(_positive(body.get("n")) or 1, _positive(body.get("best_of")) or 1)
-
-
-def _positive(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value < 1e12:
-        return None
-    return int(value)

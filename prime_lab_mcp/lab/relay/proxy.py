@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -27,7 +28,6 @@ from starlette.routing import Route
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price, listed_prices
 from prime_lab_mcp.lab.relay.metering import (
-    COMPLETION_LIMITS,
     DEFAULT_COMPLETION,
     NO_RETRY,
     SILENT_SECONDS,
@@ -35,10 +35,8 @@ from prime_lab_mcp.lab.relay.metering import (
     RelayCap,
     RelayUsage,
     RetryPolicy,
-    completion_limit,
     kind_of_failure,
     kind_of_status,
-    replies,
 )
 from prime_lab_mcp.lab.relay.replies import (
     ModelReply,
@@ -48,17 +46,14 @@ from prime_lab_mcp.lab.relay.replies import (
     reply_fingerprints,
     request_fingerprints,
 )
+from prime_lab_mcp.lab.relay.requests import COMPLETION_LIMITS, CheckedRequest, RequestRefused, check_request
 
 __all__ = ["POST_PATHS", "Relay", "RelayCap"]
 
 POST_PATHS = ("chat/completions", "completions", "responses", "embeddings")
 _CONNECT = 30.0
-_LIMIT_OF_PATH = {
-    "chat/completions": "max_completion_tokens",
-    "completions": "max_tokens",
-    "responses": "max_output_tokens",
-}
-"""The request key that limits a reply, by path. Embeddings have no reply."""
+_RELEASE = re.compile(r"(:latest|-latest|-\d{4}-?\d{2}-?\d{2}|-\d{2}-\d{2}|-\d{3,4})$")
+"""What follows the name of a model in the name of its release."""
 _FORWARDED_HEADERS = ("content-type", "retry-after", "x-request-id")
 
 
@@ -111,11 +106,16 @@ class Relay:
                 tasks.start_soon(server.serve, [listener])
                 if self._patience.waits:
                     tasks.start_soon(self._watch_silence)
+                failure: Exception | None = None
                 try:
                     yield self
+                except Exception as error:
+                    failure = error  # the task group would wrap it in an ExceptionGroup
                 finally:
                     server.should_exit = server.force_exit = True
                     tasks.cancel_scope.cancel()
+            if failure is not None:
+                raise failure
 
     def _app(self) -> Starlette:
         routes = [Route(f"/v1/{path}", self._post, methods=["POST"]) for path in POST_PATHS]
@@ -137,47 +137,49 @@ class Relay:
     async def _models(self, request: Request) -> Response:
         if not self._allowed(request):
             return _refusal(401, "this key is not the relay's")
-        return await self._forward("GET", "models", b"", None)
+        return await self._forward("GET", "models", b"")
 
     async def _post(self, request: Request) -> Response:
         if not self._allowed(request):
             return _refusal(401, "this key is not the relay's")
-        raw = await request.body()
-        try:
-            body = json.loads(raw)
-        except ValueError:
-            return _refusal(400, "the request is no JSON")
-        if not isinstance(body, dict):
-            return _refusal(400, "the request is no JSON object")
         path = request.url.path.removeprefix("/v1/")
-        key = _LIMIT_OF_PATH.get(path)
-        limit = completion_limit(body) if key is not None else 0
-        rewritten = bool(body.get("stream"))
+        try:
+            checked = check_request(path, await request.body(), free=self._is_free)
+        except RequestRefused as refusal:
+            return _refusal(400, str(refusal))
+        limit, more = checked.limit, dict[str, Any]()
         if limit is None:
             limit = DEFAULT_COMPLETION
-            if self.cap.metered and key is not None:
+            if self.cap.metered:
                 # Without a limit, the reply could cost more than the rest of the cap.
-                body = {name: value for name, value in body.items() if name not in COMPLETION_LIMITS} | {key: limit}
-                rewritten = True
-        # A token is at least one byte of the request.
-        admission = Admission(len(raw), limit * replies(body), await self._price_of(body.get("model")))
+                first, *others = COMPLETION_LIMITS[path]
+                body = {name: value for name, value in checked.body.items() if name not in others} | {first: limit}
+                checked = CheckedRequest(path, body, limit, checked.replies)
+        model = checked.model
+        admission = Admission(checked.prompt_tokens(), limit * checked.replies, await self._price_of(model), model)
         if not self._admits(admission):
             self.usage.capped += 1
             return _refusal(402, "the cap of this evaluation is reached")
         self._admitted.append(admission)
-        if body.get("stream") and path != "responses":
-            body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+        if checked.streams and path != "responses":
+            more["stream_options"] = {**(checked.body.get("stream_options") or {}), "include_usage": True}
         if not self._in_flight:
             self._heard = anyio.current_time()
         self._in_flight += 1
         try:
-            return await self._forward("POST", path, json.dumps(body).encode() if rewritten else raw, body, admission)
+            return await self._forward("POST", path, checked.content(**more), checked, admission)
         except BaseException:
             # The endpoint may have answered, and bills its answers.
             self._close(admission, billed=True)
             raise
         finally:
             self._in_flight -= 1
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether nothing is at stake: a server on this machine without key, price and limits."""
+        known_price = self.cap.price is not None or self.cap.prices
+        return self._endpoint.on_loopback and not self._key and not known_price and not self.cap.metered
 
     async def _price_of(self, model: Any) -> Price | None:
         """The price of a request's model. A model without a listed price counts as the most expensive listed one."""
@@ -186,8 +188,23 @@ class Relay:
             return self.cap.prices.get(model, price) if isinstance(model, str) else price
         if self._listed is None:
             self._listed = await self._listed_prices()
-        listed = self._listed.get(model)
-        return listed or max([price, *self._listed.values()], key=lambda p: (p.completion, p.prompt))
+        return self._listed.get(model) or Price(
+            max(p.prompt for p in (price, *self._listed.values())),
+            max(p.completion for p in (price, *self._listed.values())),
+        )
+
+    async def _billed_price(self, answer: Mapping[str, Any], admission: Admission) -> Price | None:
+        """The price of the model that an answer names, if it is dearer than the model of the request."""
+        inner = answer.get("response")
+        model = answer.get("model", inner.get("model") if isinstance(inner, Mapping) else None)
+        price = admission.price
+        if price is None or not isinstance(model, str) or model == admission.model:
+            return price
+        other = await self._price_of(model)
+        known = model in self.cap.prices or model in (self._listed or ())
+        if other is None or (not known and _same_model(model, admission.model)):
+            return price
+        return Price(max(price.prompt, other.prompt), max(price.completion, other.completion))
 
     async def _listed_prices(self) -> Mapping[str, Price]:
         assert self._client is not None
@@ -222,21 +239,22 @@ class Relay:
         method: str,
         path: str,
         content: bytes,
-        body: Mapping[str, Any] | None,
+        checked: CheckedRequest | None = None,
         admission: Admission | None = None,
     ) -> Response:
         assert self._client is not None
-        self.usage.requests += body is not None
+        self.usage.requests += checked is not None
         request = self._client.build_request(
             method, f"{self._endpoint.url.rstrip('/')}/{path}", content=content or None, headers=self._headers()
         )
         try:
             answer = await self._send(request)
-            if answer.status_code < 400 and body is not None and path in _LIMIT_OF_PATH and self._answered is not None:
-                self._answered(replies(body))
-            if answer.status_code < 400 and body is not None and body.get("stream"):
-                stream = self._stream(answer, body, admission)
-                return StreamingResponse(stream, answer.status_code, _forwarded_headers(answer))
+            if answer.status_code < 400 and checked is not None:
+                if path in COMPLETION_LIMITS and self._answered is not None:
+                    self._answered(checked.replies)
+                if checked.streams:
+                    stream = self._stream(answer, checked.body, admission)
+                    return StreamingResponse(stream, answer.status_code, _forwarded_headers(answer))
             received = await answer.aread()
             await answer.aclose()
         except httpx.TimeoutException as error:
@@ -250,10 +268,10 @@ class Relay:
             self._failed(kind_of_status(answer.status_code, text), text)
             if self._key:
                 received = received.replace(self._key.encode(), b"[redacted]")
-        elif admission is not None and body is not None:
+        elif admission is not None and checked is not None:
             parsed = _parsed(received)
-            self._count(parsed, admission)
-            self._note_replies(replies_in(parsed), body)
+            await self._count(parsed, admission)
+            self._note_replies(replies_in(parsed), checked.body)
         self._end(admission, billed=answer.status_code < 400)
         return Response(received, answer.status_code, _forwarded_headers(answer))
 
@@ -339,7 +357,7 @@ class Relay:
                     event = _parsed(line[5:])
                     streamed.add(event)
                     if b'"usage"' in line and admission is not None:
-                        self._count(event, admission)
+                        await self._count(event, admission)
                     if line[5:].strip() == b"[DONE]" and not noted:
                         noted = True
                         self._note_replies(streamed.replies(), body)
@@ -355,7 +373,7 @@ class Relay:
             with anyio.CancelScope(shield=True):
                 await answer.aclose()
 
-    def _count(self, answer: Mapping[str, Any], admission: Admission) -> None:
+    async def _count(self, answer: Mapping[str, Any], admission: Admission) -> None:
         usage = answer.get("usage")
         if not isinstance(usage, Mapping) and isinstance(answer.get("response"), Mapping):
             usage = answer["response"].get("usage")
@@ -364,8 +382,14 @@ class Relay:
             completion = _number(usage, "completion_tokens", "output_tokens")
             self.usage.prompt_tokens += prompt
             self.usage.completion_tokens += completion
-            self.usage.cost += admission.price.of(prompt, completion) if admission.price is not None else 0.0
+            if (price := await self._billed_price(answer, admission)) is not None:
+                self.usage.cost += max(price.of(prompt, completion), self._reported_cost(usage))
             admission.reported = True
+
+    def _reported_cost(self, usage: Mapping[str, Any]) -> float:
+        """The US dollars that an answer reports. Only OpenRouter documents such a number and its currency."""
+        cost = usage.get("cost") if self._endpoint.preset == "openrouter" else None
+        return float(cost) if isinstance(cost, int | float) and 0 <= cost < 1e6 else 0.0
 
     def _unreachable(self, status: int, kind: str, error: Exception) -> Response:
         self._failed(kind, f"{type(error).__name__} {error}")
@@ -395,6 +419,12 @@ def _refusal(status: int, message: str) -> Response:
     return JSONResponse(
         {"error": {"message": f"prime-lab-mcp relay: {message}", "type": "relay", "code": status}}, status
     )
+
+
+def _same_model(answered: str, requested: str | None) -> bool:
+    """Whether two names are one model: providers answer with a release of it, such as gpt-4.1-2025-04-14."""
+    names = [_RELEASE.sub("", name.lower().rpartition("/")[2]) for name in (answered, requested or "")]
+    return names[0] == names[1]
 
 
 def _parsed(raw: bytes) -> Mapping[str, Any]:

@@ -37,6 +37,8 @@ class ScriptedModel(ThreadingHTTPServer):
         """Listed prices by model, beside the model `scripted`."""
         self.reports = True
         """Whether answers report their tokens."""
+        self.answers_as: str | None = None
+        """The model that answers name; None for the model of the request."""
         self.arrived = threading.Event()
 
     @property
@@ -68,6 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         if server.gate is not None:
             server.gate.wait(60)
         reply = server.reply(body, before)
+        body = {**body, "model": server.answers_as or body.get("model")}
         if isinstance(reply, int):
             key = self.headers.get("authorization", "")
             self._send(reply, {"error": {"message": f"scripted {reply} for {key}", "code": reply}})
