@@ -442,7 +442,9 @@ def count_repeats(
     duplicates, conflicts, leaks = _Flaws(), _Flaws(), _Flaws()
     parts = max(1, len(keys) // PART)
     held_parts = list(_parts(held_out or array("q"), parts))
+    first: dict[int, int] = {}
     for rows, held_rows in zip(_parts(keys, parts), held_parts, strict=True):
+        first = {}  # Frees the part before, so that only one part needs memory.
         # Of equal keys, the last one sets the value, so the rows are in reverse order.
         first = dict(zip(map(keys.__getitem__, reversed(rows)), reversed(rows), strict=True))
         for row in rows if len(first) < len(rows) else ():
