@@ -72,15 +72,18 @@ async def intent_of(call: Call, environment: str, text: str) -> tuple[AttackerMo
         "which looks for hacks of the reward"
     )
     if attacker.bound is None:
-        return attacker, price_unknown(call.lab, attacker.access, "the attacker", key, question)
+        return attacker, price_unknown(call.lab, attacker.access, "the attacker", key, question, _TOKENS)
     return attacker, paid_intent(call.lab, key, question, attacker.bound)
 
 
 @asynccontextmanager
 async def open_attacker(
-    call: Call, text: str | None, known: AttackerModel | None
+    call: Call, text: str | None, known: AttackerModel | None, intent: Intent | None
 ) -> AsyncIterator[ModelAttacker | None]:
-    """Open the relay to the attacker for the block, which stops at what was reserved; None where `text` is None."""
+    """Open the relay to the attacker for the block, which stops at what was reserved; None where `text` is None.
+
+    `intent` is the intent of the plan. Raises EvalError (`over-cap`, `intent-changed`).
+    """
     if text is None:
         yield None
         return
@@ -99,5 +102,6 @@ async def open_attacker(
             return
         name = call.environment.name
         fix = "Test without attacker, name a cheaper one, or have the user raise --max-spend."
-        async with reserved(call, name, f"attacker of {name} at {endpoint.host}", most, fix, lambda: relay.usage.cost):
+        what = f"attacker of {name} at {endpoint.host}"
+        async with reserved(call, intent, name, what, most, fix, lambda: relay.usage.cost):
             yield asking

@@ -19,18 +19,27 @@ from prime_lab_mcp.tools.tool import Call, Intent
 
 
 @asynccontextmanager
-async def paid(call: Call, relay: judge_relay.JudgeRelay | None, environment: LoadedEnvironment) -> AsyncIterator[None]:
-    """Reserve what the judge may cost, and count the real cost however the test ends. Raises EvalError (`over-cap`)."""
+async def paid(
+    call: Call, relay: judge_relay.JudgeRelay | None, environment: LoadedEnvironment, intent: Intent | None
+) -> AsyncIterator[None]:
+    """Reserve what the judge may cost, and count the real cost however the test ends.
+
+    The relay forwards nothing before. `intent` is the intent of the plan. Raises EvalError (`over-cap`,
+    `intent-changed`).
+    """
     if relay is None:
         yield
         return
     most = await relay.bound(environment.loaded.judges)
     if most is None and is_free(relay.access):
+        relay.admit_requests()
         yield
         return
     name = environment.snapshot.name
     fix = "Test without judge, name a cheaper one, or have the user raise --max-spend."
-    async with reserved(call, name, f"judge of {name} at {relay.host}", most, fix, lambda: relay.spent):
+    what = f"judge of {name} at {relay.host}"
+    async with reserved(call, intent, name, what, most, fix, lambda: relay.spent):
+        relay.admit_requests()
         yield
 
 
@@ -51,7 +60,7 @@ async def intent_of(
     key = hashlib.sha256(f"judge {call.environment.content} {endpoint} {examples}".encode()).hexdigest()
     question = f"Test the reward of {environment} with its judge at {endpoint.partition('|')[0]}"
     if price is None:
-        return access, price_unknown(lab, access, "the judge", key, question)
+        return access, price_unknown(lab, access, "the judge", key, question, judge_relay.MOST_TOKENS)
     question += (
         f": likely about ${judge_relay.estimate_trial(price):.2f} for {judge_relay.ESTIMATED_QUESTIONS} questions"
     )

@@ -177,7 +177,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     ):
         sample = await loaded.worker.rows(limit=GOLD_TASKS)
         await say("scoring")
-        async with reward_judge.paid(call, relay, loaded):
+        async with reward_judge.paid(call, relay, loaded, plan.intent):
             trial = await run_trial(
                 loaded.worker,
                 loaded.loaded,
@@ -192,11 +192,13 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
                 own_raises=reward_source.raise_statements(written),
                 left_out=await anyio.to_thread.run_sync(wheel.files_left_out, call.lab.settings, snapshot),
             )
-        if args.rendering is not None:
-            _check_rendering(snapshot.relative, args, trial)
-        async with reward_attacker.open_attacker(call, args.attacker, plan.work.attacker) as attacker:
-            trial = await _searched(call, args, loaded, sample, written.text, trial, say, attacker)
-        compared = await _compare(call, args.same_as, trial, sample, say, relay) if args.same_as is not None else None
+            if args.rendering is not None:
+                _check_rendering(snapshot.relative, args, trial)
+            async with reward_attacker.open_attacker(call, args.attacker, plan.work.attacker, plan.intent) as attacker:
+                trial = await _searched(call, args, loaded, sample, written.text, trial, say, attacker)
+            compared = (
+                await _compare(call, args.same_as, trial, sample, say, relay) if args.same_as is not None else None
+            )
         asked = None if relay is None else relay.as_json()
     smelt = await anyio.to_thread.run_sync(hints.find_smells, written)
     reads = await anyio.to_thread.run_sync(

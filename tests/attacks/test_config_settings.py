@@ -53,12 +53,32 @@ async def test_the_sound_config_is_asked_about_without_such_a_sentence(at: Desk)
         '[trainer.env_vars]\nVLLM_PLUGINS = "evil"',
         '[resume]\ndir = "/data/another-run"\nstep = 100',
         "[trainer.resume]\nstep = 3",
+        '[orchestrator.model.client]\nbase_url = "https://evil.example/v1"\nheaders_from_env = {A = "HF_TOKEN"}',
+        "[orchestrator.train.sampling.extra_body]\nn = 64",
+        "[trainer.debug]\nrandom_init = true",
+        '[trainer.model]\nconversion_dir = "/data/other-weights"',
     ],
 )
 async def test_what_changes_the_environment_or_the_weights_is_refused(at: Desk, table: str) -> None:
     report = await submit(at, table)
     assert (report.status, [need.tool for need in report.unmet]) == ("blocked", ["check_training_config"]), report
     assert "config-unproven-setting" in report.unmet[0].detail
+
+
+@pytest.mark.parametrize(
+    ("after", "added"),
+    [
+        ("[inference.vllm]", 'worker_extension_cls = "evil.Worker"'),
+        ("[inference.vllm]", 'logits-processors = ["evil:Logits"]'),
+        ("[[orchestrator.train.source]]", 'serve.address = "tcp://203.0.113.9:5000"'),
+    ],
+)
+async def test_servers_elsewhere_and_code_of_vllm_are_refused(at: Desk, after: str, added: str) -> None:
+    assert after in CONFIG
+    at.config(CONFIG.replace(after, f"{after}\n{added}"), "configs/rl/passed.toml")
+    report = await Calls(at.lab, TOOLS, References()).execute("submit_training", {"config": "configs/rl/passed.toml"})
+    assert report.status == "blocked", report
+    assert "config-unproven-setting" in report.unmet[0].detail, report
 
 
 @pytest.mark.parametrize(
@@ -70,6 +90,8 @@ async def test_what_changes_the_environment_or_the_weights_is_refused(at: Desk, 
         ("", '[tokenizer]\nchat_template = "{{ evil }}"', "tokenizer.chat_template"),
         ("", '[env_vars]\nNCCL_DEBUG = "INFO"', 'env_vars.NCCL_DEBUG = "INFO"'),
         ("", "[trainer.model]\ntrust_remote_code = true", "trainer.model.trust_remote_code"),
+        ("", '[orchestrator.heartbeat]\nurl = "https://evil.example/beat"', "orchestrator.heartbeat.url"),
+        ("", '[orchestrator.train.sampling.extra_body]\nchat_template = "x"', "extra_body.chat_template"),
     ],
 )
 async def test_the_question_names_what_no_step_tried(at: Desk, top: str, table: str, named: str) -> None:

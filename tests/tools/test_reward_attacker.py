@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 
 import pytest
 
-from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput, EvalError
+from prime_lab_mcp.lab.base.settings import NamedEndpoint
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rewards.search.attacker import PROPOSALS, proposed_recipes
 from prime_lab_mcp.lab.rewards.search.recipes import SearchTask
 from prime_lab_mcp.tools import test_reward
-from tests.lab.rewards.judges import judging
+from tests.lab.rewards.judges import KEY, judging
 from tests.lab.rewards.packages import SOUND, call, codes, reward, try_reward, write
 from tests.support.reward_search import searching
 
@@ -93,6 +95,28 @@ async def test_an_attacker_with_a_price_is_asked_about_with_its_bound_and_what_i
     assert intent is not None
     assert intent.question.startswith("Send the source of environments/sound and prompts of its tasks to")
     assert "at most $" in intent.question
+    assert model.asked == []
+
+
+@pytest.mark.parametrize("cap", [None, 5.0])
+async def test_an_attacker_with_a_key_and_no_price_is_asked_about_with_its_tokens(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, cap: float | None
+) -> None:
+    write(lab, "sound", SOUND)
+    monkeypatch.setenv("ATTACKER_KEY", KEY)
+    with judging(lambda question: "[]") as model:
+        named = NamedEndpoint("mine", model.url, "ATTACKER_KEY")
+        lab.settings = dataclasses.replace(lab.settings, endpoints=(named,), max_spend=cap)
+        made = await call(lab, "sound")
+        args = test_reward.Args(environment="environments/sound", attacker="mine judge-model-1")
+        plan = await test_reward.plan(made, args)
+        assert plan.intent is not None
+        assert plan.intent.ask
+        assert "lists no price for the attacker; it ends at" in plan.intent.question
+        assert [f.code for f in plan.intent.findings] == ([] if cap is None else ["price-unknown"])
+        with pytest.raises(EvalError, match="nobody was asked") as refused:
+            await test_reward.run(made, dataclasses.replace(plan, intent=None))
+    assert refused.value.code == "intent-changed"
     assert model.asked == []
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.settings import NamedEndpoint, Settings
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -19,7 +20,7 @@ from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools import test_reward
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.lab.rewards.judges import KEY, Answer, Judge, judging
-from tests.lab.rewards.packages import README, call, codes, project, try_reward
+from tests.lab.rewards.packages import README, SOUND, call, codes, project, try_reward, write
 from tests.support.interpreters import share
 
 pytestmark = [pytest.mark.anyio, pytest.mark.rotate(share=3, group="rewards with judges")]
@@ -305,6 +306,26 @@ async def test_a_judge_with_a_price_is_asked_about_from_a_dollar_on(lab: Lab, do
     assert spent == pytest.approx(dollars * 103 * len(judge.asked) / 1e6)
 
 
+@pytest.mark.parametrize("cap", [None, 5.0])
+async def test_a_judge_with_a_key_and_no_price_is_asked_about_also_where_none_is_declared(
+    lab: Lab, cap: float | None
+) -> None:
+    write(lab, "sound", SOUND)
+    with judging(honest) as judge:
+        args = test_reward.Args(environment="environments/sound", judge=named(lab, judge), search=0)
+        lab.settings = dataclasses.replace(lab.settings, max_spend=cap)
+        made = await call(lab, "sound")
+        plan = await test_reward.plan(made, args)
+        assert plan.intent is not None
+        assert plan.intent.ask
+        assert "lists no price for the judge; it ends at" in plan.intent.question
+        assert [f.code for f in plan.intent.findings] == ([] if cap is None else ["price-unknown"])
+        with pytest.raises(EvalError, match="nobody was asked") as refused:
+            await test_reward.run(made, dataclasses.replace(plan, intent=None))
+    assert refused.value.code == "intent-changed"
+    assert judge.asked == []
+
+
 @pytest.mark.slow
 async def test_an_environment_that_loads_with_a_key_only_is_checked_and_then_asks_through_the_relay(lab: Lab) -> None:
     old_essays(lab, RUBRIC)
@@ -315,7 +336,7 @@ async def test_an_environment_that_loads_with_a_key_only_is_checked_and_then_ask
     alone = await calls.execute("test_reward", {"environment": "essays"})
     blockers = {f.code for f in alone.findings if f.severity == "blocker"}
     assert (alone.status, blockers) == ("inconclusive", {"reward-judge-unreachable"})
-    with judging(honest) as judge:
+    with judging(honest, {"input_usd_per_mtok": 0.1, "output_usd_per_mtok": 0.1}) as judge:
         given = {"environment": "essays", "judge": named(lab, judge)}
         tested = await calls.execute("test_reward", given)
     assert tested.status == "passed"

@@ -445,7 +445,9 @@ def count_repeats(
     copies, most_frequent = _Flaws(), 1
     parts = max(1, len(keys) // PART)
     held_parts = list(_parts(held_out or array("q"), parts))
+    first: dict[int, int] = {}
     for rows, held_rows in zip(_parts(keys, parts), held_parts, strict=True):
+        first = {}  # Frees the part before, so that only one part needs memory.
         # Of equal keys, the last one sets the value, so the rows are in reverse order.
         first = dict(zip(map(keys.__getitem__, reversed(rows)), reversed(rows), strict=True))
         repeated: Counter[int] = Counter()

@@ -106,11 +106,16 @@ class Relay:
                 tasks.start_soon(server.serve, [listener])
                 if self._patience.waits:
                     tasks.start_soon(self._watch_silence)
+                failure: Exception | None = None
                 try:
                     yield self
+                except Exception as error:
+                    failure = error  # the task group would wrap it in an ExceptionGroup
                 finally:
                     server.should_exit = server.force_exit = True
                     tasks.cancel_scope.cancel()
+            if failure is not None:
+                raise failure
 
     def _app(self) -> Starlette:
         routes = [Route(f"/v1/{path}", self._post, methods=["POST"]) for path in POST_PATHS]

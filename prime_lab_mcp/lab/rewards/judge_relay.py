@@ -74,6 +74,10 @@ class JudgeRelay:
         self.relay.cap = replace(self.relay.cap, cost=cost, price=price)
         return cost
 
+    def admit_requests(self) -> None:
+        """Forward requests from now on. Before, the cost is not reserved, and the relay refuses every request."""
+        self.relay.cap = replace(self.relay.cap, requests=MOST_REQUESTS)
+
     @property
     def spent(self) -> float:
         """The cost so far in US dollars; 0 if the endpoint lists no price."""
@@ -103,7 +107,8 @@ async def judge_endpoint(lab: Lab, wanted: str) -> EndpointAccess:
 async def open_judge_relay(
     lab: Lab, wanted: str | None, known: EndpointAccess | None = None
 ) -> AsyncIterator[JudgeRelay | None]:
-    """Provide a relay to the endpoint `wanted`, or None if `wanted` is None.
+    """Provide a relay to the endpoint `wanted`, or None if `wanted` is None. It forwards requests only after
+    `JudgeRelay.admit_requests`.
 
     `known` is the result of an earlier call of `judge_endpoint` for the same endpoint.
     """
@@ -114,7 +119,7 @@ async def open_judge_relay(
     from prime_lab_mcp.lab.relay.proxy import Relay
 
     access = known or await judge_endpoint(lab, wanted)
-    async with Relay(access.endpoint, access.key, Cap(tokens=MOST_TOKENS, requests=MOST_REQUESTS)).serving() as relay:
+    async with Relay(access.endpoint, access.key, Cap(tokens=MOST_TOKENS, requests=0)).serving() as relay:
         yield JudgeRelay(relay, access, lab.settings.allow_env)
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.base.process import installer_environment
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
@@ -163,11 +162,7 @@ def _forwarded_names(lab: Lab, config: TrainingConfig) -> set[str]:
 
 
 def _file_findings(lab: Lab, config: TrainingConfig) -> Iterator[Finding]:
-    provided = {
-        *installer_environment(),
-        *forwarded_keys(lab, config),
-        *(n for n in os.environ if n.startswith("PRIME_")),
-    }
+    provided = forwarded_keys(lab, config)
     for path, keys in _files(lab, config).items():
         other = sorted(set(keys) - FORWARDED_VARIABLES)
         if other:
@@ -181,13 +176,13 @@ def _file_findings(lab: Lab, config: TrainingConfig) -> Iterator[Finding]:
                 "create OWNER/NAME -n NAME`.",
                 "env_files",
             )
-        unset = sorted({name for refers in keys.values() for name in refers} - provided)
-        if unset:
+        others = sorted({name for refers in keys.values() for name in refers if name not in provided})
+        if others:
             yield Finding(
                 "config-secrets-reference",
                 "blocker",
-                f"{quote(path, 120)} refers to {quote(', '.join(unset[:8]), 200)}, which prime does not see when it is "
-                "started from here: it refuses the file",
+                f"{quote(path, 120)} refers to {quote(', '.join(others[:8]), 200)}: prime would fill in the user's own "
+                "variable, and a run is given only HF_TOKEN and WANDB_API_KEY",
                 "Write the value itself, or start the server with --allow-env NAME for HF_TOKEN or WANDB_API_KEY and "
                 "leave the line out.",
                 "env_files",

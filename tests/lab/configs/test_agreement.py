@@ -35,6 +35,7 @@ STRICTER: Mapping[str, str] = {
     "type-bool-for-int": "pydantic reads true as 1, which makes groups of one",
     "shared-model-parts": "the trainer would train another model than the one that samples",
     "resume": "hosted: nothing proves the checkpoint; submit_training(resume_from=RUN) does",
+    "serve-address": "hosted: a server elsewhere may hold another environment than the one that was proven",
     "resume-step": "hosted: as resume",
     "resume-dir": "hosted: as resume",
     "resume-shared-wins": "hosted: as resume",

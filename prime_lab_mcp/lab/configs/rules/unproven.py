@@ -1,4 +1,4 @@
-"""The rule about settings that no evidence covers: variables, checkpoints, other trainers, images and volumes.
+"""The rule about settings that no evidence covers: variables, checkpoints, addresses, imports, images and volumes.
 
 No test or evaluation of this server runs an environment with these settings. A setting that changes what the
 environment's code reads or imports, or which weights are trained, is a blocker. The others get a warning and appear in
@@ -38,6 +38,25 @@ _TEMPLATES = (
     "orchestrator.tokenizer.chat_template",
     "inference.vllm.chat_template",
 )
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.I)
+_TEACHER = "orchestrator.algo."
+"""Below this table, prime-rl names the servers of teachers. Their addresses are part of the algorithm."""
+_REPORTED_TO = re.compile(r"(?:^|\.)(?:heartbeat|monitors|wandb)\.")
+"""Matches paths of tables whose servers only hear how the run goes."""
+_ENVIRONMENT, _TASKSET = ".source.env.", ".source.env.taskset."
+"""Below these tables stand the settings of an environment and the arguments of its taskset. The gates want evidence for
+the arguments; lab/configs/packages.py reads the others."""
+_SECRET_KEYS = frozenset({"headers_from_env"})
+_OTHER_WEIGHTS = frozenset({"conversion_dir", "random_init"})
+_VLLM = "inference.vllm."
+_VLLM_CODE = re.compile(
+    r".*(?:_cls|_class|processors?|middleware|plugins?|_modules?|extension|_script|_connector)"
+    r"|model|tokenizer|hf_config_path|hf_overrides|load_format|download_dir|speculative_config|compilation_config"
+    r"|kv_transfer_config|host|root_path|served_model_name|generation_config|override_generation_config"
+)
+"""Matches options of vLLM that import code, read other files or serve another model (vLLM 0.11, "Engine Arguments").
+Names are compared with `_` for `-`."""
+_MORE_REPLIES = frozenset({"n", "best_of"})
 _MOST_CHARACTERS = 80
 """Most characters of a value in the question."""
 
@@ -57,7 +76,7 @@ class UnprovenSetting:
 
 def unproven_settings(config: TrainingConfig) -> tuple[UnprovenSetting, ...]:
     """Return the settings that no evidence covers and that can change what the run reads, imports, trains or costs."""
-    return (*_variables(config), *_checkpoints(config), *_others(config))
+    return (*_variables(config), *_checkpoints(config), *_passed_on(config), *_others(config))
 
 
 def unproven_sentence(config: TrainingConfig) -> str:
@@ -103,6 +122,42 @@ def _checkpoints(config: TrainingConfig) -> Iterator[UnprovenSetting]:
         value = config.at(table)
         if value is not None:
             yield UnprovenSetting(table, value, "a checkpoint from which the run continues", blocks=True)
+
+
+def _passed_on(config: TrainingConfig) -> Iterator[UnprovenSetting]:
+    """Yield addresses, secrets for them, options that import code or name other weights, and extra sampling keys.
+
+    prime-rl passes these settings on, so its schema does not judge them.
+    """
+    for path, value in _leaves(config.table, ""):
+        key = path.rpartition(".")[2].replace("-", "_")
+        table = path.rpartition(".")[0]
+        if table.endswith("env_vars") or _TASKSET in path:
+            continue
+        if isinstance(value, str) and _ADDRESS.match(value) and not path.startswith(_TEACHER):
+            reported = _REPORTED_TO.search(path) is not None
+            about = "a server that hears of the run" if reported else "a server that the run asks"
+            yield UnprovenSetting(path, value, about, blocks=not reported and _ENVIRONMENT not in path)
+        elif key in _SECRET_KEYS or table.rpartition(".")[2] in _SECRET_KEYS:
+            yield UnprovenSetting(path, value, "a variable of the run that is sent to a server", blocks=True)
+        elif key in _OTHER_WEIGHTS and value not in (None, False):
+            yield UnprovenSetting(path, value, "other weights than those of the evaluated model", blocks=True)
+        elif path.startswith(_VLLM) and _VLLM_CODE.fullmatch(key) and path != f"{_VLLM}model":
+            yield UnprovenSetting(path, value, "an option of vLLM that imports code or reads other files", blocks=True)
+        elif table.endswith(".extra_body"):
+            yield UnprovenSetting(path, value, "an extra key of each request", blocks=key in _MORE_REPLIES)
+
+
+def _leaves(node: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield every value that is no table, with its path. Items of a list have the path of the list."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _leaves(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(node, list):
+        for value in node:
+            yield from _leaves(value, path)
+    else:
+        yield path, node
 
 
 def _others(config: TrainingConfig) -> Iterator[UnprovenSetting]:
