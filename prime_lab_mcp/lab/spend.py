@@ -120,10 +120,16 @@ class SpendOverview:
         total = self.total
         cap = f" of the cap of ${self.cap:.2f}" if self.cap is not None else ""
         unpriced = f" {count(total.unpriced, 'entry', 'entries')} without a price in it." if total.unpriced else ""
+        reserved = amount_text(total.counted - total.actual)
         return (
-            f"${total.counted:.2f}{cap} committed for {count(total.entries, 'entry', 'entries')}: ${total.actual:.2f} "
-            f"known to be spent, ${total.counted - total.actual:.2f} reserved.{unpriced}"
+            f"{amount_text(total.counted)}{cap} committed for {count(total.entries, 'entry', 'entries')}: "
+            f"{amount_text(total.actual)} known to be spent, {reserved} reserved.{unpriced}"
         )
+
+
+def amount_text(dollars: float) -> str:
+    """An amount in cents. An amount that would read as nothing is `less than $0.01`."""
+    return "less than $0.01" if 0 < dollars < 0.005 else f"${dollars:.2f}"
 
 
 def spend_total(entries: Iterable[SpendEntry]) -> SpendTotal:

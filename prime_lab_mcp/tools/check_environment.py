@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -85,7 +85,8 @@ async def run(call: Call, args: Args) -> Outcome:
             findings.append(_UNBUILT)
         codes = {f.code for f in findings}
         findings += [f for f in more if f.code != "judge-needs-key" or f.code not in codes]
-    return _outcome(snapshot.relative, findings, data, facts)
+    port = {"name": call.lab.workspace.free_port_name(snapshot.relative), "port": snapshot.relative}
+    return _outcome(snapshot.relative, findings, data, facts, port)
 
 
 async def _load(
@@ -153,7 +154,13 @@ def _short(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float) else quote(value, 120)[1:-1]
 
 
-def _outcome(environment: str, findings: Sequence[Finding], data: dict[str, Any], facts: Facts) -> Outcome:
+_OLD_API: frozenset[Code] = frozenset({"v0-not-trainable", "uncapped-verifiers", "runtime-misread"})
+"""Codes that say that a v0 environment is old or cannot be trained, so that the report offers its port."""
+
+
+def _outcome(
+    environment: str, findings: Sequence[Finding], data: dict[str, Any], facts: Facts, port: Mapping[str, Any]
+) -> Outcome:
     listed = tuple(worst_first(capped(merged(findings, _ONCE), _EACH)))
     blockers = [f for f in listed if f.severity == "blocker"]
     undecided = bool(blockers) and all(f.code in UNDECIDED for f in blockers)
@@ -172,7 +179,9 @@ def _outcome(environment: str, findings: Sequence[Finding], data: dict[str, Any]
         number = "endless tasks" if data.get("infinite") else count(data["tasks"] or 0, "task")
         summary = f"{what} loads with {number} and {count(len(data['rewards']), 'reward')}; nothing blocks."
         next = Next("test_reward", "shows whether the reward pays for the right thing", {"environment": environment})
-    return Outcome(status, summary, listed, data, (next,), facts=facts)
+    ports = Next("create_environment", "makes a v1 port beside it, because the platform trains v1 only", port)
+    offered = (ports,) if data["api"] == "v0" and any(f.code in _OLD_API for f in listed) else ()
+    return Outcome(status, summary, listed, data, (next, *offered), facts=facts)
 
 
 _ONCE: frozenset[Code] = frozenset(

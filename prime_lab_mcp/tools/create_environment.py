@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -258,8 +257,7 @@ def _refuse_port_over_itself(call: Call, name: str, old: str, names: PackageName
     folders = call.lab.workspace.environments
     if Path(old).name.replace("-", "_") != names.module or not (folders / names.module).exists():
         return
-    numbered = (f"{name}-v1{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
-    free = next(n for n in numbered if not (folders / package_names(n).module).exists())
+    free = call.lab.workspace.free_port_name(name)
     raise BadInput(
         f"a port is written beside environments/{names.module}, never over it, so that both can be compared",
         fix="Give the port a name of its own.",

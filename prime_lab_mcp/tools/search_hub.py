@@ -197,7 +197,7 @@ async def _search(call: Call, query: str) -> Outcome:
     first = str(rows[0]["name"])
     return Outcome(
         "passed",
-        f"{count(len(rows), 'environment')} on the Hub match.",
+        f"{count(len(rows), 'environment')} on the Hub {'matches' if len(rows) == 1 else 'match'}.",
         data={"matches": rows},
         next=(Next("search_hub", "versions and trainability of one", {"kind": "environment", "query": first}),),
     )

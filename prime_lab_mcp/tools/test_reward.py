@@ -335,6 +335,7 @@ def _outcome(
             bool(failing),
             _unasked(status, blockers, args),
             any(f.code in _UNREAD for f in blockers),
+            "solution_skeleton" in data,
             args.same_as if compared is not None and compared.verdict != "equal" else None,
         ),
         facts=facts,
@@ -445,7 +446,13 @@ _UNREAD = ("gold-not-understood", "reward-no-gold")
 
 
 def _next(
-    same: Mapping[str, Any], status: Verdict, failing: bool, unasked: bool, unread: bool, unequal_to: str | None
+    same: Mapping[str, Any],
+    status: Verdict,
+    failing: bool,
+    unasked: bool,
+    unread: bool,
+    unsolved: bool,
+    unequal_to: str | None,
 ) -> tuple[Next, ...]:
     if status == "passed":
         return (Next("run_eval", "shows whether a model's rewards vary enough to learn from", same),)
@@ -455,6 +462,10 @@ def _next(
     again = Next("test_reward", "after mending the reward", same)
     if status == "inconclusive" and unread:
         why = "shows the form that the reward pays: mend the reward, or pass rendering or cases"
+        if unsolved:
+            why = (
+                "lists the files: add data.solution_skeleton, filled in, with edit_environment, then test_reward again"
+            )
         again = Next("read_environment", why, {"environment": same["environment"]})
     if unequal_to is not None and status == "failed":
         again = Next("read_environment", "shows what the older environment pays for", {"environment": unequal_to})

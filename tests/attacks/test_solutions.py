@@ -100,6 +100,9 @@ async def test_a_reward_that_asks_for_a_call_is_judged_by_solutions_and_by_nothi
     assert (bare.status, codes(bare)) == ("inconclusive", {"gold-not-understood"})
     assert bare.data["gold_pass_rate"] is None
     assert '"name": "beds", "arguments": {"hut": ...}' in bare.data["solution_skeleton"]
+    (reads, *_) = bare.next
+    assert (reads.tool, dict(reads.arguments)) == ("read_environment", {"environment": "environments/unsolved"})
+    assert "data.solution_skeleton, filled in, with edit_environment" in reads.why
 
     huts(lab, "guesses", GUESSES)
     assert codes(await quickly(lab, "guesses")) == {"gold-not-understood"}

@@ -89,6 +89,15 @@ def test_a_request_whose_outcome_was_never_recorded_stays_in_the_total() -> None
 
 
 @pytest.mark.anyio
+async def test_less_than_a_cent_that_was_spent_is_not_called_nothing(lab: Lab) -> None:
+    assert lab.ledger.reserve("key", 5.0, "submit_training key", lab.platform, None)
+    lab.ledger.record_run(Run("run_1", "training", "sums", lab.key, "key", lab.platform, max_cost=5.0))
+    lab.ledger.correct("key", lab.platform, 0.0047)
+    report = await Calls(lab, TOOLS, References()).execute("workflow_status", {"view": "spend"})
+    assert "less than $0.01 known to be spent, $0.00 reserved" in report.summary
+
+
+@pytest.mark.anyio
 async def test_the_view_of_the_tool_and_the_command_show_the_ledger(
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,4 +34,7 @@ async def test_every_prompt_takes_the_slots_of_its_page(settings: Settings) -> N
 async def test_what_is_not_said_is_called_that(settings: Settings) -> None:
     async with Client(build_server(Lab(settings))) as client:
         shown = await client.get_prompt("migrate_environment", {"environment": "old_sums"})
-    assert "name of the new one: (not said)" in shown.messages[0].content.text  # type: ignore[union-attr]
+    page = shown.messages[0].content.text  # type: ignore[union-attr]
+    assert "name of the new one: (not said)" in page
+    assert 'create_environment(name="NAME", port=old_sums)' in page
+    assert "=(not said)" not in page

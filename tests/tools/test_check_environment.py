@@ -231,3 +231,17 @@ async def test_what_lies_beside_the_package_and_another_readme_keep_nobody_from_
     outcome = await check(lab, "neighbours")
     assert (outcome.status, outcome.data["wheel"], outcome.data["loads"]) == ("passed", "loads", True)
     assert codes(outcome, "warning") == {"readme-not-pushed"}
+
+
+async def test_an_environment_of_the_older_api_offers_its_port_under_a_free_name(lab: Lab) -> None:
+    folder = lab.settings.workspace / "environments/older"
+    folder.mkdir(parents=True)
+    table = '[project]\nname = "older"\nversion = "0.1.0"\ndependencies = ["verifiers>=0.1.14"]\n'
+    (folder / "pyproject.toml").write_text(table, encoding="utf-8")
+    code = "import verifiers as vf\n\n\ndef load_environment() -> vf.Environment:\n    return vf.SingleTurnEnv()\n"
+    (folder / "older.py").write_text(code, encoding="utf-8")
+    (folder.parent / "older_v1").mkdir()
+    outcome = await check(lab, "older")
+    assert "uncapped-verifiers" in codes(outcome)
+    (port,) = [call.arguments for call in outcome.next if call.tool == "create_environment"]
+    assert port == {"name": "older-v1-2", "port": "environments/older"}

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import compress, repeat
@@ -426,6 +427,7 @@ def count_repeats(
     keys: array[int],
     golds: array[int] | None,
     held_out: array[int] | None,
+    held_golds: array[int] | None = None,
     *,
     text: TextOf,
     held_text: TextOf,
@@ -433,23 +435,31 @@ def count_repeats(
     """Count duplicates, conflicts and leaks from digests of rows.
 
     `keys` are the prompt digests of the training rows, `golds` their gold digests, and `held_out` the prompt digests of
-    the held-out rows (see `row_task_keys` and `row_gold_keys`).
+    the held-out rows, `held_golds` their gold digests (see `row_task_keys` and `row_gold_keys`).
 
     A duplicate repeats an earlier prompt. A conflict is a duplicate whose answer differs from the first. A leak is a
     held-out row whose prompt occurs in the training rows. `text` and `held_text` return the prompt of a row, or None if
     it is not known.
     """
     duplicates, conflicts, leaks = _Flaws(), _Flaws(), _Flaws()
+    copies, most_frequent = _Flaws(), 1
     parts = max(1, len(keys) // PART)
     held_parts = list(_parts(held_out or array("q"), parts))
+    first: dict[int, int] = {}
     for rows, held_rows in zip(_parts(keys, parts), held_parts, strict=True):
+        first = {}  # Frees the part before, so that only one part needs memory.
         # Of equal keys, the last one sets the value, so the rows are in reverse order.
         first = dict(zip(map(keys.__getitem__, reversed(rows)), reversed(rows), strict=True))
+        repeated: Counter[int] = Counter()
+        later_golds: set[tuple[int, int]] = set()
         for row in rows if len(first) < len(rows) else ():
             first_row = first[keys[row]]
             if first_row == row:
                 continue
             duplicates.add(row, first_row)
+            repeated[keys[row]] += 1
+            if golds is not None and golds[row] != golds[first_row]:
+                later_golds.add((keys[row], golds[row]))
             if (
                 golds is not None
                 and EMPTY_DIGEST not in (golds[row], golds[first_row])
@@ -458,14 +468,25 @@ def count_repeats(
                 conflicts.add(row, first_row)
         for row in held_rows:
             assert held_out is not None
-            if held_out[row] in first:
-                leaks.add(row, first[held_out[row]])
+            if (first_row := first.get(held_out[row], -1)) >= 0:
+                leaks.add(row, first_row)
+                if golds is not None and held_golds is not None:
+                    key, gold = held_out[row], held_golds[row]
+                    if (
+                        gold == EMPTY_DIGEST
+                        or golds[first_row] in (EMPTY_DIGEST, gold)
+                        or not later_golds.isdisjoint(((key, gold), (key, EMPTY_DIGEST)))
+                    ):
+                        copies.add(row, first_row)
+        most_frequent = max(most_frequent, 1 + max(repeated.values(), default=0))
     return RepeatCounts(
         rows=len(keys),
         held_out=len(held_out or ()),
         duplicates=duplicates.tally(text, text, "first_row"),
         conflicts=conflicts.tally(text, text, "first_row"),
         leaks=leaks.tally(held_text, text, "train_row"),
+        copies=None if golds is None or held_golds is None else copies.tally(held_text, text, "train_row"),
+        most_frequent=most_frequent,
     )
 
 

@@ -326,10 +326,14 @@ def _repeats(
     held_keys = row_task_keys(held_out, prompt) if held_out is not None else None
     if held_out is not None and held_keys is None:
         return None
+    held_golds = None
+    if held_out is not None and answer is not None and (answer in main.zero_based) == (answer in held_out.zero_based):
+        held_golds = row_gold_keys(held_out, answer)
     return count_repeats(
         keys,
         row_gold_keys(main, answer) if answer is not None else None,
         held_keys,
+        held_golds,
         text=_text_of(table.main, prompt),
         held_text=_text_of(table.held_out, prompt),
     )

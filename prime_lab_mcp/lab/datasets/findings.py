@@ -24,6 +24,7 @@ from prime_lab_mcp.lab.datasets.public_test_sets import known_benchmark
 from prime_lab_mcp.lab.datasets.tasks import (
     ASSUMED_BUDGET,
     EXAMPLE_ROWS,
+    OPEN_ENDED,
     FlawTally,
     RepeatCounts,
     TaskRow,
@@ -240,12 +241,26 @@ def budget_tight(observations: RowObservations) -> Iterator[Finding]:
 
 
 def leak_exact(observations: RowObservations) -> Iterator[Finding]:
-    """Report held-out prompts that equal training prompts."""
-    tally, total = (
-        (observations.leaks, observations.held_out)
-        if observations.repeats is None
-        else (observations.repeats.leaks, observations.repeats.held_out)
-    )
+    """Report held-out tasks that are training tasks.
+
+    Equal prompts with different golds are different tasks if the gold depends on data that the prompt does not show, as
+    the secret of a game does. This is so if rollouts use such data (`stateful`), or if more than half of the held-out
+    rows have a training prompt with another gold. Otherwise such rows are one question with contradictory golds, which
+    is a leak. If most training rows have one prompt, the prompts identify no task.
+    """
+    repeats = observations.repeats
+    if repeats is None:
+        tally, copies, total = observations.leaks, observations.copies, observations.held_out
+        rows, most_frequent = observations.rows, 1 + max(observations.repeated.values(), default=0)
+    else:
+        tally, copies, total = repeats.leaks, repeats.copies or repeats.leaks, repeats.held_out
+        rows, most_frequent = repeats.rows, repeats.most_frequent
+    if most_frequent > 1 and rows < 2 * most_frequent:
+        return
+    others = tally.total - copies.total
+    if observations.stateful or (observations.format not in OPEN_ENDED and 2 * others > total):
+        coincidences = 1 + 2 * observations.copies_by_chance
+        tally = FlawTally() if others > copies.total and copies.total <= coincidences else copies
     if tally.total:
         yield tally_finding(
             "leak-exact",
@@ -362,18 +377,26 @@ def row_findings(
     repeats: RepeatCounts | None = None,
     benchmark: str | None = None,
     budget: TokenBudget = ASSUMED_BUDGET,
+    stateful: bool = False,
 ) -> list[Finding]:
     """Run all checks of rows and return their findings.
 
     If `format` is None, the format of the answers is recognised first. `answered` is False for tasks that have no golds
     by design. If `rows` is a sample, `repeats` has the counts of repetitions over all rows. `benchmark` is the id of
-    the dataset on the Hub.
+    the dataset on the Hub. `stateful` says that a rollout may use data of a task that is not in the prompt.
     """
     if format is None:
         rows = list(rows)
         recognised = recognise_format([(r.index, r.gold) for r in rows])
         format = recognised.format if recognised else "free_text"
     observations = observe_rows(
-        rows, format, eval_rows, answered=answered, repeats=repeats, benchmark=benchmark, budget=budget
+        rows,
+        format,
+        eval_rows,
+        answered=answered,
+        repeats=repeats,
+        benchmark=benchmark,
+        budget=budget,
+        stateful=stateful,
     )
     return run_checks(ROW_CHECKS, observations)

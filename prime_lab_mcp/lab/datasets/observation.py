@@ -173,6 +173,18 @@ class RowObservations:
     longest: int = 0
     tight: FlawTally = field(default_factory=FlawTally)
     leaks: FlawTally = field(default_factory=FlawTally)
+    """Held-out rows whose prompt is a training prompt."""
+    copies: FlawTally = field(default_factory=FlawTally)
+    """The rows of `leaks` whose gold is that of a training row with the same prompt, or is not known."""
+    copies_by_chance: float = 0.0
+    """How many rows of `leaks` would have a gold of their training rows if the golds were drawn anew."""
+    gold_counts: Counter[bytes] = field(default_factory=Counter)
+    repeated: Counter[bytes] = field(default_factory=Counter)
+    """How often each distinct prompt occurs again after its first row."""
+    later_golds: set[tuple[bytes, bytes | None]] = field(default_factory=set)
+    """Pairs of a prompt and a gold that is not the gold of the prompt's first row; None for a row without an answer."""
+    stateful: bool = False
+    """Whether a rollout may use data of a task that is not in the prompt."""
     near: NearDuplicates = field(default_factory=NearDuplicates)
     held_out: int = 0
 
@@ -208,9 +220,10 @@ def observe_rows(
     repeats: RepeatCounts | None = None,
     benchmark: str | None = None,
     budget: TokenBudget = ASSUMED_BUDGET,
+    stateful: bool = False,
 ) -> RowObservations:
     """Observe the rows of the training split and the held-out split in one pass. Arguments as of `row_findings`."""
-    observations = RowObservations(format, budget, benchmark, repeats)
+    observations = RowObservations(format, budget, benchmark, repeats, stateful=stateful)
     held_out, near = list(eval_rows), _Sample(TRAIN)
     for row in rows:
         essence, fits = essence_and_format(row.gold, format)
@@ -229,8 +242,15 @@ def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes) ->
     """Record the observations about a row's prompt and texts. Return whether the prompt is new."""
     observations.rows += 1
     entry = (row.index, gold)
-    first = observations.prompts.setdefault(task_key(row), entry)
+    key = task_key(row)
+    observations.gold_counts[gold] += 1
+    first = observations.prompts.setdefault(key, entry)
+    if _is_empty(row, observations.format):
+        observations.later_golds.add((key, None))
+    elif first[1] != gold:
+        observations.later_golds.add((key, gold))
     if first is not entry:
+        observations.repeated[key] += 1
         observations.duplicates.add(row.index, row.prompt, first_row=first[0])
         if first[1] != gold and not _is_empty(row, observations.format):
             observations.conflicts.add(
@@ -325,11 +345,20 @@ def _observe_held_out(observations: RowObservations, held_out: list[TaskRow], tr
     sample = _Sample(HELD_OUT)
     for row in held_out:
         observations.held_out += 1
-        first = observations.prompts.get(task_key(row))
-        if first is not None:
-            observations.leaks.add(row.index, row.prompt, train_row=first[0])
-        else:
-            sample.offer(row, gold_key(row, observations.format) if answered else None)
+        key, gold = task_key(row), gold_key(row, observations.format)
+        first = observations.prompts.get(key)
+        if first is None:
+            sample.offer(row, gold if answered else None)
+            continue
+        observations.leaks.add(row.index, row.prompt, train_row=first[0])
+        observations.copies_by_chance += observations.gold_counts[gold] / max(1, observations.rows)
+        if (
+            not answered
+            or gold == first[1]
+            or not observations.later_golds.isdisjoint(((key, gold), (key, None)))
+            or _is_empty(row, observations.format)
+        ):
+            observations.copies.add(row.index, row.prompt, train_row=first[0])
     observations.near = search_near_duplicates(train.prompts, sample.prompts, observations.format)
     observations.near.of = len(held_out) - observations.leaks.total
 

@@ -95,7 +95,7 @@ def gold_candidates(rows: Sequence[Row]) -> list[SampleGolds]:
         for place, raw in _places(row):
             if not golds.is_empty(raw):
                 places[place] = None
-    candidates = (_collect(rows, place) for place in list(places)[:6])
+    candidates = (golds_at(rows, place) for place in list(places)[:6])
     return [g for g in candidates if g is not None]
 
 
@@ -119,7 +119,7 @@ def other_candidates(rows: Sequence[Row], source: str = "") -> list[SampleGolds]
                 if name not in _METADATA and origin + name not in known_places and _may_be_gold(value, row):
                     places[origin + name] = None
     listed = sorted(places, key=lambda place: not reads_field(source, place))
-    candidates = (_collect(rows, place) for place in listed)
+    candidates = (golds_at(rows, place) for place in listed)
     varied = (g for g in candidates if g is not None and len({gold.forms[0] for gold in g.golds}) > 1)
     return list(islice(varied, _MOST_OTHERS))
 
@@ -190,7 +190,8 @@ def listed_text(raw: Any) -> list[str] | None:
     return items if texts else None
 
 
-def _collect(rows: Sequence[Row], place: str) -> SampleGolds | None:
+def golds_at(rows: Sequence[Row], place: str) -> SampleGolds | None:
+    """Return the golds of the tasks in the field `place`; None if their format is not recognised."""
     full = [(row, _at(row, place)) for row in rows]
     empty = tuple(row.index for row, raw in full if golds.is_empty(raw))
     full = [(row, raw) for row, raw in full if not golds.is_empty(raw)]

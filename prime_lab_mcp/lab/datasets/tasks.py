@@ -68,8 +68,8 @@ class FlawTally:
 class RepeatCounts:
     """Counts of repetitions over all rows of the splits, for a dataset of which only a sample is checked.
 
-    `duplicates`, `conflicts` and `leaks` replace the counts of the sample. `rows` and `held_out` are the sizes of the
-    two splits. `task_key` and `gold_key` define equal prompts and golds.
+    `duplicates`, `conflicts`, `leaks` and `copies` replace the counts of the sample. `rows` and `held_out` are the
+    sizes of the two splits. `task_key` and `gold_key` define equal prompts and golds.
     """
 
     rows: int
@@ -77,6 +77,11 @@ class RepeatCounts:
     duplicates: FlawTally
     conflicts: FlawTally
     leaks: FlawTally
+    """Held-out rows whose prompt is a training prompt."""
+    copies: FlawTally | None = None
+    """The rows of `leaks` whose gold is that of a training row with the same prompt; None if golds are not known."""
+    most_frequent: int = 1
+    """The number of training rows with the most frequent prompt."""
 
 
 @dataclass(frozen=True, slots=True)

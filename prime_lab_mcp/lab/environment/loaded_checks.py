@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.datasets.task_golds import (
     SampleGolds,
     TaskGold,
     gold_candidates,
+    golds_at,
     message_text,
     options_of,
     prompt_of,
@@ -48,9 +49,14 @@ def task_findings(rows: Sequence[Row], held_out: Sequence[Row] = (), *, stateful
     candidates = gold_candidates(rows)
     prompts = _prompts([*rows, *held_out])
     tasks = _as_tasks(rows, prompts[: len(rows)], candidates[0] if candidates else None, stateful)
-    others = _as_tasks(held_out, prompts[len(rows) :], None, stateful)
+    held_golds = golds_at(held_out, candidates[0].place) if candidates else None
+    others = _as_tasks(held_out, prompts[len(rows) :], held_golds, stateful)
     findings = row_findings(
-        tasks, format=candidates[0].format if candidates else None, eval_rows=others, answered=bool(candidates)
+        tasks,
+        format=candidates[0].format if candidates else None,
+        eval_rows=others,
+        answered=bool(candidates),
+        stateful=stateful,
     )
     comparable = bool(candidates) and _one_comparison_serves(candidates[0])
     # For such golds, test_reward finds the answers that the reward cannot compare.

@@ -29,6 +29,7 @@ from prime_lab_mcp.lab.state.outcome import Outcome
 
 _HELD_OUT = frozenset({"eval", "evaluation", "test", "validation", "valid", "val", "dev", "heldout", "held_out"})
 _SPLIT_ARGUMENTS = re.compile(r"(?:^|_)(?:split|subset|partition)$")
+_NO_FIX = "Nothing is to be changed for this: it describes the result."
 _ABOUT_TRAINING = frozenset(
     {
         "distribution-all-one",
@@ -39,6 +40,7 @@ _ABOUT_TRAINING = frozenset(
         "distribution-dead",
         "distribution-format-dominates",
         "distribution-format-low",
+        "distribution-length-correlation",
         "distribution-narrow-range",
         "distribution-near-floor",
         "distribution-no-signal",
@@ -133,7 +135,8 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
     if purpose is None or distribution is None or distribution.mean is None:
         return outcome
     findings = tuple(
-        dataclasses.replace(f, severity="info") if f.code in _ABOUT_TRAINING else f for f in outcome.findings
+        dataclasses.replace(f, severity="info", fix=_NO_FIX) if f.code in _ABOUT_TRAINING else f
+        for f in outcome.findings
     )
     status: Verdict = "inconclusive" if any(f.severity == "blocker" for f in findings) else "passed"
     note = Finding(

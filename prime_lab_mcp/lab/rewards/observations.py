@@ -208,6 +208,8 @@ class Trial:
     """`PATH:LINE` of the `raise` statements in the environment's code. Empty for v0, where a raise may end the run."""
     prompted: PromptedGolds | None = None
     """Golds in the form that the prompt tells the model to use; None if the prompt asks for no form."""
+    answer_last: bool = False
+    """The prompts ask for working before the answer, or for a reply that ends with the answer."""
     levels: Mapping[int, float] = field(default_factory=dict)
     """Maps tasks whose right answers earn less than the highest reward to their maximum (task_maximum.py)."""
     searched: SearchOutcome = field(default_factory=SearchOutcome)

@@ -27,6 +27,7 @@ from prime_lab_mcp.lab.rewards.observations import (
     Witnessed,
     differs_on_repeat,
 )
+from prime_lab_mcp.lab.rewards.probes.catalogue import WITH_COMMAS
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.rewards.thresholds import same_reward
@@ -39,7 +40,7 @@ from prime_lab_mcp.lab.worker.witness import SHIFTS, Witness, WitnessedScore, Wi
 CONCURRENT_PROBES = 32
 """Largest number of completions that are scored concurrently (docs/validation.md, Reward tests)."""
 OTHER_PROCESS_PROBES = 24
-"""Largest number of completions that are scored again in another process."""
+"""Largest number of completions of ordinary kinds that are scored again in another process, besides `_TIED`."""
 _BUSY_MS = 1500.0
 """Largest total scoring time of the completions that are scored concurrently. With more, a reward could exceed its own
 time limits on a small machine."""
@@ -53,8 +54,12 @@ _TEXT = 20_000
 _MIXED_KINDS: frozenset[Kind] = frozenset({"gold", "verbose", "wrong", "malformed", "empty"})
 _HEAVY = frozenset({Family.BACKTRACKING, Family.MARKUP})
 """Families of slow probes, which reward-slow judges."""
-_TIED = frozenset({Family.GOLD_LAST, Family.GOLD_FIRST})
-"""Families of probes with two answers. Their rewards show whether a reward depends on the order of a set."""
+_TIED = ((Family.GOLD_LAST, Family.GOLD_FIRST), (Family.EVERY_ANSWER,))
+"""Families of probes with two answers, and with all answers. Their rewards show whether a reward depends on the order
+of a set."""
+_MOST_TIED = 12
+"""Most probes of each of these two kinds that another process scores: with four labels, a reward that takes the first
+label of a set pays a list of all labels differently in two processes with a chance of 3 in 8."""
 
 
 def concurrent_probes(scored_probes: Iterable[ScoredProbe]) -> tuple[list[ScoredProbe], list[ScoredProbe]]:
@@ -105,27 +110,37 @@ async def observe_side_effects(worker: Worker, scored_probes: Iterable[ScoredPro
     return ObservedSideEffects((*short, *long), tuple(effects))
 
 
-async def score_in_other_process(
-    worker: Worker, scored_probes: Sequence[ScoredProbe], repeats: Sequence[RepeatedScore], hash_seed: int | None
+async def score_in_other_processes(
+    worker: Worker,
+    scored_probes: Sequence[ScoredProbe],
+    repeats: Sequence[RepeatedScore],
+    hash_seeds: Sequence[int | None],
 ) -> tuple[OtherProcessScore, ...]:
-    """Score some completions again in another process with this hash seed.
+    """Score some completions again in another process for each hash seed, until one process gives another reward.
 
-    Empty if rewards already vary within one process, or if the other process fails.
+    Empty if rewards already vary within one process, or if the other processes fail.
     """
     if any(differs_on_repeat(r) for r in repeats):
         return ()
     known = [s for s in scored_probes if _computed(s)]
-    tied = [s for s in known if s.probe.family in _TIED][: OTHER_PROCESS_PROBES // 3]
-    chosen = [*tied, *mixed_probes(known)[: OTHER_PROCESS_PROBES - len(tied)]]
+    two, every = ([s for s in known if s.probe.family in families] for families in _TIED)
+    every = [s for s in every if s.probe.variant == WITH_COMMAS] or every
+    tied = [*two[: OTHER_PROCESS_PROBES // 3], *every[:_MOST_TIED]]
+    chosen = [*tied, *mixed_probes(known)[:OTHER_PROCESS_PROBES]]
     busy = sum(s.scored.ms for s in chosen)
     if busy > 2 * _BUSY_MS:
         chosen = chosen[: max(_LONG, int(len(chosen) * 2 * _BUSY_MS / busy))]
-    try:
-        async with worker.in_another_process(hash_seed) as other:
-            scores = await other.score([s.probe.case for s in chosen], timeout=60)
-    except LabError:
-        return ()  # Loading and scoring work in the first process, so the reward is not the cause of the failure.
-    return tuple(OtherProcessScore(s, there) for s, there in zip(chosen, scores, strict=True))
+    compared: tuple[OtherProcessScore, ...] = ()
+    for hash_seed in hash_seeds:
+        try:
+            async with worker.in_another_process(hash_seed) as other:
+                scores = await other.score([s.probe.case for s in chosen], timeout=60)
+        except LabError:
+            return compared  # Scoring works in the first process, so the reward is not the cause of the failure.
+        compared = tuple(OtherProcessScore(s, there) for s, there in zip(chosen, scores, strict=True))
+        if any(not same_reward(c.scored_probe.reward, c.there.reward) for c in compared):
+            break
+    return compared
 
 
 async def warm_other_process(worker: Worker) -> None:
@@ -134,7 +149,7 @@ async def warm_other_process(worker: Worker) -> None:
         try:
             await worker.siblings.warm()
         except LabError:
-            return  # `score_in_other_process` then returns no scores.
+            return  # `score_in_other_processes` then returns no scores.
 
 
 ORDINARY, HACKS = 20, 8

@@ -55,10 +55,6 @@ _PROCESS = frozenset(
         "pathlib.Path.cwd",
         "pathlib.Path.home",
         "os.path.expanduser",
-        "sys._getframe",
-        "sys._current_frames",
-        "inspect.stack",
-        "inspect.currentframe",
         "gc.get_objects",
         "gc.get_referrers",
         "sys.meta_path",
@@ -66,7 +62,20 @@ _PROCESS = frozenset(
 )
 _OF_PROCESS = frozenset({"sys.argv", "sys.orig_argv"})
 _OF_TESTER = frozenset({"gc.get_freeze_count"})
-_NAMED_APART = _CLOCK | _HOST | _VARIABLES | _PROCESS | _OF_PROCESS | _OF_TESTER | {"sys.modules"}
+_OF_CALLERS = frozenset(
+    {
+        "sys._getframe",
+        "sys._current_frames",
+        "inspect.stack",
+        "inspect.currentframe",
+        "inspect.trace",
+        "inspect.getouterframes",
+        "inspect.getinnerframes",
+    }
+)
+_FRAMES = frozenset({"tb_frame", "f_back", "gi_frame", "cr_frame", "ag_frame"})
+"""Attributes that lead to the frames of callers, whose names say which program scores: this server or the trainer."""
+_NAMED_APART = _CLOCK | _HOST | _VARIABLES | _PROCESS | _OF_PROCESS | _OF_TESTER | _OF_CALLERS | {"sys.modules"}
 _MARKS = ("seccomp", "nonewprivs", "no_new_privs", "landlock")
 _OWN_STATUS = ("/proc/self/", "/proc/thread-self/")
 _STATUS = ("status", "cmdline", "environ", "attr", "syscall", "auxv")
@@ -288,6 +297,8 @@ def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> 
             yield "its own path or folder, in a comparison", line, True
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _of_text(node.value, line, own)
+        if (isinstance(node, ast.Attribute) and node.attr in _FRAMES) or _text_of(node) in _FRAMES:
+            yield "the frames of its callers", line, True
         if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
             resolved = sorted(names.of(node))
         else:
@@ -297,6 +308,8 @@ def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> 
                 yield f"the name {quote(name, 80)}", line, True
             elif name in _OF_PROCESS:
                 yield f"the arguments of the process ({name})", line, True
+            elif name in _OF_CALLERS:
+                yield f"the frames of its callers ({name})", line, True
             elif name in _OF_TESTER:
                 yield f"whether a process of this server loaded it ({name})", line, True
             elif _is_modules(names, node) and id(node) not in harmless:
@@ -317,6 +330,11 @@ def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> 
                 yield f"the name {quote(modules[-1], 80)}", line, True
             elif any(f"{node.module}.{a.name}" in _OF_TESTER for a in node.names if isinstance(node, ast.ImportFrom)):
                 yield "whether a process of this server loaded it (gc.get_freeze_count)", line, True
+
+
+def _text_of(node: ast.AST) -> str:
+    """The text of a literal, which `getattr` takes as the name of an attribute; empty for other nodes."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _of_text(text: str, line: int, own: tuple[str, str]) -> Iterator[tuple[str, int, bool]]:

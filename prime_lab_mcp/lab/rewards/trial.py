@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold, message_text, prompt_of
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
 from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
@@ -35,7 +35,7 @@ from prime_lab_mcp.lab.rewards.observations import (
     Trial,
     Witnessed,
 )
-from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
+from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper, answer_comes_last
 from prime_lab_mcp.lab.rewards.probes.catalogue import (
     AnswerStyle,
     Draft,
@@ -56,7 +56,7 @@ from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded, Row, Rows
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.pool import OTHER_SEED
+from prime_lab_mcp.lab.worker.pool import OTHER_SEEDS
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
 from prime_lab_mcp.lab.worker.witness import Witness
 
@@ -402,8 +402,8 @@ async def _observe(
     behaviour = await side_effects.observe_side_effects(worker, known) if alive else None
     other_process: tuple[OtherProcessScore, ...] = ()
     if alive and not grouped and (several or loaded.seconds < _RELOAD_SECONDS):
-        other_process = await side_effects.score_in_other_process(
-            worker, known, repeats, OTHER_SEED if several else None
+        other_process = await side_effects.score_in_other_processes(
+            worker, known, repeats, OTHER_SEEDS if several else (None,)
         )
     compared = ComparedScores(Witnessed(skipped=_JUDGED if sparing else _PLAYED))
     if witness is not None and not sparing and not by_rollouts:
@@ -443,6 +443,7 @@ async def _observe(
         tasks=sample.total,
         renderings=calibration.tried if calibration is not None else 0,
         prompted=_prompted(calibration),
+        answer_last=_answer_last(sample.rows),
         levels=task_maxima(golds, scored_probes),
     )
 
@@ -473,6 +474,11 @@ async def _after_calls(
         scorer.before = {}
         return calibration, rows
     return again, few
+
+
+def _answer_last(rows: Sequence[Row]) -> bool:
+    systems = [message_text(m) for row in rows[:20] for m in row.prompt if m.get("role") == "system"]
+    return answer_comes_last([prompt_of(row) for row in rows[:20]], systems)
 
 
 def _prompted(calibration: Calibration | None) -> PromptedGolds | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import LabError
@@ -417,8 +418,8 @@ def upcoming_call(
     here: dict[str, Any] = {"environment": environment}
     named = {**here, "env_args": dict(env_args)} if env_args else here
     if step is None and api == "v0":
-        topic = {"topic": "guide/migration"}
-        return Next("read_reference", "a v0 environment cannot be trained; how to port it", topic)
+        port = {"name": f"{PurePosixPath(environment).name}-v1", "port": environment}
+        return Next("create_environment", "a v0 environment cannot be trained; makes a v1 port beside it", port)
     if step is None:
         given: dict[str, Any] = {"environments": [environment]}
         given |= {"env_args": dict(env_args)} if env_args else {}

@@ -135,6 +135,12 @@ class Workspace:
             if not (self.environments / (name := f"{stem}_{place}")).exists()
         )
 
+    def free_port_name(self, old: str) -> str:
+        """The first of `NAME-v1`, `NAME-v1-2`, ... that no folder has, for the port of an older environment."""
+        name = Path(old).name
+        numbered = (f"{name}-v1{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
+        return next(n for n in numbered if not (self.environments / n.replace("-", "_")).exists())
+
     def list_environments(self) -> list[EnvironmentFolder]:
         """Every folder under `environments/` that has a pyproject.toml, sorted by name.
 

@@ -31,8 +31,9 @@ CHILD = Path(__file__).parent / "child"
 _MOST_IDLE = 4
 """Most workers that stay alive while no call uses them."""
 _MOST_ZYGOTES = 4
-OTHER_SEED = 20_011
-"""PYTHONHASHSEED of the second process in which rewards are compared. Other workers have a random seed."""
+OTHER_SEEDS = (20_011, 20_013)
+"""PYTHONHASHSEED of the other processes in which rewards are compared. Other workers have a random seed. A reward that
+depends on the order of a set, and is different in these two, differs from the first process in at least one of them."""
 
 
 class Workers:
@@ -95,7 +96,7 @@ class Workers:
                 variables=variables,
                 data_key=data_key,
             ),
-            lambda: self._zygote(interpreter, api, OTHER_SEED, around).start(),
+            lambda: self._zygote(interpreter, api, OTHER_SEEDS[0], around).start(),
         )
         self._open.add(worker)
         try:

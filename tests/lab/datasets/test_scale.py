@@ -119,6 +119,22 @@ async def test_leaks_outside_of_the_sample_are_counted_and_shown(lab: Lab) -> No
     assert all(row["train_row"] == 9_990 + row["row"] for row in leak.rows)
 
 
+async def test_games_outside_of_the_sample_leak_only_with_their_secrets(lab: Lab) -> None:
+    def games(first: int, secret: int) -> list[dict[str, str]]:
+        return [
+            {"question": f"Game {n}: guess", "answer": f"#### {secret + 31 * n}"} for n in range(first, first + 2_000)
+        ]
+
+    write(lab, "honest/train.jsonl", games(0, 100))
+    write(lab, "honest/test.jsonl", games(0, 900_001))
+    write(lab, "copied/train.jsonl", games(0, 100))
+    write(lab, "copied/test.jsonl", games(0, 100))
+    honest = await inspect_source(lab, DatasetRequest("honest", max_rows=200))
+    assert "leak-exact" not in {f.code for f in honest.findings}
+    copied = await inspect_source(lab, DatasetRequest("copied", max_rows=200))
+    assert message(copied, "leak-exact").startswith("2,000 of 2,000 rows")
+
+
 async def test_progress_tells_rows_as_they_are_read(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_POLL_SECONDS", 0.02)
     write_parquet(lab, "x.parquet", gsm8k(0, 80_000))

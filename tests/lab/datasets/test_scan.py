@@ -325,4 +325,12 @@ def test_counts_over_all_rows_are_those_of_the_findings_where_every_row_is_judge
     seen = observe_rows(plain(train), form, plain(other))
     judged = (seen.duplicates.total, seen.conflicts.total, seen.leaks.total)
     assert counted(rows[:100], prompt, answer, held) == judged
+    main, beside = scanned(rows[:100]).digests, scanned(held).digests
+    keys, asked = row_task_keys(main, prompt), row_task_keys(beside, prompt)
+    assert keys is not None
+    golds_of = (row_gold_keys(main, answer), row_gold_keys(beside, answer))
+    over_all = count_repeats(keys, golds_of[0], asked, golds_of[1], text=lambda _: None, held_text=lambda _: None)
+    assert over_all.copies is not None
+    assert over_all.copies.total == seen.copies.total
+    assert over_all.most_frequent == 1 + max(seen.repeated.values())
     assert judged[0] > 0

@@ -80,6 +80,39 @@ def test_tasks_that_differ_in_hidden_state_are_no_duplicates_where_a_rollout_rea
     assert {"conflicting-gold", "duplicate-prompt"} <= {f.code for f in task_findings(codewords())}
 
 
+def games(secret: str, first: int = 0, size: int = 25) -> list[Row]:
+    """Tasks of a game whose prompt has the game's number only; the gold is a secret that a tool compares."""
+    return [row(n, f"Game {n}: guess", f"{secret}{31 * n + 100}") for n in range(first, first + size)]
+
+
+def leaks(train: list[Row], held_out: list[Row], *, stateful: bool = True) -> list[str]:
+    return [f.message for f in task_findings(train, held_out, stateful=stateful) if f.code == "leak-exact"]
+
+
+@pytest.mark.parametrize("secrets", [("1", "2"), ("oak", "elm")], ids=["numbers", "words"])
+def test_games_with_equal_prompts_and_other_secrets_are_no_leak(secrets: tuple[str, str]) -> None:
+    assert leaks(games(secrets[0]), games(secrets[1])) == []
+
+
+def test_games_with_equal_prompts_and_equal_secrets_are_a_leak() -> None:
+    assert leaks(games("1"), games("1"))[0].startswith("25 of 25 rows")
+    held_out = [*games("2", 0, 10), *games("1", 10, 10)]
+    assert leaks(games("1"), held_out)[0].startswith("10 of 20 rows")
+
+
+def test_a_prompt_that_most_tasks_share_identifies_no_task() -> None:
+    def guesses(first: int) -> list[Row]:
+        return [row(n, "Guess the number.", str(n % 30)) for n in range(first, first + 25)]
+
+    assert leaks(guesses(0), guesses(20)) == []
+
+
+def test_a_question_without_hidden_data_leaks_even_with_a_contradictory_gold() -> None:
+    prompt = str(sums(7, 1)[0].prompt[0]["content"])
+    held_out = [*sums(300, 20), row(400, prompt, "1")]
+    assert leaks(sums(0), held_out, stateful=False)[0].startswith("1 of 21 rows")
+
+
 def test_a_state_that_differs_in_the_gold_alone_is_a_conflict_all_the_same() -> None:
     rows = [row(n, "What is hidden?", f"word{n}") for n in range(40)]
     assert "conflicting-gold" in {f.code for f in task_findings(rows, stateful=True)}

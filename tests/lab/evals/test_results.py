@@ -55,6 +55,15 @@ async def test_a_checkpoint_that_solves_everything_is_a_result_with_the_differen
     assert (found.next[0].tool, (found.next[0].arguments or {})["view"]) == ("read_eval", "compare")
 
 
+async def test_a_result_is_no_candidate_for_training_so_nothing_is_advised_about_its_tasks(lab: Lab) -> None:
+    trained(lab)
+    finished(lab, solved(), id="eval-00000002", model="sums-0badcafe-step-20")
+    found = await judged(lab, "eval-00000002")
+    advice = {f.code: f.fix for f in found.findings}
+    assert advice["distribution-too-easy"] == "Nothing is to be changed for this: it describes the result."
+    assert {call.tool for call in found.next} == {"run_eval"}
+
+
 async def test_held_out_tasks_without_an_evaluation_before_are_the_value_before_training(lab: Lab) -> None:
     finished(lab, solved(), id="eval-00000001", env_args={"split": "eval"})
     found = await judged(lab, "eval-00000001")

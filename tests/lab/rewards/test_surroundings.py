@@ -112,7 +112,7 @@ def test_ordinary_code_is_not_named(code: str) -> None:
         ("os.getenv('REGION', '')", 'the variable "REGION"'),
         ("dict(os.environ)", "environment variables"),
         ("open('/etc/machine-id').read()", 'the path "/etc/machine-id"'),
-        ("sys._getframe()", "the process (sys._getframe)"),
+        ("os.getppid()", "the process (os.getppid)"),
     ],
 )
 def test_what_reads_clock_host_variables_process_or_files_is_named(code: str, what: str) -> None:
@@ -125,6 +125,21 @@ def test_what_reads_clock_host_variables_process_or_files_is_named(code: str, wh
     assert (finding.code, finding.severity) == ("reward-reads-surroundings", "warning")
     (outside,) = surroundings_findings(reads(load=code))
     assert outside.severity == "info"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "sys._getframe(1).f_code.co_name",
+        "inspect.stack()[1].function",
+        "(lambda error: error.__traceback__.tb_frame)(reply)",
+        "getattr(reply, 'f_back')",
+    ],
+)
+def test_code_that_looks_at_the_frames_of_its_callers_recognises_the_test(code: str) -> None:
+    finding = next(f for f in surroundings_findings(reads(code)) if f.code == "reward-recognises-test")
+    assert finding.severity == "blocker"
+    assert "the frames of its callers" in finding.message
 
 
 def test_what_only_the_command_line_reads_is_not_named() -> None:

@@ -279,4 +279,5 @@ def test_after_the_last_gate_comes_the_config_and_a_v0_environment_is_ported() -
         {"environments": ["env"], "env_args": {"a": 1}},
     )
     assert upcoming_call("env", None, proven).arguments == {"environments": ["env"]}
-    assert upcoming_call("env", "v0", proven).tool == "read_reference"
+    port = upcoming_call("env", "v0", proven)
+    assert (port.tool, port.arguments) == ("create_environment", {"name": "env-v1", "port": "env"})

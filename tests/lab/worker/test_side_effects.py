@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import WorkerError
-from prime_lab_mcp.lab.worker.pool import OTHER_SEED
+from prime_lab_mcp.lab.worker.pool import OTHER_SEEDS
 from prime_lab_mcp.lab.worker.scoring import Case, SideEffects
 from tests.support.scoring import problems
 
@@ -120,7 +120,7 @@ async def test_a_twin_has_another_hash_seed_and_the_same_tasks(write: Write, ope
     async with opened(write(reward=reward)) as worker:
         await worker.rows(limit=5)
         here = await worker.score(cases)
-        async with worker.in_another_process(OTHER_SEED) as other:
+        async with worker.in_another_process(OTHER_SEEDS[0]) as other:
             there = await other.score(cases)
     assert [problems(s) for s in there] == [()] * 4
     assert [s.reward for s in here] != [s.reward for s in there]
@@ -132,6 +132,6 @@ async def test_a_task_that_differs_in_the_twin_is_told(write: Write, opened: Ope
     (tree / "sample.py").write_text(code, encoding="utf-8")
     async with opened(tree) as worker:
         await worker.rows(limit=5)
-        async with worker.in_another_process(OTHER_SEED) as other:
+        async with worker.in_another_process(OTHER_SEEDS[0]) as other:
             (scored,) = await other.score([said(1, "2")])
     assert problems(scored) == ("task-changed",)

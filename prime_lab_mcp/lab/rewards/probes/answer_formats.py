@@ -99,6 +99,22 @@ def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[An
     return wrappers
 
 
+_AT_THE_END = re.compile(
+    r"\b(?:end|finish|conclude)\b[^.\n]{0,40}\b(?:with|by)\b[^.\n]{0,60}\b(?:answer|result|number|solution|letter|label)"
+    r"|\bstep[- ]by[- ]step\b|\bshow your (?:work|working|reasoning|steps)\b|\b(?:final|last) line\b",
+    re.I,
+)
+
+
+def answer_comes_last(prompts: Sequence[str], systems: Sequence[str]) -> bool:
+    """Return whether all texts ask for working before the answer, or for a reply that ends with the answer.
+
+    The texts are those of `prompted_wrappers`.
+    """
+    texts = [text for text in systems if text.strip()] or list(prompts)
+    return bool(texts) and all(_AT_THE_END.search(text) for text in texts)
+
+
 def all_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
     """Return all wrappers to try, the likeliest first."""
     wanted = requested_wrappers(texts, source)

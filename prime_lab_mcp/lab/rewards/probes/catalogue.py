@@ -441,6 +441,8 @@ def _every_answer(target: Target) -> Iterator[Draft]:
         return
     for family, listed in ((Family.EVERY_ANSWER, labels), (Family.EVERY_ANSWER_BACKWARDS, labels[::-1])):
         yield Draft(family, wrapper.wrap(" ".join(listed)))
+        if len(listed) <= _FEW:
+            yield Draft(family, wrapper.wrap(", ".join(listed)), WITH_COMMAS)
         if wrapper.kind != "plain":
             yield Draft(family, " ".join(listed), bare=True)
             if len(listed) <= _EACH:
@@ -448,8 +450,10 @@ def _every_answer(target: Target) -> Iterator[Draft]:
                 yield Draft(family, f"{wrapper.lead}{each}", "each in the form")
 
 
-_EACH = 201
-"""Largest number of answers that are wrapped one by one."""
+WITH_COMMAS = "with commas"
+"""The variant of the probes that list all answers with commas."""
+_EACH, _FEW = 201, 20
+"""Largest numbers of answers that are wrapped one by one, and that are also listed with commas."""
 _LISTED, _LISTED_LENGTH = 150, 40
 """Largest number of answers that a completion lists, and the length of the longest in characters. More or longer
 answers do not form a set that a model could list."""
