@@ -33,13 +33,11 @@ from prime_lab_mcp.lab.base.errors import InterpreterError
 from prime_lab_mcp.lab.base.report import Say
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.base.versions import TOOLCHAIN, V0_INSTALLED, V1_REQUIREMENT
+from prime_lab_mcp.lab.base.versions import OLDEST_V0, TOOLCHAIN, V0_INSTALLED, V1_REQUIREMENT
 from prime_lab_mcp.lab.sandbox.policy import NAMES_OVER_TCP, PORTS, Confinement, certificate_paths, python_paths
 
 Api = Literal["v0", "v1"]
 
-_LAST_V0 = "0.1.14"
-"""The last release of the 0.1 line, and the oldest whose rubrics the server reads."""
 _DEFAULT = {"v0": V0_INSTALLED, "v1": V1_REQUIREMENT}
 _BUILD_SECONDS = 1200.0
 _LOCK_SECONDS = 1500.0
@@ -214,9 +212,9 @@ def interpreter_requirements(pyproject: Mapping[str, Any], api: Api | None) -> l
         for requirement in requirements:
             if canonicalize_name(requirement.name) == "verifiers" and requirement.url is None:
                 requirement.specifier &= SpecifierSet("<0.4")
-                if requirement.specifier.contains(_LAST_V0):
+                if requirement.specifier.contains(OLDEST_V0):
                     # Beside unbounded dependencies, uv would choose a release that is years older and has another API.
-                    requirement.specifier &= SpecifierSet(f">={_LAST_V0}")
+                    requirement.specifier &= SpecifierSet(f">={OLDEST_V0}")
     return requirements
 
 

@@ -23,6 +23,8 @@ V1_RELEASES = tuple(f"0.4.{patch}" for patch in range(40))
 """Versions of verifiers that training uses: the released ones, and future ones that the bound <0.5 admits."""
 LATER_RELEASES = ("0.5.0", "0.9.0", "1.0.0")
 """Possible future versions of verifiers that a requirement without an upper bound admits."""
+OLDEST_V0 = "0.1.14"
+"""The last release of the 0.1 line, and the oldest whose rubrics the server reads."""
 V0_INSTALLED = "verifiers>=0.1.14,<0.4"
 """Requirement with which the interpreter of a v0 environment is built."""
 V0_ADVISED = "verifiers>=0.1.14,<0.2"
