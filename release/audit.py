@@ -26,6 +26,9 @@ OSV = "https://api.osv.dev/v1/query"
 does not have, as mirrors of an index do for every package, and pip-audit counts that as no fault."""
 CLEAN, FAULTY, UNASKED = 0, 1, 3
 
+LONGEST_SECONDS = 300
+"""Longest time for the questions about one file. A network that drops packets would hold up CI otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Audit:
@@ -50,7 +53,12 @@ def audit_file(locked: Path, service: str = OSV) -> Audit:
     tried = subprocess.run([*command, "--dry-run"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if tried.returncode != 0:
         raise ValueError(f"pip-audit cannot read {locked}: {tried.stderr.strip()}")
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=LONGEST_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return Audit(0, unasked=(f"no whole answer within {LONGEST_SECONDS} s",))
     try:
         return read_audit(json.loads(done.stdout))
     except (ValueError, TypeError, KeyError):
