@@ -7,7 +7,7 @@ NEWEST := .venv-newest/bin
 # Where the caller's environment forbids it, each of the programs that tests start would compile all its imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo lint test test-slow test-all ci browser audit bench codes release clean
+.PHONY: setup demo lint test test-slow test-all ci browser audit bench bench-full coverage endurance codes release clean
 
 setup: .venv/ready
 
@@ -82,6 +82,24 @@ release: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# Also how cost grows with 1, 10 and 100 times the work: many minutes.
+bench-full: setup
+	$(BIN)/python -m benchmarks --full
+
+COVERED := tests/server tests/protocol tests/property tests/lab/base tests/lab/state tests/lab/prime tests/lab/relay tests/lab/worker \
+	tests/lab/test_interpreter.py
+# Branch coverage of the server and of the lower three floors of lab by their own tests, as a table. What processes of their
+# own do (workers, the confined child, prime) is not counted.
+coverage: setup
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m coverage run -m pytest -q -p no:cacheprovider $(COVERED) -m "not slow and not live and not stress"
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage report
+
+# A thousand kills and ten thousand messages, with a printed summary: about an hour on two quiet cores.
+endurance: setup
+	$(BIN)/python -m tests.endurance --kills 1000 --messages 10000
 
 clean:
 	rm -rf .venv .venv-newest

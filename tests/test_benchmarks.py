@@ -10,9 +10,31 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
+from benchmarks.claims import BEGIN, END, PAGE, Claim, page_figures
 
 ROOT = Path(__file__).parents[1]
-SMALL = {"BENCH_ROWS": "2000", "BENCH_ROLLOUTS": "160", "BENCH_CASES": "20", "BENCH_PAIRS": "1", "BENCH_STARTS": "2"}
+SMALL = {
+    "BENCH_ROWS": "2000",
+    "BENCH_ROLLOUTS": "160",
+    "BENCH_CASES": "20",
+    "BENCH_PAIRS": "1",
+    "BENCH_STARTS": "2",
+    "BENCH_FILES": "50",
+}
+
+
+def test_the_page_quotes_the_kept_figures() -> None:
+    quoted = PAGE.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip()
+    assert quoted == page_figures()
+
+
+def test_a_claim_holds_at_its_limit_and_not_above_it() -> None:
+    at, above = (Claim("one", "a figure", value, 1.0) for value in (1.0, 1.01))
+    assert (at.holds, above.holds) == (True, False)
+    assert (at.row, above.row) == (
+        "| a figure | 1 | 1 | times | holds |",
+        "| a figure | 1.01 | 1 | times | DOES NOT HOLD |",
+    )
 
 
 @pytest.mark.stress
@@ -27,4 +49,4 @@ def test_a_benchmark_runs_to_its_verdict(name: str) -> None:
         timeout=600,
     )
     assert ended.returncode in (0, 1), ended.stderr[-2000:]
-    assert "holds:" in ended.stdout or "DOES NOT HOLD:" in ended.stdout or "(claim" in ended.stdout, ended.stdout
+    assert "| holds |" in ended.stdout or "| DOES NOT HOLD |" in ended.stdout, ended.stdout

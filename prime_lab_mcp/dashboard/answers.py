@@ -51,7 +51,7 @@ async def _workspace(lab: ReadingLab, query: Query) -> Any:
         "name": lab.workspace.root.name,
         "path": lab.key,
         "platform": lab.platform,
-        "approval": lab.settings.approval,
+        "approval": "always" if lab.limits.always else "ask",
         "version": __version__,
     }
 

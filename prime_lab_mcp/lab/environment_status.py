@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,15 +64,30 @@ class _Statuses:
 
 
 async def environment_status(lab: Lab, snapshot: Snapshot) -> EnvironmentStatus:
-    """Return the status of an environment. Only reads.
+    """Return the status of an environment. Only reads."""
+    [status] = await environment_statuses(lab, [snapshot])
+    return status
 
-    The status is cached. It is computed again after a change of the files, of a verdict, of a pending evaluation, or of
+
+async def environment_statuses(lab: Lab, snapshots: Sequence[Snapshot]) -> list[EnvironmentStatus]:
+    """Return the status of each environment. Only reads.
+
+    A status is cached. It is computed again after a change of the files, of a verdict, of a pending evaluation, or of
     the installed verifiers, and after half a minute, because the environment's interpreter may have changed. The gates
     themselves read the interpreter in every call.
     """
-    ended = await anyio.to_thread.run_sync(lambda: lab.ledger.unjudged(lab.key, source=snapshot.source))
-    pending = ended[-1].id if ended else None
-    decided_by, now = (lab.ledger.version(), installed_verifiers(), pending), time.monotonic()
+    source = snapshots[0].source if len(snapshots) == 1 else None
+    ended = await anyio.to_thread.run_sync(lambda: lab.ledger.unjudged(lab.key, source=source))
+    pending = {job.source: job.id for job in ended}
+    shared = (lab.ledger.version(), installed_verifiers())
+    return [await _present_status(lab, one, pending.get(one.source), shared) for one in snapshots]
+
+
+async def _present_status(
+    lab: Lab, snapshot: Snapshot, pending: str | None, shared: tuple[Any, ...]
+) -> EnvironmentStatus:
+    """The cached status, if nothing changed that decides it. `shared` is what decides every status alike."""
+    decided_by, now = (*shared, pending), time.monotonic()
     statuses = lab.memory(_Statuses).by_folder
     known = statuses.get(snapshot.relative)
     if (

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prime_lab_mcp.lab.prime.client import Prime
     from prime_lab_mcp.lab.state.ledger.ledger import Ledger
     from prime_lab_mcp.lab.state.ledger.rows import JobFolder
+    from prime_lab_mcp.lab.state.limits import PublishedLimits, SpendingLimits
     from prime_lab_mcp.lab.state.snapshot import FolderSnapshots, Snapshot
     from prime_lab_mcp.lab.toolchain import Toolchain
     from prime_lab_mcp.lab.worker.pool import Workers
@@ -103,6 +104,21 @@ class Lab:
             reading.close()
 
     @cached_property
+    def _published_limits(self) -> PublishedLimits:
+        from prime_lab_mcp.lab.state.limits import PublishedLimits
+
+        return PublishedLimits(self.settings)
+
+    @property
+    def limits(self) -> SpendingLimits:
+        """The spending cap and the approval mode: the strictest of all processes on this state directory."""
+        return self._published_limits.present()
+
+    def publish_limits(self) -> None:
+        """Let other processes on this state directory keep to the limits of this one, until the lab closes."""
+        self._published_limits.publish()
+
+    @cached_property
     def snapshots(self) -> FolderSnapshots:
         from prime_lab_mcp.lab.state.snapshot import FolderSnapshots
 
@@ -148,6 +164,8 @@ class Lab:
         self._closed.set()
         for close in self.closing:
             await close()
+        if "_published_limits" in self.__dict__:
+            self._published_limits.close()
         if "workers" in self.__dict__:
             await self.workers.close()
         if "ledger" in self.__dict__:

@@ -27,7 +27,7 @@ from prime_lab_mcp.lab.sandbox.kernel_support import present_support
 from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.pulled import PulledFiles, unagreed_pull
-from prime_lab_mcp.lab.state.snapshot import Snapshot, verify_snapshot
+from prime_lab_mcp.lab.state.snapshot import Snapshot, code_tree, verify_snapshot
 from prime_lab_mcp.lab.state.source_code import Api, detect_generation
 from prime_lab_mcp.lab.worker.description import Loaded
 from prime_lab_mcp.lab.worker.faults import LoadFailed
@@ -113,7 +113,7 @@ async def open_environment(
     source_key = f"{snapshot.source} {dependencies.digest}"
     open_worker = partial(
         lab.workers.open,
-        snapshot.tree,
+        await anyio.to_thread.run_sync(code_tree, snapshot),
         source_key,
         interpreter,
         api=api,

@@ -153,7 +153,7 @@ def spend_overview(lab: Lab) -> SpendOverview:
     jobs = [job for job in lab.ledger.jobs() if job.platform in (None, lab.platform)]
     runs = lab.ledger.runs(platform=lab.platform)
     run_ids = {row.intent: id for row in rows if (id := _result_id(lab, row))}
-    return SpendOverview(lab.key, lab.platform, lab.settings.max_spend, tuple(spend_entries(rows, jobs, runs, run_ids)))
+    return SpendOverview(lab.key, lab.platform, lab.limits.max_spend, tuple(spend_entries(rows, jobs, runs, run_ids)))
 
 
 def _result_id(lab: Lab, row: SpendRow) -> str | None:

@@ -49,6 +49,8 @@ class Request:
     cautions: tuple[str, ...] = ()
     personal: tuple[str, ...] = ()
     """Those of `cautions` that need a person's own answer: an elicitation, or `approve` in a terminal."""
+    ceilings: tuple[str, ...] = ()
+    """Those of `personal` that say why evidence is ceiling-only."""
     evidence: tuple[str, ...] = ()
     """Sentences that name the evaluations that support the intent."""
     config_sha256: str | None = None
@@ -70,7 +72,7 @@ async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -
         return refusal
     if not intent.ask:
         return None
-    always = lab.settings.approval == "always" or bool(request.personal)
+    always = lab.limits.always or bool(request.personal)
     if request.confirm is not None:
         return _confirmed(lab, intent, request, always)
     if request.yes and lab.settings.max_spend is not None and not always and not request.cautions:
@@ -123,9 +125,10 @@ async def approve_foreign_code(
 def _with_details(lab: Lab, intent: Intent, request: Request) -> Intent:
     """Complete the question with the evidence, the cautions, the committed amount, the cap and the platform."""
     parts = [intent.question, *request.evidence, *(f"Note: {caution}." for caution in request.cautions)]
-    if lab.settings.max_spend is not None and intent.max_cost is not None:
+    cap = lab.limits.max_spend
+    if cap is not None and intent.max_cost is not None:
         spent = lab.ledger.spent(lab.platform)
-        parts.append(f"Committed so far ${spent:.2f} of the cap of ${lab.settings.max_spend:.2f}.")
+        parts.append(f"Committed so far ${spent:.2f} of the cap of ${cap:.2f}.")
     if lab.settings.rehearsal:
         parts.append("This is a rehearsal: nothing is published and nothing is paid.")
     # The question contains foreign names of models, environments and files. Escaping shows a person what they are.
@@ -143,7 +146,7 @@ def _refused_by_blocker(intent: Intent, request: Request) -> Report | None:
 
 
 def _over_cap(lab: Lab, intent: Intent, request: Request) -> Report | None:
-    cap = lab.settings.max_spend
+    cap = lab.limits.max_spend
     if cap is None or intent.kind == "push":
         return None
     if intent.max_cost is None and intent.ask:
@@ -160,7 +163,7 @@ def _over_cap(lab: Lab, intent: Intent, request: Request) -> Report | None:
 
 def over_cap(lab: Lab, amount: float, tool: str, arguments: Mapping[str, object]) -> Report:
     """The refusal of an amount above the cumulative cap, with a call that stays below the cap."""
-    cap, spent = lab.settings.max_spend or 0.0, lab.ledger.spent(lab.platform)
+    cap, spent = lab.limits.max_spend or 0.0, lab.ledger.spent(lab.platform)
     return _refused(
         "over-cap",
         f"this may cost up to ${amount:.2f}; with ${spent:.2f} committed it exceeds the cap of ${cap:.2f}",
@@ -207,7 +210,7 @@ def _confirmed(lab: Lab, intent: Intent, request: Request, always: bool) -> Repo
             "needs_confirmation",
             "A person must approve this in a terminal first.",
             data={"confirm": request.confirm, "question": intent.question},
-            findings=(_terminal_finding(request.confirm or ""), *map(_ceiling_finding, request.personal)),
+            findings=(_terminal_finding(request.confirm or ""), *map(_ceiling_finding, request.ceilings)),
             next=(_call_with_token(request, request.confirm or ""),),
         )
     return None
@@ -224,7 +227,7 @@ def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: st
     findings = (
         *changed,
         *((_terminal_finding(token),) if always else ()),
-        *map(_ceiling_finding, request.personal),
+        *map(_ceiling_finding, request.ceilings),
         *intent.findings,
     )
     instruction = (

@@ -12,11 +12,8 @@ from pydantic import ValidationError
 
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.server.fix_calls import ONE_OF
 from prime_lab_mcp.tools.tool import AnyTool, Arguments
 
-_ALTERNATIVES = {**ONE_OF, "run_eval": ("model", "rescore")}
-"""For each tool, the arguments of which a call has one, although each is optional in its schema."""
 _ANSWERS = frozenset({"confirm", "yes"})
 """Arguments that contain the answer to a question."""
 
@@ -45,6 +42,12 @@ def parse(tool: AnyTool, given: Mapping[str, Any]) -> Arguments | Report:
             except ValidationError as second:
                 return _refusal(tool, corrected, second)
         return _refusal(tool, given, first)
+
+
+def lacks_alternatives(tool: AnyTool, given: Mapping[str, Any]) -> bool:
+    """Whether a call names none of the arguments of which it needs one (`Arguments.ONE_OF`)."""
+    alternatives = tool.args.ONE_OF
+    return bool(alternatives) and not any(given.get(name) for name in alternatives)
 
 
 def _without_empty(kind: type[Arguments], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,9 +133,7 @@ def _without(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding]) -
         tool.args.model_validate(rest)
     except ValidationError:
         rest = dict(given)
-    alternatives = _ALTERNATIVES.get(tool.name, ())
-    lacks = bool(alternatives) and rest.keys().isdisjoint(alternatives)
-    if rest == given or lacks or tool.effect in ("publishes", "spends"):
+    if rest == given or lacks_alternatives(tool, rest) or tool.effect in ("publishes", "spends"):
         return Next("workflow_status", "what there is to name in the arguments")
     return Next(tool.name, "without the arguments that are refused", rest or None)
 

@@ -186,6 +186,8 @@ class Calls:
         await self._settle(tool, snapshot, progress)
         call = self._call(snapshot, progress)
         call = replace(call, env_args=getattr(args, "env_args", None), resume_from=getattr(args, "resume_from", None))
+        if tool.continues is not None:
+            call = replace(call, continues=tool.continues(args))
         if _hosted(tool, args):
             call = replace(call, hosted=getattr(args, "environment", None))
         earlier = self._waiting.get(tool, args)
@@ -217,6 +219,7 @@ class Calls:
             yes=bool(getattr(args, "yes", False)),
             cautions=tuple(dict.fromkeys((*passage.cautions, *plan.intent.cautions))),
             personal=passage.personal,
+            ceilings=passage.ceilings,
             evidence=passage.evidence,
             changed=_differs(earlier, plan.intent),
             config_sha256=call.config_sha256 or None,
@@ -279,7 +282,7 @@ class Calls:
         if intent.kind not in ("submit", "control") or not intent.ask or intent.max_cost is None:
             return await self._finish(tool, args, call, tool.run(call, plan))
         what = f"{tool.name} {intent.key[:8]}"
-        with reserved(ledger, intent.key, platform, intent.max_cost, what, self.lab.settings.max_spend) as fits:
+        with reserved(ledger, intent.key, platform, intent.max_cost, what, self.lab.limits.max_spend) as fits:
             if not fits:
                 return approval.over_cap(self.lab, intent.max_cost, tool.name, args.model_dump(exclude_unset=True))
             return await self._finish(tool, args, call, tool.run(call, plan))

@@ -18,6 +18,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
+from prime_lab_mcp.tools.tool import Arguments
 
 _CALL = re.compile(r"\b[a-z]+_[a-z_]+\([^()]*\)")
 _MOST_CALLS = 2
@@ -41,27 +42,20 @@ _VALUES_FROM: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("check_environment", "environment"): ("environment", "port", "name"),
 }
 """For an argument of a tool, the arguments of the present call that can provide its value."""
-ONE_OF: Mapping[str, tuple[str, ...]] = {
-    "write_training_config": ("environments", "based_on", "sft"),
-    "submit_training": ("config", "environment"),
-    "check_reward_distribution": ("environment", "results"),
-    "create_environment": ("dataset", "hub", "port", "template"),
-}
-"""For each tool, the arguments of which a recommended call has one, although each is optional in its schema."""
 
 
-def calls_of_fix(fix: str, tool: str, carried: Mapping[str, Any], fields: Mapping[str, Collection[str]]) -> list[Next]:
+def calls_of_fix(fix: str, tool: str, carried: Mapping[str, Any], tools: Mapping[str, type[Arguments]]) -> list[Next]:
     """The calls that a fix names, at most two, without those that equal the present call.
 
-    `tool` and `carried` are the present call; `fields` are the names of the arguments of every tool.
+    `tool` and `carried` are the present call; `tools` are the arguments of every tool.
     """
     if "\\" in fix:
         return []
     words, texts = _own_words(fix)
     calls: list[Next] = []
     for one in (
-        *_named(words, texts, tool, carried, fields),
-        *_changed(words, texts, tool, carried, fields.get(tool, ())),
+        *_named(words, texts, tool, carried, tools),
+        *_changed(words, texts, tool, carried, tools[tool].model_fields if tool in tools else ()),
     ):
         if one not in calls and (one.tool, dict(one.arguments or {})) != (tool, dict(carried)):
             calls.append(one)
@@ -81,28 +75,27 @@ def _own_words(fix: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _named(
-    fix: str, texts: Sequence[str], tool: str, carried: Mapping[str, Any], fields: Mapping[str, Collection[str]]
+    fix: str, texts: Sequence[str], tool: str, carried: Mapping[str, Any], tools: Mapping[str, type[Arguments]]
 ) -> Iterator[Next]:
     """Yield the calls of tools that a fix names."""
-    names = "|".join(map(re.escape, fields))
+    names = "|".join(map(re.escape, tools))
     for match in re.finditer(rf"(?<![\w/])({names})(?!\w)", fix):
         name, rest = match[1], fix[match.end() :]
+        fields = tools[name].model_fields
         stated, without = _arguments(rest, texts), _WITHOUT.match(rest)
         given: dict[str, Any] = {}
         if stated is not None:
             given = {key: _filled(name, key, value, carried) for key, value in stated.items()}
-        elif without is not None and without[1] in fields[name]:
+        elif without is not None and without[1] in fields:
             given = {key: value for key, value in carried.items() if name == tool and key != without[1]}
         elif _WITH_ITS_ID.match(rest):
             given = {"id": _filled(name, "id", ..., carried)}
         elif name == "search_hub":
             given = {"kind": "environment", "query": _filled(name, "query", ..., carried)}
         else:
-            given = {key: carried[key] for key in ONE_OF.get(name, ()) if key in carried}
+            given = {key: carried[key] for key in tools[name].ONE_OF if key in carried}
         given |= _implied(name, given, carried)
-        if ... in given.values() or not given.keys() <= set(fields[name]):
-            continue
-        if name in ONE_OF and not any(key in given for key in ONE_OF[name]):
+        if ... in given.values() or not given.keys() <= fields.keys():
             continue
         yield Next(name, "what the finding's fix names", given or None)
 

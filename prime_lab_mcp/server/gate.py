@@ -5,13 +5,16 @@ The gate runs free prerequisites, collects the missing evidence, and refuses or 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import anyio
 
 from prime_lab_mcp.lab.base.report import Finding, Next, Report, Unmet
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import model_listing_calls
 from prime_lab_mcp.lab.state.config_gate import (
@@ -43,7 +46,7 @@ from prime_lab_mcp.lab.state.gates import (
     subject_of,
     with_arguments,
 )
-from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools.tool import AnyTool, Call
 
@@ -55,7 +58,9 @@ class Passage:
     report: Report | None = None
     cautions: tuple[str, ...] = ()
     personal: tuple[str, ...] = ()
-    """Cautions that need a person's own answer (ceiling-only evidence)."""
+    """Cautions that need a person's own answer: ceiling-only evidence, and runs of which nothing is known here."""
+    ceilings: tuple[str, ...] = ()
+    """Those of `personal` that say why evidence is ceiling-only."""
     evidence: tuple[str, ...] = ()
     """One sentence for each evaluation that opened the gate."""
 
@@ -75,6 +80,8 @@ class Gate:
 
     async def check(self, tool: AnyTool, call: Call) -> Passage:
         """Refuse the call with everything that is missing, or admit it with the cautions for a confirmation."""
+        if call.continues is not None:
+            return await self._continued(tool, call, call.continues)
         row = f"{tool.name}, hosted" if call.hosted is not None else tool.name
         needs = NEEDS.get(row, ())
         if not needs or (call.snapshot is None and call.config is None and call.hosted is None):
@@ -111,7 +118,33 @@ class Gate:
         rests_on += [(row, LATEST_MODEL) for row in evaluations]
         personal = tuple(dict.fromkeys(reason for one in rests_on for reason in ceiling_reasons(*one)))
         evidence = tuple(dict.fromkeys(evaluation_summary(row) for row, _ in rests_on))
-        return Passage(None, (*cautions, *personal), personal, evidence)
+        return Passage(None, (*cautions, *personal), personal, personal, evidence)
+
+    async def _continued(self, tool: AnyTool, call: Call, id: str) -> Passage:
+        """Refuse to let a run go on whose environments lack the evidence that its submission needed.
+
+        The evidence is about the files as they were pushed: the folder may have been edited since. Where the config of
+        the run is not known here, only a person's own answer lets the run go on.
+        """
+        run = next(iter(self.lab.ledger.runs(id=id, platform=self.lab.platform)), None)
+        if run is not None and run.kind != "training":
+            return Passage()
+        config = await anyio.to_thread.run_sync(_config_of, run)
+        if run is None or config is None:
+            why = "its config is not here as it was submitted" if run is not None else "it was not started here"
+            unknown = (f"nothing about the environments of run {quote(id, 80)} can be proven: {why}",)
+            return Passage(None, unknown, unknown)
+        unmet: list[Unmet] = []
+        cautions: list[str] = []
+        rests_on: list[tuple[Evidence, TrainedModel]] = []
+        submitted = replace(call, config=config, config_sha256=run.config_sha256)
+        await self._sources(submitted, unmet, cautions, rests_on, as_pushed=True)
+        if unmet:
+            here = config.is_relative_to(self.lab.workspace.root)
+            return Passage(_blocked(tool, unmet, [], submitted if here else call))
+        ceilings = tuple(dict.fromkeys(reason for one in rests_on for reason in ceiling_reasons(*one)))
+        evidence = tuple(dict.fromkeys(evaluation_summary(row) for row, _ in rests_on))
+        return Passage(None, (*cautions, *ceilings), ceilings, ceilings, evidence)
 
     def _evaluations(self, needs: tuple[Need, ...], subject: Subject) -> list[Evidence]:
         """The evaluations that opened the gate."""
@@ -189,8 +222,15 @@ class Gate:
         return with_arguments(subject, named, tests)
 
     async def _sources(
-        self, call: Call, unmet: list[Unmet], cautions: list[str], rests_on: list[tuple[Evidence, TrainedModel]]
+        self,
+        call: Call,
+        unmet: list[Unmet],
+        cautions: list[str],
+        rests_on: list[tuple[Evidence, TrainedModel]],
+        *,
+        as_pushed: bool = False,
     ) -> None:
+        """Add what the sources and packages of a config lack. With `as_pushed`, the folders are not looked at."""
         from prime_lab_mcp.lab.configs.packages import agent_overrides, own_environment_keys
         from prime_lab_mcp.lab.training.sources import gather_package_facts, published_modules
         from prime_lab_mcp.lab.training.sources import gather_source_facts as gather
@@ -199,6 +239,8 @@ class Gate:
         resumed, runs = self._resumed(call), self.lab.ledger.training_names()
         gathered = await gather(self.lab, config, call.platform)
         sources = [replace(facts, resumed_run=resumed, runs=runs) for facts in gathered]
+        if as_pushed:
+            sources = [replace(facts, on_disk=()) for facts in sources]
         for facts in sources:
             evaluation = source_evaluation(facts, self.lab.platform, config.model)
             if evaluation is not None:
@@ -231,6 +273,17 @@ class Gate:
         if missing:
             findings.extend(missing)
             unmet.append(Unmet("preflight", "failed", f"the {name} is not ready: {missing[0].message}"))
+
+
+def _config_of(run: Run | None) -> Path | None:
+    """The config file of a run, if the file still is what was submitted."""
+    if run is None or run.config_path is None or run.config_sha256 is None:
+        return None
+    path = Path(run.workspace, run.config_path)
+    try:
+        return path if hashlib.sha256(path.read_bytes()).hexdigest() == run.config_sha256 else None
+    except OSError:
+        return None
 
 
 def _can_be_run(need_standing: Standing) -> bool:

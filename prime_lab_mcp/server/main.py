@@ -92,11 +92,14 @@ def open_lab(chosen: Settings) -> Lab:
 
     not_dumpable()
     if not chosen.rehearsal:
-        return Lab(chosen)
+        lab = Lab(chosen)
+        lab.publish_limits()
+        return lab
     from prime_lab_mcp.server.rehearsing import RehearsalPlatform
 
     platform = RehearsalPlatform(chosen)
     lab = Lab(chosen, platform.variables)
+    lab.publish_limits()
     lab.closing.append(platform.close)
     return lab
 

@@ -105,7 +105,7 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
     if tool.name == "run_eval" and not given.get("model") and not given.get("rescore"):
         given["model"] = _model(given.get("environment"), present)
     given = _as_called(given, present)
-    if isinstance(arguments.parse(tool, given), Report):
+    if arguments.lacks_alternatives(tool, given) or isinstance(arguments.parse(tool, given), Report):
         return None
     return replace(one, arguments=given or None)
 
@@ -166,10 +166,9 @@ def _mending(report: Report, present: PresentCall) -> list[Next]:
 
 def _fixing(blocker: Finding, report: Report, present: PresentCall) -> list[Next]:
     """The calls that the fix of a blocker names and that a tool accepts."""
-    fields = {name: tuple(tool.args.model_fields) for name, tool in present.tools.items()}
+    tools = {name: tool.args for name, tool in present.tools.items()}
     named = [
-        _of_the_evaluation(one, present)
-        for one in calls_of_fix(blocker.fix, present.tool.name, present.carried, fields)
+        _of_the_evaluation(one, present) for one in calls_of_fix(blocker.fix, present.tool.name, present.carried, tools)
     ]
     completed = (_completed(one, report, present, repeated=False) for one in named)
     return [one for one in completed if one is not None and not _repeats(one, present)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import anyio
 from pydantic import Field
@@ -32,6 +32,8 @@ from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
 
 class Args(Arguments):
+    ONE_OF: ClassVar[tuple[str, ...]] = ("environment", "results")
+
     environment: EnvironmentName | None = None
     results: Annotated[
         str | None, Field(max_length=1000, description="Eval id, results file or folder; default: the latest eval.")

@@ -165,6 +165,7 @@ TOOL = PlannedTool(
     args=Args,
     plan=plan,
     run=run,
+    continues=lambda args: args.id if args.action in ("resume", "restart") else None,
     effect="spends",
     open_world=True,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import anyio
 from pydantic import Field
@@ -42,6 +42,8 @@ Name = Annotated[str | None, Field(max_length=200)]
 
 
 class Args(Arguments):
+    ONE_OF: ClassVar[tuple[str, ...]] = ("dataset", "hub", "port", "template")
+
     name: Annotated[str, Field(min_length=1, max_length=64, description="New folder under environments/.")]
     dataset: Annotated[str | None, Field(max_length=500, description="As for inspect_dataset.")] = None
     task: Annotated[str | None, Field(max_length=2000, description="What the model is told, before the format.")] = None

@@ -53,6 +53,7 @@ async def rescored(call: Call, args: Args) -> Outcome:
             facts=Facts(proves=False),
         )
     await settle_evaluations(lab, source=job.source)
+    job = lab.ledger.job(job.id) or job  # with what the confirmation found
     judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
     outcome = verdict.finished_outcome(lab, job, judged)
     summarized = dataclasses.replace(outcome, summary=f"{change_summary(job.progress['rescored'])} {outcome.summary}")

@@ -25,7 +25,7 @@ def price_unknown(lab: Lab, access: EndpointAccess, who: str, key: str, question
         return None
     host = access.endpoint.host
     question = f"{question}: {host} lists no price for {who}; it ends at {tokens:,} tokens?"
-    if lab.settings.max_spend is None:
+    if lab.limits.max_spend is None:
         return Intent("eval", key, question)
     message = f"{host} lists no price for {who}, and the server has a spending cap"
     fix = f"Use an endpoint that lists prices ({presets_with_prices()}), or a server of your own on this machine."
@@ -39,7 +39,7 @@ def paid_intent(lab: Lab, key: str, question: str, most: float) -> Intent | None
     """
     unasked = lab.ledger.unasked(lab.platform)
     small = most < ASK_FROM
-    if small and unasked + most <= ASK_AFTER and lab.settings.max_spend is None:
+    if small and unasked + most <= ASK_AFTER and lab.limits.max_spend is None:
         return None
     question = f"{question}, at most ${most:.2f}, where it ends?"
     return Intent("eval", key, question, most, ask=not small or unasked + most > ASK_AFTER)
@@ -72,7 +72,7 @@ async def reserved(
         lab.ledger.reserve(key, None, what, lab.platform, None, workspace=lab.key, environment=environment)
         yield
         return
-    cap = lab.settings.max_spend
+    cap = lab.limits.max_spend
     if not lab.ledger.reserve(
         key, most, what, lab.platform, cap, asked=asked, workspace=lab.key, environment=environment
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import anyio
 from pydantic import Field
@@ -45,6 +45,8 @@ _ENDPOINTS = f"prime (default), {', '.join(name for name in PRESETS if name != '
 
 
 class Args(Arguments):
+    ONE_OF: ClassVar[tuple[str, ...]] = ("model", "rescore")
+
     environment: Annotated[Text, Field(description="Folder; owner/name if hosted.")]
     model: Annotated[str | None, Field(description="The one to train.")] = None
     num_examples: Annotated[int, between(1, 20_000), Field(description="Tasks.")] = 50
@@ -433,7 +435,7 @@ def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:
     if ref is not None:
         what, question = [*what, ref], f"{question} {upload.upload_question(ref)}"
     findings: tuple[Finding, ...] = ()
-    if most is None and lab.settings.max_spend is not None:
+    if most is None and lab.limits.max_spend is not None:
         message = f"{spec.endpoint.host} lists no price for {quote(args.model, 100)}, and the server has a spending cap"
         fix = f"Use an endpoint that lists prices ({presets_with_prices()}), or a server of your own on this machine."
         findings = (Finding("price-unknown", "blocker", message, fix),)

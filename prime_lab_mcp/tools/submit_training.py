@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -31,6 +31,8 @@ from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Plan, PlannedTool
 
 
 class Args(Arguments):
+    ONE_OF: ClassVar[tuple[str, ...]] = ("config", "environment")
+
     environment: Annotated[Text | None, Field(description="Without config: name or owner/name@version.")] = None
     config: Annotated[Text | None, Field(description="TOML path.")] = None
     model: Annotated[Text | None, Field(description="To train, without config.")] = None

@@ -38,6 +38,8 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     MEANINGFUL_WHEN_EMPTY: ClassVar[frozenset[str]] = frozenset()
     """Optional arguments whose empty text differs from leaving them out."""
+    ONE_OF: ClassVar[tuple[str, ...]] = ()
+    """Arguments of which a call names at least one, although the schema has each as optional; empty for most tools."""
 
 
 class ReferencePages(Protocol):
@@ -116,6 +118,8 @@ class Call:
     """The arguments of the environment that the call names; None if it names none."""
     resume_from: str | None = None
     """Id of the training run whose checkpoint the call continues from."""
+    continues: str | None = None
+    """Id of the training run that the call lets go on spending (`ToolBase.continues`)."""
     hosted: str | None = None
     """The name of an environment on the Hub, for calls that run on the platform (`ToolBase.hosted`)."""
 
@@ -163,6 +167,9 @@ class ToolBase(Generic[A]):
     hosted: Callable[[A], bool] | None = None
     """True for calls that run on the platform. They may name an environment on the Hub, and their gate is the row
     `NAME, hosted` of the table."""
+    continues: Callable[[A], str | None] | None = None
+    """Returns the id of the training run that goes on spending with this call; None if none does. What the run was
+    submitted with is then proven again."""
     needs_verdicts: bool = False
     """True if the call decides by the verdicts on finished evaluations, which are then confirmed before its gate. A
     tool that works on one evaluation waits for that one itself."""

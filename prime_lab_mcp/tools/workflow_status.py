@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
-from prime_lab_mcp.lab.environment_status import environment_status
+from prime_lab_mcp.lab.environment_status import environment_statuses
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.spend import spend_overview
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
@@ -48,7 +48,7 @@ async def run(call: Call, args: Args) -> Outcome:
         return await anyio.to_thread.run_sync(_spend_outcome, call, args)
     # A long ledger and many environments must not hold up the event loop.
     snapshots = await anyio.to_thread.run_sync(_snapshots, call, args)
-    environments = [(await environment_status(call.lab, snapshot)).as_json() for snapshot in snapshots]
+    environments = [status.as_json() for status in await environment_statuses(call.lab, snapshots)]
     return await anyio.to_thread.run_sync(_outcome, call, environments, args.environment is None)
 
 
@@ -85,9 +85,9 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
         "runs": runs,
         "spend": {
             "committed": round(lab.ledger.spent(lab.platform), 2),
-            "cap": lab.settings.max_spend,
+            "cap": lab.limits.max_spend,
         },
-        "approval": lab.settings.approval,
+        "approval": "always" if lab.limits.always else "ask",
     }
     declined = newest_decline(lab)
     if declined is not None:

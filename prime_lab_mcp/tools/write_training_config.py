@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import anyio
 from pydantic import AfterValidator, Field
@@ -61,6 +61,8 @@ Text = Annotated[str, AfterValidator(_short)]
 
 
 class Args(Arguments):
+    ONE_OF: ClassVar[tuple[str, ...]] = ("environments", "based_on", "sft")
+
     environments: Annotated[list[Text] | None, Field(description="Folders, or owner/name@version.")] = None
     ratios: list[float] | None = None
     model: Text | None = None

@@ -107,6 +107,16 @@ READERS = {
     "table of modules": "import sys\nV = sys.modules['importlib'].metadata.version('sums')",
     "site-packages": "import sysconfig\nfrom pathlib import Path\n"
     "RULES = list(Path(sysconfig.get_paths()['purelib']).rglob('*'))",
+    "its own code object": "import os\nHOME = (lambda: 0).__code__.co_filename\n"
+    "RULES = [open(HOME.rsplit('/', n)[0] + NAMES[0]) for n in (1, 2)]",
+    "a computed name of the code object": "HOME = getattr((lambda: 0).__code__, 'co_' + 'filename')",
+    "inspect": "import inspect\nHOME = inspect.getsourcefile(vf)",
+    "package data": "import pkgutil\nRULES = pkgutil.get_data(__package__, NAMES[0])",
+    "package data by name": "from pkgutil import get_data\nRULES = get_data(__package__, NAMES[0])",
+    "lines": "import linecache\nRULES = linecache.getlines(NAMES[0])",
+    "a decoded name that is opened elsewhere": "import codecs\nNAME = codecs.decode('ERNQZR.zq', 'rot13')\n"
+    "def read(path): return open(path)",
+    "another base": "import base64\nNAME = base64.b85decode(b'Oh~L1Q2s{')\ndef read(path): return open(path)",
     "run text": "exec(open('sums/rules.md').read())",
 }
 
@@ -138,6 +148,10 @@ INNOCENT = {
     "docstring": "def rows() -> None:\n    '''As the README says.'''",
     "regex": "import re\nNUMBER = re.compile(r'\\d+')",
     "letters": "LETTERS = [chr(65 + i) for i in range(4)]",
+    "decoded data": "import base64\ndef picture(row, path): return base64.b64decode(row['png']), path.open()",
+    "unquoted data": "from urllib.parse import unquote\ndef text(row, path): return unquote(row), open(path)",
+    "a function of that name": "def get_data(path): return path.read_bytes()\nROWS = get_data",
+    "a given path": "from pathlib import Path\ndef rows(path: Path): return path.read_text(encoding='utf-8')",
     "run code": "exec('1 + 1')",
 }
 

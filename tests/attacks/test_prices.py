@@ -110,6 +110,32 @@ def test_every_key_that_makes_a_run_longer_raises_its_bound(attack: str, times: 
     assert large > times * small
 
 
+SERVE = "[orchestrator.train.source.serve]\nmax_concurrent = 1\n\n[inference]\n"
+SLOWER = {
+    "tasks a minute": changed("batch_size = 16", "batch_size = 16\ntasks_per_minute = 1"),
+    "one at once": changed("[inference]\n", "[orchestrator.concurrency]\nmax_inflight = 1\n\n[inference]\n"),
+    "one at once in the environment": changed("[inference]\n", SERVE),
+    "evaluations one at once": changed(
+        "[inference]\n",
+        EVALS.format(examples="num_examples = 200\nconcurrency.max_inflight = 1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("slower", SLOWER)
+def test_what_limits_how_many_rollouts_run_or_start_raises_the_bound(slower: str) -> None:
+    usual = changed("[inference]\n", EVALS.format(examples="num_examples = 200")) if "eval" in slower else CONFIG
+    small, large = bound(usual).max_cost, bound(SLOWER[slower]).max_cost
+    assert small is not None
+    assert large is not None
+    assert large > 1.5 * small
+
+
+def test_limits_above_what_a_run_needs_leave_its_bound() -> None:
+    roomy = changed("[inference]\n", "[orchestrator.concurrency]\nmax_inflight = 4096\n\n[inference]\n")
+    assert bound(roomy).max_cost == bound(CONFIG).max_cost
+
+
 def test_turns_retries_gates_and_steps_of_a_component_raise_the_bound() -> None:
     agent = "[orchestrator.train.source.env.agent]\nmax_turns = 500\n[orchestrator.train.source.env.agent.harness]\n"
     turns = changed("[inference]\n", agent + 'id = "bash"\n[inference]\n')

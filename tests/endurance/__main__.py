@@ -1,5 +1,7 @@
 """`python -m tests.endurance --minutes N [--seed S]`: what the servers survive, as a printed summary.
 
+`--kills N --messages N` goes on until so many were tried, however long that takes (`make endurance`).
+
 A quarter of the time goes to fuzzed messages over stdio, a quarter to HTTP, and half to kills of servers that check,
 evaluate, push and submit in a rehearsal workspace.
 """
@@ -28,17 +30,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only", nargs="+", choices=("stdio", "http", "pipes", "kills", "disks"))
+    parser.add_argument("--kills", type=int, help="kills in all, instead of half of the time")
+    parser.add_argument("--messages", type=int, help="fuzzed messages in all, instead of half of the time")
     given = parser.parse_args(arguments)
     tally, seconds = Tally(), given.minutes * 60
+    begun = time.monotonic()
     print(f"seed {given.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="endurance-", ignore_cleanup_errors=True) as root:
-        endure(Path(root), tally, given.seed, seconds, given.only or ("stdio", "http", "pipes", "kills", "disks"))
+        parts = given.only or ("stdio", "http", "pipes", "kills", "disks")
+        endure(Path(root), tally, given.seed, seconds, parts, kills=given.kills, messages=given.messages)
     print(tally.summary())
+    print(f"in {(time.monotonic() - begun) / 60:.0f} minutes")
     return 0 if tally.sound else 1
 
 
-def endure(root: Path, tally: Tally, seed: int, seconds: float, parts: Sequence[str]) -> None:
-    """Try every part in a folder of its own."""
+def endure(
+    root: Path,
+    tally: Tally,
+    seed: int,
+    seconds: float,
+    parts: Sequence[str],
+    *,
+    kills: int | None = None,
+    messages: int | None = None,
+) -> None:
+    """Try every part in a folder of its own. `kills` and `messages` replace the shares of the time."""
+    half = messages / 2 if messages is not None else None
+    until_sent = _for(seconds / 4) if half is None else lambda sent: sent < half
 
     def place(name: str) -> Place:
         (root / name).mkdir(parents=True)
@@ -46,17 +64,18 @@ def endure(root: Path, tally: Tally, seed: int, seconds: float, parts: Sequence[
 
     places = {name: place(name) for name in parts}
     if "stdio" in parts:
-        fuzz_stdio(places["stdio"], tally, seed, _for(seconds / 4), WARM_MESSAGES)
+        fuzz_stdio(places["stdio"], tally, seed, until_sent, WARM_MESSAGES)
     if "http" in parts:
-        fuzz_http(places["http"], tally, seed, _for(seconds / 4), WARM_MESSAGES)
+        until_sent = _for(seconds / 4) if half is None else lambda sent: sent < half
+        fuzz_http(places["http"], tally, seed, until_sent, WARM_MESSAGES)
     if "pipes" in parts:
         break_pipes(places["pipes"], tally, 6)
     if "disks" in parts:
         fill_disks(places["disks"], tally)
     if "kills" in parts:
-        kills = Kills(places["kills"], tally, seed, dear=True)
-        kills.rounds(_for(seconds / 2))
-        kills.settle()
+        killing = Kills(places["kills"], tally, seed, dear=True)
+        killing.rounds(_for(seconds / 2) if kills is None else lambda _: tally.tried["kills"] < kills)
+        killing.settle()
     inspect_places(places.values(), tally)
 
 

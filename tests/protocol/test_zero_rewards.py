@@ -14,6 +14,8 @@ from tests.lab.evals.finished import episode, finished
 
 pytestmark = [pytest.mark.anyio]
 ID = "eval-00000001"
+LIMIT = 64
+"""max_tokens of the evaluation."""
 NOTHING = {"correct": {"score": 0.0, "weight": 1.0}, "answer_format": {"score": 0.0, "weight": 0.1}}
 
 
@@ -23,7 +25,9 @@ def zero(task: int, reply: str, ending: str = "stop") -> dict[str, Any]:
         {"message": asked, "sampled": False},
         {"message": {"role": "assistant", "content": reply}, "sampled": True},
     ]
-    return episode(task, 0.0, nodes=nodes, rewards=NOTHING, calls=[{"finish_reason": ending}])
+    tokens = LIMIT if ending == "length" else 2
+    calls = [{"finish_reason": ending}]
+    return episode(task, 0.0, nodes=nodes, rewards=NOTHING, calls=calls, num_output_tokens=tokens)
 
 
 async def reports(settings: Settings, reply: str, ending: str = "stop") -> tuple[dict[str, Any], dict[str, Any]]:
@@ -59,7 +63,7 @@ async def test_truncated_replies_lead_to_the_same_evaluation_with_a_higher_limit
 
     [again] = zeros["next"]
     assert again["tool"] == "run_eval"
-    assert again["arguments"]["max_tokens"] > 64
+    assert again["arguments"]["max_tokens"] > LIMIT
     assert again["arguments"]["num_examples"] == 40, "the tasks of the evaluation"
     assert again["arguments"]["rollouts"] == 4
     assert again["arguments"]["endpoint"] == "http://127.0.0.1:9/v1"

@@ -30,7 +30,7 @@ from tests.support.required_arguments import REQUIRED_ARGUMENTS
 
 pytestmark = pytest.mark.anyio
 BY_NAME = {tool.name: tool for tool in TOOLS}
-FIELDS = {tool.name: tuple(tool.args.model_fields) for tool in TOOLS}
+ARGUMENTS = {tool.name: tool.args for tool in TOOLS}
 NAMES = re.compile(rf"(?<![\w/])({'|'.join(BY_NAME)})(?!\w)")
 DEFAULT_CODES = {
     "BadInput": "bad-input",
@@ -131,7 +131,7 @@ def present_arguments(tool: str) -> dict[str, Any]:
         "hub": "acme/sums",
         "model": "m",
     }
-    given = {name: value for name, value in usual.items() if name in FIELDS[tool]}
+    given = {name: value for name, value in usual.items() if name in ARGUMENTS[tool].model_fields}
     return given | REQUIRED_ARGUMENTS.get(tool, {})
 
 
@@ -174,7 +174,7 @@ async def test_every_fix_that_names_a_call_has_this_call_as_next(lab: Lab) -> No
 def test_a_fix_without_a_tool_changes_the_present_call(
     fix: str, given: dict[str, Any], expected: list[dict[str, Any]]
 ) -> None:
-    calls = calls_of_fix(fix, "write_training_config", given, FIELDS)
+    calls = calls_of_fix(fix, "write_training_config", given, ARGUMENTS)
     assert [(one.tool, one.arguments) for one in calls] == [("write_training_config", value) for value in expected]
 
 
@@ -184,7 +184,7 @@ def test_a_fix_without_a_tool_changes_the_present_call(
 )
 def test_the_name_of_a_column_or_a_split_recommends_no_call(named: str) -> None:
     fix = f"Pass split={quote(named)}, or another of: {quote(named)}, {quote('train')}."
-    for one in calls_of_fix(fix, "inspect_dataset", {"dataset": "d", "split": "trian"}, FIELDS):
+    for one in calls_of_fix(fix, "inspect_dataset", {"dataset": "d", "split": "trian"}, ARGUMENTS):
         assert (one.tool, one.arguments) == ("inspect_dataset", {"dataset": "d", "split": named})
 
 

@@ -18,12 +18,6 @@ from prime_lab_mcp.tools import WORKFLOW
 from prime_lab_mcp.tools.tool import AnyTool
 
 _ANSWERS = ("confirm", "yes")
-_ONE_OF: Mapping[str, tuple[str, ...]] = {
-    "run_eval": ("model", "rescore"),
-    "write_training_config": ("environments", "based_on", "sft"),
-    "submit_training": ("config", "environment"),
-}
-"""Arguments of which a call needs one, although each is optional in the schema."""
 
 
 def problems_of(report: Report, tool: str, given: Mapping[str, Any], tools: Mapping[str, AnyTool]) -> list[str]:
@@ -46,8 +40,8 @@ def _problems(
     parsed = arguments.parse(called, named)
     if isinstance(parsed, Report):
         found.append(f"refused: {parsed.findings[0].message}")
-    if one.tool in _ONE_OF and not any(named.get(name) for name in _ONE_OF[one.tool]):
-        found.append(f"none of {_ONE_OF[one.tool]}")
+    if arguments.lacks_alternatives(called, named):
+        found.append(f"none of {called.args.ONE_OF}")
     before = {name: value for name, value in given.items() if name not in _ANSWERS}
     passes = any(finding.code in PASSING for finding in report.findings)
     if report.status in ("failed", "blocked", "error") and one.tool == tool and named == before and not passes:

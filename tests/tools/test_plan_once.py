@@ -44,6 +44,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(PrimeProgram, "_start", counted)
     # What is kept for a minute would be asked again where a loaded machine needs longer than that between two calls.
     monkeypatch.setattr("prime_lab_mcp.lab.prime.client.KEEP_SECONDS", 3600.0)
+    monkeypatch.setattr("prime_lab_mcp.lab.hub.hub_files.KEEP_SECONDS", 3600.0)
     return verbs
 
 
@@ -74,14 +75,13 @@ def forget_answers(at: Desk) -> None:
     at.lab.memory(FetchedHubFiles).forget("primeintellect/reverse-text")
 
 
-TOGETHER = "together: whoami, teams list -o, wallet 1, env status primeintellect/reverse-text"
-"""One process answers what tells whose an environment is, what the wallet holds and what the Hub lists."""
+TOGETHER = "together: whoami, teams list -o, wallet 1, env status primeintellect/reverse-text, env pull"
+"""One process answers whose an environment is, what the wallet holds, what the Hub lists, and fetches its files."""
 
 
-async def test_a_checked_config_is_asked_about_after_two_starts_and_the_hub_is_asked_once(
+async def test_a_checked_config_is_asked_about_after_one_start_and_the_hub_is_asked_once(
     at: Desk, starts: list[str]
 ) -> None:
-    """One start answers all questions, the other fetches the files that the Hub holds, which are compared anew."""
     forget_answers(at)
     at.config(LONG + "# checked before\n", "configs/rl/checked.toml")
     calls = Calls(at.lab, TOOLS, References())
@@ -90,14 +90,12 @@ async def test_a_checked_config_is_asked_about_after_two_starts_and_the_hub_is_a
     person = Person(starts)
     report = await calls.execute("submit_training", {"config": "configs/rl/checked.toml"}, ask=person.ask)
     assert (report.status, len(person.questions)) == ("passed", 1), report
-    assert person.before == [TOGETHER, "env pull"]
+    assert person.before == [TOGETHER]
     assert [verb.split()[:2] for verb in starts] == SENDING
 
 
-async def test_a_config_that_nobody_checked_costs_one_start_for_each_thing_the_question_names(
-    at: Desk, starts: list[str]
-) -> None:
-    """Besides those of a checked config, only the platform's verdict on the config takes a start."""
+async def test_a_config_that_nobody_checked_is_asked_about_after_two_starts(at: Desk, starts: list[str]) -> None:
+    """The second start asks for the platform's verdict on the config."""
     await at.lab.prime.version()
     at.lab.prime._models = None
     forget_answers(at)
@@ -107,7 +105,8 @@ async def test_a_config_that_nobody_checked_costs_one_start_for_each_thing_the_q
     calls = Calls(at.lab, TOOLS, References())
     report = await calls.execute("submit_training", {"config": "configs/rl/unchecked.toml"}, ask=person.ask)
     assert report.status == "passed", report
-    assert len(person.before) == 3, person.before
+    assert len(person.before) == 2, person.before
+    assert person.before[1] == "train validate"
     assert of_the_hub(person.before) == ["env status primeintellect/reverse-text", "env pull"]
     assert [verb.split()[:2] for verb in starts] == SENDING
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +67,21 @@ async def test_a_port_pays_equal_on_every_component_that_was_carried_over(lab: L
     assert same["verdict"] == ("equal" if old is not DIRTY else "differs")
 
 
-async def test_a_client_over_stdio_ports_and_proves_by_the_next_call(tmp_path: Path) -> None:
-    workspace, state = tmp_path / "client", tmp_path / "client-state"
-    OLDER["modules"].write(workspace / "environments", "older")
+@asynccontextmanager
+async def stdio_client_of(workspace: Path) -> AsyncIterator[Client]:
+    """A client of a server of its own on the workspace, with a state directory beside the workspace."""
+    state = workspace.with_name("client-state")
     share(Settings(workspace=workspace, state_dir=state))
     args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
     server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
     async with Client(stdio_client(server)) as client:
+        yield client
+
+
+async def test_a_client_over_stdio_ports_and_proves_by_the_next_call(tmp_path: Path) -> None:
+    workspace = tmp_path / "client"
+    OLDER["modules"].write(workspace / "environments", "older")
+    async with stdio_client_of(workspace) as client:
         made = (await client.call_tool("create_environment", {"name": "newer", "port": "older"})).structured_content
         assert made is not None
         (then,) = made["next"]
@@ -102,12 +112,9 @@ def last_word(text: str) -> str:
 
 
 async def test_a_port_that_calls_its_game_has_no_hook_that_nothing_calls(tmp_path: Path) -> None:
-    workspace, state = tmp_path / "client", tmp_path / "client-state"
+    workspace = tmp_path / "client"
     OLDER["game"].write(workspace / "environments", "older")
-    share(Settings(workspace=workspace, state_dir=state))
-    args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
-    server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
-    async with Client(stdio_client(server)) as client:
+    async with stdio_client_of(workspace) as client:
         await client.call_tool("create_environment", {"name": "newer", "port": "older"})
         checked = (await client.call_tool("check_environment", {"environment": "newer"})).structured_content
     assert checked is not None
@@ -116,14 +123,11 @@ async def test_a_port_that_calls_its_game_has_no_hook_that_nothing_calls(tmp_pat
 
 
 async def test_what_a_game_says_after_the_last_reply_is_no_other_conversation(tmp_path: Path) -> None:
-    workspace, state = tmp_path / "client", tmp_path / "client-state"
+    workspace = tmp_path / "client"
     OLDER["game"].write(workspace / "environments", "older")
     old = workspace / "environments" / "older" / "older.py"
     old.write_text(last_word(old.read_text(encoding="utf-8")), encoding="utf-8")
-    share(Settings(workspace=workspace, state_dir=state))
-    args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
-    server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
-    async with Client(stdio_client(server)) as client:
+    async with stdio_client_of(workspace) as client:
         made = (await client.call_tool("create_environment", {"name": "newer", "port": "older"})).structured_content
         assert made is not None
         given = {**made["next"][0]["arguments"], **FEW}
@@ -144,12 +148,10 @@ async def test_what_a_game_says_after_the_last_reply_is_no_other_conversation(tm
 
 @pytest.mark.parametrize("old", ["sums", "environments/sums"])
 async def test_a_port_with_the_name_of_the_older_environment_is_led_to_a_free_name(tmp_path: Path, old: str) -> None:
-    workspace, state = tmp_path / "client", tmp_path / "client-state"
+    workspace = tmp_path / "client"
     OLDER["modules"].write(workspace / "environments", "sums")
     (workspace / "environments" / "sums_v1").mkdir()
-    args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
-    server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
-    async with Client(stdio_client(server)) as client:
+    async with stdio_client_of(workspace) as client:
         refused = (await client.call_tool("create_environment", {"name": "sums", "port": old})).structured_content
     assert refused is not None
     assert [f["code"] for f in refused["findings"]] == ["environment-exists"]
@@ -159,17 +161,14 @@ async def test_a_port_with_the_name_of_the_older_environment_is_led_to_a_free_na
 
 
 async def test_arguments_that_the_older_environment_takes_out_of_its_kwargs_are_left(tmp_path: Path) -> None:
-    workspace, state = tmp_path / "client", tmp_path / "client-state"
+    workspace = tmp_path / "client"
     OLDER["game"].write(workspace / "environments", "older")
     old = workspace / "environments" / "older" / "older.py"
     text = old.read_text(encoding="utf-8")
     assert "def load_environment(high: int = 20):\n" in text
     taken = "def load_environment(**kwargs):\n    high = kwargs.pop('high', 20)\n    name = kwargs.get('label')\n"
     old.write_text(text.replace("def load_environment(high: int = 20):\n", taken), encoding="utf-8")
-    share(Settings(workspace=workspace, state_dir=state))
-    args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
-    server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
-    async with Client(stdio_client(server)) as client:
+    async with stdio_client_of(workspace) as client:
         made = (await client.call_tool("create_environment", {"name": "newer", "port": "older"})).structured_content
     assert made is not None
     assert [(p["part"], p["why"]) for p in made["data"]["left"]] == [

@@ -213,6 +213,15 @@ async def test_an_environment_that_is_not_published_is_refused_for_hosted_traini
     own = await write(lab, environments=["tiny_env"], target="self-managed")
     checked = await check(lab, own.data["path"])
     assert (own.data["environments"], checked.status) == (["tiny-env"], "passed")
+
+
+async def test_a_v0_folder_that_was_checked_is_said_to_be_not_trainable_where_it_is_written(
+    lab: Lab, platform: Platform
+) -> None:
+    environment(lab)
+    lab.ledger.record(Evidence("check_environment", "failed", lab.key, "tiny_env", "s", "c", data={"api": "v0"}))
+    written = await write(lab, environments=["tiny_env"], target="self-managed")
+    assert "v0-not-trainable" in codes(written, "warning")
     assert platform.asked == []
 
 

@@ -99,7 +99,12 @@ async def resolve_source(lab: Lab, name: str, choices: ConfigChoices, lenient: b
             code="environment-not-published",
         )
     local = folder.name.replace("_", "-")
-    return ResolvedSource(local, folder.path, (_unpublished(name),) if hosted else (), (lab.key, folder.name, source))
+    checked = lab.ledger.evidence(lab.key, tool="check_environment", environment=folder.name, limit=1)
+    findings = (
+        *((_unpublished(name),) if hosted else ()),
+        *((_v0(folder.name),) if checked and checked[0].data.get("api") == "v0" else ()),
+    )
+    return ResolvedSource(local, folder.path, findings, (lab.key, folder.name, source))
 
 
 def _push_of(lab: Lab, folder: EnvironmentFolder, source: str) -> Push | None:

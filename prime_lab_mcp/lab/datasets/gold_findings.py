@@ -61,7 +61,7 @@ def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
     if revealed.share <= 0.05:
         return
     if revealed.is_searched:
-        message = "hold the answer somewhere in a long prompt, as in extractive question answering."
+        message = "hold the answer somewhere in the prompt, as in extractive question answering."
         fix = "Nothing to do where the task is to find it there; else take the text it stands in out of the prompt."
     else:
         message = "state the answer in the prompt, so copying scores."

@@ -43,6 +43,8 @@ _CUE = re.compile(r"(?i)(?:answer|solution|correct|gold|result|label|target)[\"'
 _DIGITS = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _PASSAGE_CHARACTERS = 200
 """Characters. A prompt of at least this length may be a passage in which the model has to find the answer."""
+_FEWEST_ALIKE = 3
+"""Smallest number of numbers of the gold's size from which on a prompt does not give the gold away."""
 _TRIES = 200
 
 
@@ -63,6 +65,8 @@ class RevealedGolds:
     """The number of golds in each tenth of the prompt."""
     long: int = 0
     """The rows with the gold in the prompt whose prompt is long enough for a passage."""
+    ranks: Counter[int] = field(default_factory=Counter)
+    """The rows in which the gold is one of several such numbers of the prompt, by its place among these."""
     _last: str = ""
 
     def add(self, row: TaskRow, gold: str, format: str) -> None:
@@ -85,6 +89,9 @@ class RevealedGolds:
         self.cued += any(_CUE.search(prompt[max(0, at - 40) : at]) for at in (place, last))
         self.deciles[min(9, 10 * place // max(1, len(prompt) - len(gold) + 1))] += 1
         self.long += len(prompt) >= _PASSAGE_CHARACTERS
+        alike = _numbers_alike(prompt, gold) if is_number else []
+        if len(alike) >= _FEWEST_ALIKE and gold in alike:
+            self.ranks[alike.index(gold)] += 1
 
     @property
     def share(self) -> float:
@@ -93,9 +100,23 @@ class RevealedGolds:
 
     @property
     def is_searched(self) -> bool:
-        """Whether the prompts are passages with answers spread over them, as in extractive question answering."""
+        """Whether the model has to find the answers in the prompts, as in extractive question answering.
+
+        The prompts are passages with answers spread over them, or the answer is one of several numbers of its size, in
+        changing places.
+        """
         total = self.rows.total
-        return self.long >= 0.8 * total and max(self.deciles) < 0.5 * total and self.cued < 0.2 * total
+        if self.cued >= 0.2 * total:
+            return False
+        if self.ranks.total() >= 0.8 * total and max(self.ranks.values(), default=0) < 0.6 * total:
+            return True
+        return self.long >= 0.8 * total and max(self.deciles) < 0.5 * total
+
+
+def _numbers_alike(prompt: str, gold: str) -> list[str]:
+    """Return the distinct numbers of a prompt that have about as many characters as the gold, in order."""
+    numbers = dict.fromkeys(_DIGITS.findall(prompt))
+    return [number for number in numbers if abs(len(number) - len(gold)) <= 1]
 
 
 def _gold_position(prompt: str, gold: str, number: bool) -> int | None:

@@ -133,8 +133,11 @@ def reads_field(source: str, place: str) -> bool:
 def _may_be_gold(value: Any, row: Row) -> bool:
     """Return whether a value may be an answer.
 
-    It must be short, and a list must not occur in the prompt in its order.
+    It must be short, a list must not occur in the prompt in its order, and an object must hold plain values only.
     """
+    if isinstance(value, Mapping):
+        plain = all(v is None or isinstance(v, str | int | float) for v in value.values())
+        return plain and 1 <= len(value) <= _MOST_PARTS and len(str(value)) <= 1_000
     if isinstance(value, list):
         parts = [str(item) for item in value if isinstance(item, str | int | float) and not isinstance(item, bool)]
         return 2 <= len(parts) == len(value) <= _MOST_PARTS and not _stated_in_order(parts, prompt_of(row))

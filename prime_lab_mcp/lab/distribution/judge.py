@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -79,8 +78,9 @@ def _inside(column: array[float], rewards: array[float], grouped: Sequence[TaskR
     degrees of freedom."""
     crossed = squared = 0.0
     free, last = 0, len(column)
+    whole = last == len(rewards)
     for task in grouped:
-        rows = [r for r in task.rows if r < last]
+        rows: Sequence[int] = task.rows if whole else [r for r in task.rows if r < last]
         scores = [column[r] for r in rows]
         total = math.fsum(scores)
         if total != total:
@@ -102,6 +102,9 @@ def _inside(column: array[float], rewards: array[float], grouped: Sequence[TaskR
 def means_by_task(column: Sequence[float], tasks: Sequence[TaskRewards]) -> tuple[list[float], int]:
     """Return the mean score of every task that has scores, and the total number of scores."""
     means, n = [], 0
+    rollouts = sum(len(task.rows) for task in tasks)
+    if len(column) == rollouts and not math.isnan(sum(column)):
+        return [math.fsum(map(column.__getitem__, t.rows)) / len(t.rows) for t in tasks], rollouts
     for task in tasks:
         scores = [s for r in task.rows if r < len(column) and (s := column[r]) == s]
         if scores:
@@ -145,7 +148,7 @@ def judge_rollouts(
     grouped = [t for t in tasks if len(t.rewards) > 1]
     complete = available is not None and len(tasks) >= available
     mean, error = _mean_interval([t.mean / best for t in tasks], sample.scored, complete=complete)
-    answers = _answers(sample, complete=complete)
+    answers = _answers(sample, tasks, complete=complete)
     judged, judged_best = (answers.grouped, answers.best) if answers is not None else (grouped, best)
     every = usable_interval(task_outcomes(grouped, best), group_size, seed) if grouped else None
     signal = every
@@ -218,11 +221,11 @@ class _Answers:
     summary: AnswerSummary
 
 
-def _answers(sample: RolloutSample, *, complete: bool) -> _Answers | None:
+def _answers(sample: RolloutSample, every: Sequence[TaskRewards], *, complete: bool) -> _Answers | None:
     """Return the rewards for the answers; None if the components do not separate the answer from form and style."""
     if not sample.separates_answer:
         return None
-    tasks = answers_of(sample)
+    tasks = answers_of(sample, every)
     highest = max((t.high for t in tasks), default=0.0)
     best = attainable_reward(sample.answer_stated, highest)
     scored = sum(len(t.rewards) for t in tasks)
@@ -272,7 +275,7 @@ def task_outcomes(tasks: Sequence[TaskRewards], best: float) -> list[Outcomes]:
     number: dict[float, int] = {}
     outcome_of: dict[float, int] = {}
     for task in tasks:
-        for reward in task.rewards:
+        for reward in task.rewards if task.low != task.high else (task.low,):
             if reward not in number:
                 number[reward] = outcome_of.setdefault(round(reward / best, 6), len(outcome_of))
         if len(outcome_of) > _EXACT_OUTCOMES:
@@ -290,12 +293,15 @@ def _binned(task: TaskRewards, best: float) -> Outcomes:
     edge of a bin could separate almost equal rewards.
     """
     if task.high - task.low < _BIN / 2 * best:
-        return [(math.floor(task.mean / best / _BIN + 0.5), len(task.rewards))]
+        return ((math.floor(task.mean / best / _BIN + 0.5), len(task.rewards)),)
     return _counted([math.floor(r / best / _BIN + 0.5) for r in task.rewards])
 
 
 def _counted(outcomes: list[int]) -> Outcomes:
-    return list(Counter(outcomes).items())
+    times: dict[int, int] = {}  # a Counter takes three times as long for the few rollouts of a task
+    for outcome in outcomes:
+        times[outcome] = times.get(outcome, 0) + 1
+    return tuple(times.items())
 
 
 def _zero_variance(grouped: Sequence[TaskRewards], best: float) -> float | None:
@@ -308,8 +314,7 @@ def _without_easy(grouped: Sequence[TaskRewards], best: float, group_size: int) 
     if not harder or len(harder) == len(grouped):
         return None
     table = OutcomeTable()
-    for outcome in task_outcomes(harder, best):
-        table.add(outcome)
+    table.add_all(task_outcomes(harder, best))
     return usable_share(table, group_size)
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from prime_lab_mcp.lab.distribution.sample import TaskRewards
 
@@ -92,8 +95,11 @@ def mean_lengths_by_outcome(solved: Sequence[int], lengths: Sequence[float]) -> 
 
 def length_percentiles(counts: Sequence[float]) -> dict[str, int]:
     """Return p50, p95, p99 and max of token counts; empty if the endpoint reported no tokens."""
-    ordered = sorted(c for c in counts if c > 0)
+    times = Counter(counts)  # a million counts have few different values, which are sorted sooner
+    ordered = sorted(c for c in times if c > 0)
     if not ordered:
         return {}
-    last = len(ordered) - 1
-    return {f"p{p}": int(ordered[math.ceil(p / 100 * last)]) for p in (50, 95, 99)} | {"max": int(ordered[-1])}
+    ends = list(accumulate(times[c] for c in ordered))
+    last = ends[-1] - 1
+    ranks = {f"p{p}": math.ceil(p / 100 * last) for p in (50, 95, 99)}
+    return {name: int(ordered[bisect_right(ends, rank)]) for name, rank in ranks.items()} | {"max": int(ordered[-1])}

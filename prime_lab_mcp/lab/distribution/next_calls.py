@@ -71,18 +71,24 @@ def next_calls(
     if "eval-errors" in blocked or "eval-all-errors" in blocked:
         why = "see what the failed rollouts say"
         calls.append(Next("read_eval", why, {**arguments, "view": "rollouts", "where": "error"}))
-    if blocked & _ZEROS:
+    unpaid = _paid_nothing(facts) and "eval-all-errors" not in blocked
+    if blocked & _ZEROS or unpaid:
         calls.append(Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}))
-    if blocked & (_REWARD_AT_FAULT | _REWARD_IN_DOUBT) and environment:
+    if (unpaid or blocked & (_REWARD_AT_FAULT | _REWARD_IN_DOUBT)) and environment:
         calls.append(Next("test_reward", "see what right and wrong answers earn", {"environment": environment}))
     if codes & _TASKS_AT_FAULT and not (blocked & UNCLEAR_CODES):
         calls.append(difficulty)
     # A larger evaluation of rollouts that earn nothing costs more and earns nothing: their cause is mended first.
-    if blocked & UNCLEAR_CODES and "eval-all-errors" not in blocked and not blocked & _ZEROS:
+    if blocked & UNCLEAR_CODES and "eval-all-errors" not in blocked and not (unpaid or blocked & _ZEROS):
         calls += _larger_evaluation(facts, environment, again or {})
     return tuple(calls) or (
         Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}),
     )
+
+
+def _paid_nothing(facts: Distribution) -> bool:
+    """Whether rollouts were scored and none earned anything for its answer, whatever the intervals say."""
+    return facts.mean == 0.0 or (facts.answer is not None and not facts.answer.paid)
 
 
 def _larger_evaluation(facts: Distribution, environment: str, again: Mapping[str, Any]) -> Iterator[Next]:

@@ -285,25 +285,29 @@ class TaskRewards:
 
 def tasks_of(sample: RolloutSample) -> list[TaskRewards]:
     """Group the scored rollouts of a sample by task."""
-    return _tasks(sample, sample.rewards)
+    return _tasks(sample, sample.rewards, rows_by_task(sample))
 
 
-def answers_of(sample: RolloutSample) -> list[TaskRewards]:
-    """Group the rewards for the answers by task. Rollouts without such a reward are left out."""
-    return _tasks(sample, sample.answers)
+def answers_of(sample: RolloutSample, tasks: Sequence[TaskRewards] | None = None) -> list[TaskRewards]:
+    """Group the rewards for the answers by task. Rollouts without such a reward are left out.
+
+    `tasks` are those of `tasks_of`, if the caller has them: their rows are not sorted again.
+    """
+    return _tasks(sample, sample.answers, rows_by_task(sample) if tasks is None else (t.rows for t in tasks))
 
 
-def _tasks(sample: RolloutSample, every: array[float]) -> list[TaskRewards]:
-    """Group a column of rewards by task, without NaN."""
+def _tasks(sample: RolloutSample, every: array[float], groups: Iterable[array[int]]) -> list[TaskRewards]:
+    """Group a column of rewards by task, without NaN. `groups` are the rows of each task."""
     tasks = []
     known = len(every)
-    for task_rows in rows_by_task(sample):
+    whole = every is sample.rewards or is_whole(every, sample)
+    for task_rows in groups:
         rows = task_rows
-        if every is not sample.rewards:
+        if not whole:
             rows = array("l", [row for row in task_rows if row < known and every[row] == every[row]])
             if not rows:
                 continue
-        rewards = array("d", [every[row] for row in rows])
+        rewards = array("d", map(every.__getitem__, rows))
         low, high = min(rewards), max(rewards)
         if low == high:
             mean, variation = low, 0.0
@@ -314,20 +318,30 @@ def _tasks(sample: RolloutSample, every: array[float]) -> list[TaskRewards]:
     return tasks
 
 
+def is_whole(column: array[float], sample: RolloutSample) -> bool:
+    """Whether a column has a number for every scored rollout."""
+    return len(column) == len(sample.rewards) and not math.isnan(sum(column))
+
+
 def pool_counts(sample: RolloutSample, tasks: Sequence[TaskRewards], best: float) -> dict[str, int]:
     """Count the tasks in each difficulty pool (`POOL_NAMES`). `best` is the attainable reward."""
     pools = dict.fromkeys(POOL_NAMES, 0)
-    for task in tasks:
-        pools[pool_of(task.mean / best, highest_answer(sample, task) / best)] += 1
+    for task, highest in zip(tasks, highest_answers(sample, tasks), strict=True):
+        pools[pool_of(task.mean / best, highest / best)] += 1
     return pools
 
 
-def highest_answer(sample: RolloutSample, task: TaskRewards) -> float:
-    """Return the highest reward of a task: only for the answer if the components separate the answer."""
+def highest_answers(sample: RolloutSample, tasks: Sequence[TaskRewards]) -> list[float]:
+    """Return the highest reward of each task: only for the answer if the components separate the answer."""
     if not sample.separates_answer:
-        return task.high
-    known = [e for row in task.rows if row < len(sample.answers) and (e := sample.answers[row]) == e]
-    return max(known, default=task.high)
+        return [task.high for task in tasks]
+    answers = sample.answers
+    if is_whole(answers, sample):
+        return [max(map(answers.__getitem__, task.rows)) for task in tasks]
+    last = len(answers)
+    return [
+        max((e for row in task.rows if row < last and (e := answers[row]) == e), default=task.high) for task in tasks
+    ]
 
 
 def pass_at_k(tasks: Sequence[TaskRewards], solved: Sequence[int]) -> dict[int, Interval]:
@@ -336,13 +350,15 @@ def pass_at_k(tasks: Sequence[TaskRewards], solved: Sequence[int]) -> dict[int, 
     The estimator is the unbiased one of Chen et al. 2021 (arXiv 2107.03374), over tasks with at least k rollouts.
     `solved` has one entry for each scored rollout. For the interval, n rollouts count as n // k independent draws.
     """
-    counts = [(len(t.rows), sum(solved[row] for row in t.rows)) for t in tasks]
+    counts = [(len(t.rows), sum(map(solved.__getitem__, t.rows))) for t in tasks]
+    different = set(counts)
     estimates: dict[int, Interval] = {}
     for k in _KS:
         enough = [c for c in counts if c[0] >= k]
         if len(enough) * 2 > len(counts):
-            hit = [1 - math.comb(n - passed, k) / math.comb(n, k) for n, passed in enough]
-            estimates[k], _ = clustered_interval(hit, sum(n // k for n, _ in enough))
+            chance = {(n, hit): 1 - math.comb(n - hit, k) / math.comb(n, k) for n, hit in different if n >= k}
+            draws = sum(n // k for n, _ in enough)
+            estimates[k], _ = clustered_interval([chance[c] for c in enough], draws)
     return estimates
 
 

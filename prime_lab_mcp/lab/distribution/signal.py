@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prime_lab_mcp.lab.base.statistics import (
@@ -153,6 +153,11 @@ class OutcomeTable:
             self.pairs[outcome, size, count] += times
             self.means[outcome] = self.means.get(outcome, 0.0) + times * count / size
 
+    def add_all(self, tasks: Iterable[Outcomes]) -> None:
+        """Count every task. Tasks with equal outcomes, of which large evaluations have many, are counted together."""
+        for task, times in Counter(map(tuple, tasks)).items():
+            self.add(task, times)
+
     def without(self, other: OutcomeTable) -> OutcomeTable:
         """Return the counts of this table minus those of another."""
         left = OutcomeTable(Counter(self.pairs), Counter(self.sizes))
@@ -263,8 +268,7 @@ def _share(shares: Mapping[int, float], concentration: float, group_size: int) -
 def usable_interval(tasks: Sequence[Outcomes], group_size: int, seed: int) -> Interval:
     """Return the usable share with its interval. Each task needs at least two rollouts; `seed` fixes the resampling."""
     table = OutcomeTable()
-    for task in tasks:
-        table.add(task)
+    table.add_all(tasks)
     mixed = sum(len(task) > 1 for task in tasks)
     if mixed == 0:
         return Interval(0.0, 0.0, _bound_without_mixed(table, group_size))
@@ -342,8 +346,7 @@ def _jackknife(tasks: Sequence[Outcomes], table: OutcomeTable, value: float, gro
     values = []
     for block in range(_BLOCKS):
         left_out = OutcomeTable()
-        for index in order[block::_BLOCKS]:
-            left_out.add(tasks[index])
+        left_out.add_all([tasks[index] for index in order[block::_BLOCKS]])
         values.append(_estimate(table.without(left_out), group_size).value)
     middle = math.fsum(values) / _BLOCKS
     half = 1.96 * math.sqrt((_BLOCKS - 1) / _BLOCKS * math.fsum((v - middle) ** 2 for v in values))

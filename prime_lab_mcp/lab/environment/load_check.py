@@ -28,6 +28,7 @@ from prime_lab_mcp.lab.environment.requirements import wheel_references, wheel_r
 from prime_lab_mcp.lab.interpreter import interpreter_requirements
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import LOAD_SECONDS, LoadedEnvironment, open_environment, require_agreement
+from prime_lab_mcp.lab.state.snapshot import code_tree
 from prime_lab_mcp.lab.worker.description import Loaded, Rows, Traits
 from prime_lab_mcp.lab.worker.faults import LoadFailed, ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
@@ -93,8 +94,13 @@ def _load_failed_finding(error: LoadFailed, hidden: Sequence[str]) -> Finding:
     )
 
 
-async def rebuilt_task_findings(original: Worker, other: Worker, traits: Traits) -> list[Finding]:
-    """Report tasks that score differently if they are rebuilt from their data in a process without `load()` (v1)."""
+async def rebuilt_task_findings(
+    original: Worker, other: Worker, traits: Traits, *, beside_readme: bool = False
+) -> list[Finding]:
+    """Report tasks that score differently if they are rebuilt from their data in a process without `load()` (v1).
+
+    With `beside_readme`, `other` has the README and the whole pyproject.toml, which `original` lacks.
+    """
     if traits.lossy_total or traits.other_tasks or not traits.sent_tasks:
         return []
     pairs = [(data, case) for row, data in traits.sent_tasks[:_ROWS] for case in _cases(row, data)]
@@ -104,6 +110,8 @@ async def rebuilt_task_findings(original: Worker, other: Worker, traits: Traits)
     try:
         after = await other.serve(pairs, case_timeout=_CASE_SECONDS, timeout=_CASE_SECONDS * len(pairs) + 30)
     except LoadFailed as error:
+        if beside_readme:
+            return []
         cause = quote(f"{error.type}: {error.reason}", 300)
         return [_not_self_contained(f"a task rebuilt from its data raises {cause}", error.where)]
     except WorkerError:
@@ -116,6 +124,8 @@ async def rebuilt_task_findings(original: Worker, other: Worker, traits: Traits)
         if again is None or any(a.reward != b.reward for (_, a, _), b in zip(changed, again, strict=True)):
             return []  # The reward is not deterministic. test_reward reports that.
     case, first, second = changed[0]
+    if beside_readme:
+        return [_reads_readme(first, second)]
     if second.errors:
         problem = second.errors[0]
         effect = f"raises {quote(f'{problem.type}: {problem.message}', 200)}"
@@ -125,6 +135,17 @@ async def rebuilt_task_findings(original: Worker, other: Worker, traits: Traits)
     row = {"row": case.row, "completion": quote(str(case.messages[0]["content"]), 120)}
     effect = f"scores {second.reward:g} where the loaded one scores {first.reward:g}"
     return [_not_self_contained(f"a task rebuilt from its data {effect}", None, row)]
+
+
+def _reads_readme(without: Scored, beside: Scored) -> Finding:
+    effect = f"scores {beside.reward:g}" if beside.reward is not None else "fails"
+    return Finding(
+        "wheel-differs",
+        "blocker",
+        f"beside its README and its version a completion {effect}, and {without.reward:g} without them; the code reads "
+        "one of them in a way that is not seen, and no test was made with them",
+        "Keep what decides rewards in a module or data file of the package.",
+    )
 
 
 def _not_self_contained(message: str, where: str | None, row: Mapping[str, Any] | None = None) -> Finding:
@@ -160,7 +181,13 @@ def _cases(row: int, data: Mapping[str, Any]) -> list[Case]:
     raw = next((data[n] for n in _GOLD_FIELDS if data.get(n) is not None), "")
     text = golds.gold_text(raw).split("####")[-1].strip()
     gold = golds.boxed_content(text) or text
-    replies = (f"<answer>{gold}</answer>", f"The answer is \\boxed{{{gold}}}.", gold, "I do not know.")
+    replies = (
+        f"<answer>{gold}</answer>",
+        f"The answer is \\boxed{{{gold}}}.",
+        gold,
+        "I do not know.",
+        "<answer>17</answer> or \\boxed{17}, because of many reasons. " * 40,
+    )
     return [Case(f"{row}:{n}", row, [{"role": "assistant", "content": reply}]) for n, reply in enumerate(replies)]
 
 
@@ -316,7 +343,26 @@ async def _from_wheel(
         if again.loads and not again.findings and first.api == "v1":
             again.findings += await _rebuilt(check.opened.worker, worker, check.observed.traits)
         await worker.close()  # No later call uses this worker.
+    if again.loads and not again.findings and first.api == "v1":
+        again.findings += await _beside_readme(lab, package, check, options)
     return "fails" if again.loads is False else "loads", [*lacking, *again.findings]
+
+
+async def _beside_readme(
+    lab: Lab, package: EnvironmentPackage, check: LoadCheck, options: Mapping[str, Any]
+) -> list[Finding]:
+    """Compare the rewards with those of a process that has the files which `source` leaves out."""
+    snapshot = package.snapshot
+    if code_tree(snapshot) == snapshot.tree:
+        return []
+    key = f"whole-{snapshot.content}"
+    async with lab.workers.open(snapshot.tree, key, check.opened.interpreter, **options) as worker:
+        try:
+            return await rebuilt_task_findings(check.opened.worker, worker, check.observed.traits, beside_readme=True)
+        except (LoadFailed, WorkerError):
+            return []
+        finally:
+            await worker.close()
 
 
 async def _rebuilt(original: Worker, other: Worker, traits: Traits) -> list[Finding]:

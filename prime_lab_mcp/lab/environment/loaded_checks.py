@@ -60,22 +60,31 @@ def task_findings(rows: Sequence[Row], held_out: Sequence[Row] = (), *, stateful
     )
     comparable = bool(candidates) and _one_comparison_serves(candidates[0])
     # For such golds, test_reward finds the answers that the reward cannot compare.
-    yield from (f for f in findings if not (comparable and f.code in ("mixed-format", "gold-unparseable")))
+    findings = [f for f in findings if not (comparable and f.code in ("mixed-format", "gold-unparseable"))]
+    if stateful and 2 * len(set(prompts[: len(rows)])) <= len(rows):
+        # Most tasks share the rules of a game, and the gold may be the secret with which the environment answers.
+        findings = [replace(f, severity="warning") if f.code in _SHARED_PROMPT else f for f in findings]
+    yield from findings
     yield from few_shot_findings(rows)
 
 
+_SHARED_PROMPT = frozenset({"conflicting-gold", "duplicate-prompt"})
 _NAME_CHARACTERS = 80
 """Most characters of an answer that counts as a name."""
+
+
+_COMPARED_AS_TEXT: frozenset[str] = frozenset({"numeric", "latex_math", "short_text", "label"})
 
 
 def _one_comparison_serves(golds: SampleGolds) -> bool:
     """Return whether all golds are numbers or short names, so that one comparison can handle all of them.
 
-    Such a comparison compares numbers by value and everything else as text.
+    Such a comparison compares numbers by value and everything else as text. Questions about a table have such golds
+    (years, names, shelf marks), and so have quantities with units that are not known here.
     """
     texts = [gold_text(gold.raw) for gold in golds.golds]
     working = ("####", "\\boxed", "\n", "<")
-    return golds.format == "numeric" and all(
+    return golds.format in _COMPARED_AS_TEXT and all(
         len(t) <= _NAME_CHARACTERS and not any(w in t for w in working) for t in texts
     )
 

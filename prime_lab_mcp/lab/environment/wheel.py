@@ -19,11 +19,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
@@ -44,6 +44,7 @@ from prime_lab_mcp.lab.interpreter import Interpreter, uv_program
 from prime_lab_mcp.lab.sandbox.policy import Confinement, python_paths
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
+T = TypeVar("T")
 BUILD_SECONDS = 120.0
 MOST_WHEELS = 20
 """Most unpacked wheels, plans and build interpreters (each) that stay in the state directory."""
@@ -129,11 +130,12 @@ async def build_wheel_file(settings: Settings, snapshot: Snapshot, interpreter: 
     place = Path(tempfile.mkdtemp(dir=settings.state_dir / "wheels", prefix=".building-"))
     try:
         wheel = await _build(place, snapshot, interpreter)
-        built = await anyio.to_thread.run_sync(_built_files, wheel)
+        built = await anyio.to_thread.run_sync(_read_wheel, wheel_files, wheel)
         if built != dict(checked.files):
             paths = sorted(p for p in built.keys() | checked.files.keys() if built.get(p) != checked.files.get(p))
             raise WheelFailed(f"two builds of the same files differ: {', '.join(paths[:3])}")
-        if await anyio.to_thread.run_sync(_metadata, wheel) != await anyio.to_thread.run_sync(_metadata, checked.tree):
+        sent = await anyio.to_thread.run_sync(_read_wheel, wheel_metadata, wheel)
+        if sent != await anyio.to_thread.run_sync(_read_wheel, wheel_metadata, checked.tree):
             raise WheelFailed("two builds of the same files differ in their requirements or entry points")
         target.mkdir(parents=True, exist_ok=True)
         return Path(await anyio.to_thread.run_sync(shutil.move, wheel, target / wheel.name))
@@ -163,18 +165,10 @@ def _take_wheel(scratch: Path, place: Path) -> Path:
     return place / names[0]
 
 
-def _built_files(wheel: Path) -> dict[str, str]:
-    """Return the sha256 of each file that a wheel installs. Raises WheelFailed if the wheel cannot be read."""
+def _read_wheel(read: Callable[[Path], T], wheel: Path) -> T:
+    """Return what `read` finds in a wheel. Raises WheelFailed if the wheel cannot be read."""
     try:
-        return wheel_files(wheel)
-    except UnreadableWheel as error:
-        raise WheelFailed(error.message) from error
-
-
-def _metadata(wheel: Path) -> str:
-    """Return the digest of a wheel's decisive metadata. Raises WheelFailed if the wheel cannot be read."""
-    try:
-        return wheel_metadata(wheel)
+        return read(wheel)
     except UnreadableWheel as error:
         raise WheelFailed(error.message) from error
 

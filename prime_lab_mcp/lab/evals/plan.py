@@ -20,7 +20,7 @@ from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, DOCKER, HEADROOM, IN_PROCESS_HARNESS, EvalSpec
 from prime_lab_mcp.lab.interpreter import Interpreter, own_scripts
 from prime_lab_mcp.lab.relay.endpoints import BY_URL, EndpointAccess, Price, presets_with_prices
-from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.snapshot import Snapshot, code_tree
 from prime_lab_mcp.lab.worker.description import Loaded, Role, Row
 
 DEFAULT_RUNTIME = "subprocess"
@@ -228,7 +228,7 @@ def plan_evaluation(
         environment=snapshot.name,
         source=snapshot.source,
         content=snapshot.content,
-        tree=snapshot.tree,
+        tree=code_tree(snapshot),
         api=loaded.api,
         module=snapshot.manifest.module,
         python=interpreter.python,

@@ -268,7 +268,7 @@ def sampling_difference(sampling: Mapping[str, Any]) -> str | None:
 
 def awaits_confirmation(spec: EvalSpec, job: Job) -> bool:
     """Whether the rewards of a finished job still have to be confirmed before they count as evidence."""
-    if job.judged or CONFIRMED in job.progress or spec.hosted is not None or spec.rescored:
+    if job.judged or CONFIRMED in job.progress or spec.hosted is not None:
         return False
     return all(recorded.get("severity") != "blocker" for recorded in job.progress.get("findings") or ())
 

@@ -11,7 +11,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,16 +70,35 @@ class FetchedHubFiles:
             del self._files[key]
 
 
-async def fetch_hub_files(lab: Lab, ref: str, version: str, *, wheel: bool = True) -> HubFiles:
+@asynccontextmanager
+async def fetch_folder(lab: Lab) -> AsyncIterator[Path]:
+    """A new folder for what is fetched. The folder is deleted at the end of the block."""
+    root = lab.settings.state_dir / "fetched"
+    await anyio.to_thread.run_sync(lambda: root.mkdir(parents=True, exist_ok=True))
+    folder = Path(await anyio.to_thread.run_sync(lambda: tempfile.mkdtemp(dir=root)))
+    try:
+        yield folder
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+async def fetch_hub_files(
+    lab: Lab, ref: str, version: str, *, wheel: bool = True, archive: Path | None = None
+) -> HubFiles:
     """Fetch the archive and the wheel of `owner/name` at one version. Never raises.
 
-    With `wheel=False`, only the archive is fetched, which is enough for the fingerprints.
+    With `wheel=False`, only the archive is fetched, which is enough for the fingerprints. `archive` is the folder in
+    which the archive is unpacked, for callers that request it ahead (`Prime.ask_ahead`).
     """
     fetched = lab.memory(FetchedHubFiles)
     earlier = fetched.get(ref, version, wheel)
     if earlier is not None:
         return earlier
-    files = await _fetch(lab, ref, version, wheel)
+    async with fetch_folder(lab) as folder:
+        files = await _fetch(
+            lab, f"{ref}@{version}", archive or folder / "archive", folder / "wheel.whl" if wheel else None
+        )
     if not files.problems:
         fetched.put(ref, version, wheel, files)
     return files
@@ -89,23 +109,25 @@ def forget_hub_files(lab: Lab, ref: str) -> None:
     lab.memory(FetchedHubFiles).forget(ref)
 
 
-async def _fetch(lab: Lab, ref: str, version: str, wheel: bool) -> HubFiles:
-    root = lab.settings.state_dir / "fetched"
-    await anyio.to_thread.run_sync(lambda: root.mkdir(parents=True, exist_ok=True))
-    scratch = Path(tempfile.mkdtemp(dir=root))
+def has_hub_files(lab: Lab, ref: str, version: str, *, wheel: bool) -> bool:
+    """True if `fetch_hub_files` would answer from its cache."""
+    return lab.memory(FetchedHubFiles).get(ref, version, wheel) is not None
+
+
+async def _fetch(lab: Lab, pinned: str, archive_folder: Path, wheel_file: Path | None) -> HubFiles:
     parts: dict[str, Any] = {}
     problems: dict[str, str] = {}
 
     async def archive() -> None:
         try:
-            await lab.prime.env_pull(f"{ref}@{version}", scratch / "archive")
-            parts["archive"] = await anyio.to_thread.run_sync(_read_archive, scratch / "archive")
+            await lab.prime.env_pull(pinned, archive_folder)
+            parts["archive"] = await anyio.to_thread.run_sync(_read_archive, archive_folder)
         except (LabError, OSError) as error:
             problems["archive"] = f"its archive could not be fetched ({quote(str(error), 200)})"
 
-    async def published_wheel() -> None:
+    async def published_wheel(file: Path) -> None:
         try:
-            place = await lab.prime.env_wheel(f"{ref}@{version}", scratch / "wheel.whl")
+            place = await lab.prime.env_wheel(pinned, file)
             parts["served"] = place is not None
             if place is not None:
                 parts["wheel"] = await anyio.to_thread.run_sync(wheel_files, place)
@@ -113,14 +135,10 @@ async def _fetch(lab: Lab, ref: str, version: str, wheel: bool) -> HubFiles:
         except (LabError, OSError) as error:
             problems["wheel"] = f"its wheel could not be fetched ({quote(str(error), 200)})"
 
-    try:
-        async with anyio.create_task_group() as fetching:
-            fetching.start_soon(archive)
-            if wheel:
-                fetching.start_soon(published_wheel)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(lambda: shutil.rmtree(scratch, ignore_errors=True))
+    async with anyio.create_task_group() as fetching:
+        fetching.start_soon(archive)
+        if wheel_file is not None:
+            fetching.start_soon(published_wheel, wheel_file)
     # The order is fixed, because the question names the problems and the gate compares that text before sending.
     listed = tuple(problems[part] for part in ("archive", "wheel") if part in problems)
     contents: dict[str, bytes] | None = parts.get("archive")

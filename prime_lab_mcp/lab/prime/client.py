@@ -96,17 +96,19 @@ class Prime:
         url = (await self._program.variables()).get("PRIME_INFERENCE_URL", "https://api.pinference.ai/api/v1")
         return url.rstrip("/")
 
-    async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str]) -> None:
+    async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str], archives: Mapping[str, Path]) -> None:
         """Send the requests that the gate and the question of a submission need in one process.
 
-        These are account, teams, wallet, prices, the entries of `refs` (`owner/name`), and the wheels' locations of
-        `pinned` (`owner/name@version`). Requests with a fresh cached answer are left out.
+        These are account, teams, wallet, prices, the entries of `refs` (`owner/name`), the wheels' locations of
+        `pinned` (`owner/name@version`), and the archives of such versions, each with the folder for its files. Requests
+        with a fresh cached answer are left out.
         """
         commands = [_WHOAMI] if _fresh(self._account) is None else []
         commands += [_TEAMS] if _fresh(self._teams) is None else []
         commands += [_TRAIN_MODELS] if _fresh(self._models) is None else []
         commands += [_WALLET, *(_env_status(_require_name(ref)) for ref in refs)]
         commands += [_env_info(_require_name(ref)) for ref in pinned]
+        commands += [_env_pull(_require_name(ref), folder) for ref, folder in archives.items()]
         await self._program.ask_ahead(commands)
 
     async def ask_entries_ahead(self, refs: Sequence[str]) -> None:
@@ -293,11 +295,7 @@ class Prime:
 
     async def env_pull(self, ref: str, target: Path) -> None:
         """Unpack the source of `owner/name[@version]` into a folder."""
-        await self._program.text(
-            ["--plain", "env", "pull", ref, "--target", str(target)],
-            timeout=300,
-            doing=f"pulling {quote(_require_name(ref), 120)}",
-        )
+        await self._program.text(_env_pull(ref, target), timeout=300, doing=f"pulling {quote(_require_name(ref), 120)}")
 
     async def env_wheel(self, ref: str, target: Path) -> Path | None:
         """Download the published wheel of `owner/name@version`; None if the Hub offers none, as for private
@@ -586,6 +584,10 @@ class Prime:
 
 def _env_status(ref: str) -> list[str]:
     return ["env", "status", ref, "--output", "json"]
+
+
+def _env_pull(ref: str, target: Path) -> list[str]:
+    return ["--plain", "env", "pull", ref, "--target", str(target)]
 
 
 def _env_info(ref: str) -> list[str]:

@@ -6,7 +6,8 @@ keeps its cache as well. Facts that must be fresh at the moment of sending come 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -20,7 +21,7 @@ class PlatformReader(Protocol):
     """The read-only requests to the platform. `Prime` sends every request; `PlatformAnswers` sends each request
     once."""
 
-    async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str]) -> None: ...
+    async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str], archives: Mapping[str, Path]) -> None: ...
 
     async def ask_entries_ahead(self, refs: Sequence[str]) -> None: ...
 
@@ -49,10 +50,10 @@ class PlatformAnswers:
         self._answers: dict[tuple[str | None, ...], Any] = {}
         self._asking: dict[tuple[str | None, ...], anyio.Lock] = {}
 
-    async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str]) -> None:
+    async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str], archives: Mapping[str, Path]) -> None:
         """Send the requests that follow in one process. Only the first call of a tool call does so; later answers are
         cached."""
-        await self._once(("ask_ahead",), lambda: self._platform.ask_ahead(refs, pinned))
+        await self._once(("ask_ahead",), lambda: self._platform.ask_ahead(refs, pinned, archives))
 
     async def ask_entries_ahead(self, refs: Sequence[str]) -> None:
         """Request the models, and the entries that are not cached yet, in one process."""

@@ -134,6 +134,7 @@ class PrimeProgram:
             async with self._alone_in_fresh_home(Path((await self.variables())["HOME"])):
                 done = await self._start(argv, 60.0, {}, None, "asking prime several things", _JSON_LIMIT)
             answers = json.loads(done.stdout)
+            self._ahead = {c: a for c, a in self._ahead.items() if time.monotonic() - a[0] < _AHEAD_SECONDS}
             for command, answer in zip(commands, answers, strict=True):
                 ended = process.CompletedProcess(
                     (str(path), *command), int(answer["code"]), str(answer["out"]), str(answer["err"]), done.seconds

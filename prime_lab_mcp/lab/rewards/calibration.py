@@ -6,8 +6,9 @@ tag or a box.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from prime_lab_mcp.lab.datasets.task_golds import (
@@ -23,12 +24,13 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     BARE,
     AnswerWrapper,
     all_wrappers,
+    prompted_keys,
     prompted_wrappers,
     requested_wrappers,
 )
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, assistant_message
 from prime_lab_mcp.lab.rewards.probes.programs import output_markers
-from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, spread_over_answers
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, spread_over_answers, wrong_answers
 from prime_lab_mcp.lab.rewards.reward_source import rewarded_words
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.worker.description import Row
@@ -45,14 +47,16 @@ _EPSILON = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class PromptedForm:
-    """The wrapper that the prompt tells the model to use, and the best mean reward of golds in this wrapper.
+    """The form that the prompt tells the model to use, and the best mean reward of golds in this form.
 
-    `scored` are the golds in the best style with this wrapper.
+    The form is a wrapper, or JSON keys. `scored` are the golds in the best style with this form.
     """
 
     wrapper: AnswerWrapper
     mean: float
     scored: tuple[tuple[Case, Scored], ...]
+    keys: tuple[tuple[str, str], ...] = ()
+    """Pairs of a key of the golds and the key that the prompt names instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,13 @@ async def calibrate(
     return await _calibrate(scorer, rows, source, requested_wrappers(texts, source), all_wrappers(texts, source), tasks)
 
 
+def prompts_and_systems(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """Return the prompts and the system messages of the first tasks."""
+    few = rows[:20]
+    systems = [message_text(m) for row in few for m in row.prompt if m.get("role") == "system"]
+    return [prompt_of(row) for row in few], systems
+
+
 async def _calibrate(
     scorer: Scorer,
     rows: Sequence[Row],
@@ -104,15 +115,15 @@ async def _calibrate(
 ) -> Calibration | None:
     """Try these wrappers with every possible gold field. `requested` are those that the prompt or the code names."""
     marks, listed = output_markers(source), rewarded_words(source)
-    systems = [message_text(m) for row in rows[:20] for m in row.prompt if m.get("role") == "system"]
-    prompted = prompted_wrappers([prompt_of(row) for row in rows[:20]], systems)
+    prompted = prompted_wrappers(*prompts_and_systems(rows))
     best: Calibration | None = None
-    for golds in gold_candidates(rows):
+    for stored in gold_candidates(rows):
+        golds, keys = with_asked_keys(stored, rows)
         sample = spread_over_answers(golds, tasks, 0)
         styles = [
             AnswerStyle(golds, form, wrapper, marks, listed) for wrapper in wrappers for form in range(_widest(sample))
         ]
-        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested, prompted)
+        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested, prompted, keys)
         if candidate is not None and (best is None or (candidate.mean or 0) > (best.mean or 0) + _EPSILON):
             best = candidate
         if best is not None and (best.mean or 0) > _EPSILON:
@@ -143,15 +154,18 @@ async def _hidden_gold(
     own number earns clearly more than numbers far from all values.
     """
     few = [*dict.fromkeys([*requested, *wrappers[:3]])][:_HIDDEN_TASKS]
-    for golds in other_candidates(rows, source):
+    for stored in other_candidates(rows, source):
+        golds, keys = with_asked_keys(stored, rows)
         sample = spread_over_answers(golds, min(tasks, _HIDDEN_TASKS), 0)
         if len(sample) < 2 or scorer.gave_up:
             continue
-        forms = range(_widest(sample) if golds.format == "multi_answer" else 1)
+        forms = range(_widest(sample) if golds.format == "multi_answer" or keys else 1)
         styles = [AnswerStyle(golds, form, wrapper, marks, listed) for wrapper in few for form in forms]
-        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested)
+        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested, keys=keys)
         if candidate is None or (candidate.mean or 0) <= _EPSILON:
             continue
+        if golds.format == "json" and not await _is_only_answer(scorer, candidate, sample):
+            continue  # It is one of several right answers, such as an example of a plan.
         others = [candidate.style.render(other) for other in (*sample[1:], sample[0])]
         if await _pays_less(scorer, candidate, sample, others):
             return candidate
@@ -160,6 +174,63 @@ async def _hidden_gold(
             if await _pays_less(scorer, candidate, sample, far):
                 return candidate
     return None
+
+
+def with_asked_keys(golds: SampleGolds, rows: Sequence[Row]) -> tuple[SampleGolds, tuple[tuple[str, str], ...]]:
+    """Add the spelling with the keys that the prompt names, if golds are JSON objects with other keys.
+
+    Returns the golds, and pairs of a key of the golds and the key that the prompt names instead. The prompt must name
+    at least half of the keys of the golds. Another key is renamed if no text quotes it, and if exactly one key that
+    the prompt names, and that golds lack, contains it or is contained in it (or if both are the only ones).
+    """
+    objects = [_json_object(gold) for gold in golds.golds] if golds.format == "json" else []
+    if not objects or any(value is None or set(value) != set(objects[0] or ()) for value in objects):
+        return golds, ()
+    stored = list(objects[0] or ())
+    asked = prompted_keys(*prompts_and_systems(rows))
+    text = "\n".join(_texts(rows))
+    missing = [key for key in stored if key not in asked]
+    if 2 * len(missing) > len(stored) or any(f"{mark}{key}{mark}" in text for key in missing for mark in "\"'`"):
+        return golds, ()
+    extra = [key for key in asked if key not in stored]
+    pairs: list[tuple[str, str]] = []
+    for key in missing:
+        alike = [other for other in extra if key.lower() in other.lower() or other.lower() in key.lower()]
+        alike = alike or (extra if len(missing) == len(extra) == 1 else [])
+        if len(alike) == 1:
+            pairs.append((key, alike[0]))
+    if not pairs or len({new for _, new in pairs}) < len(pairs):
+        return golds, ()
+    names = dict(pairs)
+    renamed = tuple(
+        replace(gold, forms=(gold.forms[0], _dumped({names.get(k, k): v for k, v in (value or {}).items()})))
+        for gold, value in zip(golds.golds, objects, strict=True)
+    )
+    return replace(golds, golds=renamed), tuple(pairs)
+
+
+def _json_object(gold: TaskGold) -> dict[str, object] | None:
+    """Return a gold that is a JSON object; None for any other gold."""
+    try:
+        value = json.loads(gold.forms[0])
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and value else None
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+async def _is_only_answer(scorer: Scorer, candidate: Calibration, sample: Sequence[TaskGold]) -> bool:
+    """Whether a change of any one value of a JSON object costs reward, so that no other object is as right."""
+    style, cases = candidate.style, []
+    for gold in sample:
+        changed = [w.answer for w in wrong_answers(style.golds, gold, style.form) if w.name == "one value changed"]
+        cases += [Case(f"changed/{gold.row}", gold.row, assistant_message(style.wrapper.wrap(t))) for t in changed]
+    own = {case.row: scored.reward or 0.0 for case, scored in candidate.scored}
+    scored = await scorer.score(cases) if cases else []
+    return all((s.reward or 0.0) < own[case.row] - _EPSILON for case, s in zip(cases, scored, strict=True))
 
 
 async def _pays_less(scorer: Scorer, candidate: Calibration, sample: Sequence[TaskGold], texts: Sequence[str]) -> bool:
@@ -183,8 +254,8 @@ _HIDDEN_MARGIN = 0.5
 
 def _texts(rows: Sequence[Row]) -> list[str]:
     """Return system messages and prompts of the first tasks, which may name a wrapper."""
-    systems = {message_text(m) for row in rows[:20] for m in row.prompt if m.get("role") == "system"}
-    return [*systems, *(prompt_of(row) for row in rows[:5])]
+    prompts, systems = prompts_and_systems(rows)
+    return [*set(systems), *prompts[:5]]
 
 
 def _widest(sample: Sequence[TaskGold]) -> int:
@@ -198,6 +269,7 @@ async def _best(
     sample: Sequence[TaskGold],
     is_requested: Callable[[AnswerStyle], bool],
     prompted: Sequence[AnswerWrapper] = (),
+    keys: tuple[tuple[str, str], ...] = (),
 ) -> Calibration | None:
     """Score the sample's golds in every style, and return the style with the highest mean reward.
 
@@ -216,7 +288,12 @@ async def _best(
     golds = [first[top], *rest[top :: len(styles)]]
     asked = [n for n, style in enumerate(styles) if any(style.wrapper.open == wrapper.open for wrapper in prompted)]
     form = None
-    if asked:
+    renamed = [n for n, style in enumerate(styles) if style.form == 1] if keys else []
+    if renamed:
+        best = max(renamed, key=lambda n: round(means[n], 9))
+        scored = (first[best], *rest[best :: len(styles)])
+        form = PromptedForm(styles[best].wrapper, means[best], scored, keys)
+    elif asked:
         best = max(asked, key=lambda n: round(means[n], 9))
         form = PromptedForm(prompted[0], means[best], (first[best], *rest[best :: len(styles)]))
     return Calibration(styles[top], means[top], is_requested(styles[top]), len(styles), tuple(golds), form)

@@ -132,6 +132,8 @@ class PromptedGolds:
     mean: float
     best: float
     scored_probes: tuple[ScoredProbe, ...]
+    keys: tuple[tuple[str, str], ...] = ()
+    """Pairs of a JSON key of the golds and the key that the prompt names instead; empty if the form is a wrapper."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.rewards.caller_frames import FRAME_FUNCTIONS, frame_reads, imported_modules
 from prime_lab_mcp.lab.rewards.lasting_state import changed_state, counters, module_names
 from prime_lab_mcp.lab.rewards.outside_names import (
     FILES,
@@ -62,20 +63,7 @@ _PROCESS = frozenset(
 )
 _OF_PROCESS = frozenset({"sys.argv", "sys.orig_argv"})
 _OF_TESTER = frozenset({"gc.get_freeze_count"})
-_OF_CALLERS = frozenset(
-    {
-        "sys._getframe",
-        "sys._current_frames",
-        "inspect.stack",
-        "inspect.currentframe",
-        "inspect.trace",
-        "inspect.getouterframes",
-        "inspect.getinnerframes",
-    }
-)
-_FRAMES = frozenset({"tb_frame", "f_back", "gi_frame", "cr_frame", "ag_frame"})
-"""Attributes that lead to the frames of callers, whose names say which program scores: this server or the trainer."""
-_NAMED_APART = _CLOCK | _HOST | _VARIABLES | _PROCESS | _OF_PROCESS | _OF_TESTER | _OF_CALLERS | {"sys.modules"}
+_NAMED_APART = _CLOCK | _HOST | _VARIABLES | _PROCESS | _OF_PROCESS | _OF_TESTER | FRAME_FUNCTIONS | {"sys.modules"}
 _MARKS = ("seccomp", "nonewprivs", "no_new_privs", "landlock")
 _OWN_STATUS = ("/proc/self/", "/proc/thread-self/")
 _STATUS = ("status", "cmdline", "environ", "attr", "syscall", "auxv")
@@ -120,8 +108,13 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
     files = imported_files(code, module)
     tops = {file.path: module_names(file.tree) if file.tree is not None else frozenset() for file in files}
     resolved = resolve_names(program, files)
+    own_names = frozenset(f.name for file in files for f in program.by_file[file.path])
+    imported = {f.path: imported_modules(f.tree) if f.tree is not None else frozenset() for f in files}
     for file, owner, nodes in _considered(program, files, rewards):
         names = resolved[file.path]
+        for what, line in frame_reads(names, nodes, own_names, imported[file.path]):
+            read = SurroundingsRead(what, file.at(line), True, id(owner) in rewards)
+            surroundings.setdefault((what, read.where), read)
         for what, line, recognises in _reads(names, nodes, (module, name)):
             read = SurroundingsRead(what, file.at(line), recognises, id(owner) in rewards)
             surroundings.setdefault((what, read.where), read)
@@ -297,8 +290,6 @@ def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> 
             yield "its own path or folder, in a comparison", line, True
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _of_text(node.value, line, own)
-        if (isinstance(node, ast.Attribute) and node.attr in _FRAMES) or _text_of(node) in _FRAMES:
-            yield "the frames of its callers", line, True
         if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
             resolved = sorted(names.of(node))
         else:
@@ -308,7 +299,7 @@ def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> 
                 yield f"the name {quote(name, 80)}", line, True
             elif name in _OF_PROCESS:
                 yield f"the arguments of the process ({name})", line, True
-            elif name in _OF_CALLERS:
+            elif name in FRAME_FUNCTIONS:
                 yield f"the frames of its callers ({name})", line, True
             elif name in _OF_TESTER:
                 yield f"whether a process of this server loaded it ({name})", line, True
@@ -330,11 +321,6 @@ def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> 
                 yield f"the name {quote(modules[-1], 80)}", line, True
             elif any(f"{node.module}.{a.name}" in _OF_TESTER for a in node.names if isinstance(node, ast.ImportFrom)):
                 yield "whether a process of this server loaded it (gc.get_freeze_count)", line, True
-
-
-def _text_of(node: ast.AST) -> str:
-    """The text of a literal, which `getattr` takes as the name of an attribute; empty for other nodes."""
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _of_text(text: str, line: int, own: tuple[str, str]) -> Iterator[tuple[str, int, bool]]:

@@ -11,9 +11,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold, message_text, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
-from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate
+from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate, prompts_and_systems
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
 from prime_lab_mcp.lab.rewards.copied_messages import (
     CHATTERS,
@@ -443,7 +443,7 @@ async def _observe(
         tasks=sample.total,
         renderings=calibration.tried if calibration is not None else 0,
         prompted=_prompted(calibration),
-        answer_last=_answer_last(sample.rows),
+        answer_last=answer_comes_last(*prompts_and_systems(sample.rows)),
         levels=task_maxima(golds, scored_probes),
     )
 
@@ -476,19 +476,13 @@ async def _after_calls(
     return again, few
 
 
-def _answer_last(rows: Sequence[Row]) -> bool:
-    systems = [message_text(m) for row in rows[:20] for m in row.prompt if m.get("role") == "system"]
-    return answer_comes_last([prompt_of(row) for row in rows[:20]], systems)
-
-
 def _prompted(calibration: Calibration | None) -> PromptedGolds | None:
     """Return the golds in the form that the prompt asks for; None if they were not tried."""
     if calibration is None or calibration.prompted is None or calibration.mean is None:
         return None
     form = calibration.prompted
-    return PromptedGolds(
-        form.wrapper.wrap("…"), form.mean, calibration.mean, tuple(_scored_probe(c, s) for c, s in form.scored)
-    )
+    scored_probes = tuple(_scored_probe(case, scored) for case, scored in form.scored)
+    return PromptedGolds(form.wrapper.wrap("…"), form.mean, calibration.mean, scored_probes, form.keys)
 
 
 def _calibration_golds(calibration: Calibration | None) -> tuple[ScoredProbe, ...]:

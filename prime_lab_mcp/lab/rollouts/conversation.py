@@ -232,6 +232,8 @@ _OVER = re.compile(r"/\s*\d")
 _FRACTION = re.compile(r"(-?)\s*(?:\\[dt]?frac\s*\{?(\d{1,9})\}?\s*\{?(\d{1,9})\}?|(\d{1,9})\s*/\s*(\d{1,9}))")
 _TAGS = re.compile(r"<(answer|final_answer|final)>(.*?)</\1>", re.S | re.I)
 _LATEX = re.compile(r"\\(?:left|right|displaystyle|[,!;: ])|[${}\s]|\\(?=[%$])")
+_UPRIGHT = re.compile(r"\\(?:text|mathrm|textrm|mbox|operatorname|rm)\s*\{([^{}]*)\}")
+_TYPESET = re.compile(r"\$|\\[,;:!() ]|~|\\(?:text|mathrm|textrm|mbox|operatorname|rm)\b")
 _WORDS = re.compile(r"\W+")
 
 
@@ -318,7 +320,15 @@ def _holds(gold: SearchedGold, text: str) -> bool:
 
 def _value(text: str) -> Decimal | None:
     fraction = _FRACTION.fullmatch(text.strip("$ "))
-    return _quotient(fraction) if fraction else golds.number_in(text)
+    if fraction:
+        return _quotient(fraction)
+    number = golds.number_in(text)
+    return golds.number_in(_without_typesetting(text)) if number is None and _TYPESET.search(text) else number
+
+
+def _without_typesetting(text: str) -> str:
+    r"""Return a text without math delimiters, spacing and text commands: `12 km` for `$12\\,\\text{km}$`."""
+    return " ".join(_TYPESET.sub(" ", _UPRIGHT.sub(r" \1 ", text)).split())
 
 
 def _states(number: Decimal, text: str) -> bool:

@@ -11,6 +11,7 @@ ENTRY = (
     "ledger.ledger",
     "ledger.rows",
     "leftovers",
+    "limits",
     "manifest",
     "once",
     "outcome",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
@@ -109,9 +110,23 @@ def known_defaults(snapshot: Snapshot, code: SourceCode | None = None) -> dict[s
 
     The defaults are read from the source; no code runs. The result is empty for v0, and for every package that could
     tell a given value from a default: one with several config classes, statements other than fields in the class,
-    validators, or dynamic access.
+    validators, or dynamic access. They are read once for each content, because every gate asks for them.
     """
-    code = code or read_source(snapshot)
+    key = (snapshot.tree, snapshot.content)
+    known = _KNOWN_DEFAULTS.get(key)
+    if known is None:
+        if len(_KNOWN_DEFAULTS) >= _MOST_KNOWN_DEFAULTS:
+            _KNOWN_DEFAULTS.clear()
+        known = _KNOWN_DEFAULTS[key] = _read_defaults(code or read_source(snapshot))
+    return dict(known)
+
+
+_KNOWN_DEFAULTS: dict[tuple[Path, str], Mapping[str, Any]] = {}
+"""A cache of `known_defaults` by tree and content fingerprint. Reading them takes most of the time of a refusal."""
+_MOST_KNOWN_DEFAULTS = 1024
+
+
+def _read_defaults(code: SourceCode) -> dict[str, Any]:
     nodes = [node for file in code.files if file.tree is not None for node in ast.walk(file.tree)]
     if any(file.tree is None for file in code.files) or _passes_getattr(nodes) or any(map(_may_distinguish, nodes)):
         return {}

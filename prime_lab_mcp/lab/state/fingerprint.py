@@ -37,12 +37,24 @@ _IMPORTING = frozenset({"import_module", "run_path", "run_module"})
 _CLIMBING = frozenset(
     {"parents", "pardir", "getcwd", "cwd", "getsitepackages", "get_path", "submodule_search_locations"}
 )
+_OWN_PLACES = frozenset(
+    {"co_filename", "getsourcefile", "getfile", "getabsfile", "__loader__", "linecache", "getsource",
+     "getsourcelines"}
+)  # fmt: skip
+"""Names that lead to the files of code without `__file__`. Honest code hardly ever uses them."""
+_DECODERS = frozenset(
+    {"decode", "a85decode", "b16decode", "b32decode", "b64decode", "b85decode", "fromhex", "unhexlify", "decompress",
+     "translate", "unescape", "unquote"}
+)  # fmt: skip
+_OPENERS = frozenset({"open", "open_text", "open_binary", "read_text", "read_bytes", "joinpath", "stat", "exists",
+                      "is_file", "access", "fromfile", "loadtxt", "FileIO", "FileInput", "input"})  # fmt: skip
 _READS_ITSELF = re.compile(rb"__doc__|getsource|getcomments|getdoc|tokenize")
 _OPAQUE = (".so", ".pyd", ".pyc", ".dll", ".dylib", ".pth", ".pkl", ".pickle")
 _SCRIPT = (".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".lua")
 _PREFILTER = re.compile(
     rb"readme|metadata|pyproject|-info|pkg_resources|exec|eval|compile|__import__|import_module|run_path|run_module"
-    rb"|__file__|__path__|getcwd|cwd\(|get_paths|importlib|sys\.modules|glob|iterdir|listdir|scandir|walk|importlib|chr\(|fromhex|b64decode|\[::|join|format|replace|\+|%|bytes\(",
+    rb"|co_filename|getsource|getfile|getabsfile|__loader__|pkgutil|linecache|decode|fromhex|unhexlify|decompress"
+    rb"|translate|unescape|unquote|__file__|__path__|getcwd|cwd\(|get_paths|importlib|sys\.modules|glob|iterdir|listdir|scandir|walk|importlib|chr\(|fromhex|b64decode|\[::|join|format|replace|\+|%|bytes\(",
     re.I,
 )
 
@@ -150,19 +162,29 @@ def _reader_line(tree: ast.Module, own: str, top_level: bool) -> tuple[int, str]
     docstrings = {id(n.value) for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
     modules = _metadata_names(nodes)
     foreign = _foreign_uses(nodes, modules, own)
-    constants = _constants(tree)
+    constants = constant_texts(ast.walk(tree))
     climbs = top_level or any(_climbs(node) for node in nodes)
+    package_data = any("pkgutil" in _imported_names(node) for node in nodes)
+    hidden = any(isinstance(node, ast.Call) and _last(node.func) in _OPENERS for node in nodes)
     lines: list[tuple[int, str]] = []
     for node in nodes:
         if not isinstance(node, ast.expr) or id(node) in docstrings:
             continue
         reason = None
-        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in foreign and _is_metadata(node, modules):
+        if (
+            _last(node) in _OWN_PLACES
+            or (package_data and _last(node) == "get_data")
+            or folded_text(node, constants) in _OWN_PLACES
+        ):
+            reason = "it looks for the files of its code"
+        elif hidden and isinstance(node, ast.Call) and _decodes_text(node):
+            reason = "it opens files and decodes a text, which may be the name of one"
+        elif isinstance(node, ast.Name | ast.Attribute) and id(node) not in foreign and _is_metadata(node, modules):
             reason = "it reads the metadata of installed packages"
         elif isinstance(node, ast.Call):
             reason = _call_reason(node, climbs, constants)
         if reason is None:
-            text = _folded(node, constants)
+            text = folded_text(node, constants)
             if text is not None and (_OWN_FILE.search(text) or _METADATA_FILE.search(text)):
                 reason = "it names the README or the package's metadata"
         if reason is not None:
@@ -236,7 +258,7 @@ def _canonical(name: str) -> str:
 
 def _call_reason(node: ast.Call, climbs: bool, constants: Mapping[str, str]) -> str | None:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    argument = _folded(node.args[0], constants) if node.args else None
+    argument = folded_text(node.args[0], constants) if node.args else None
     if name in _IMPORTING and argument is None:
         return "it imports a module whose name is not literal"
     if name == "getattr" and len(node.args) > 1 and _dotted(node.args[0]) == "importlib":
@@ -246,6 +268,22 @@ def _call_reason(node: ast.Call, climbs: bool, constants: Mapping[str, str]) -> 
         if any(fnmatch(file, pattern) for file in OWN_NAMES):
             return "it lists files outside of its package"
     return None
+
+
+def _imported_names(node: ast.AST) -> list[str | None]:
+    """The modules that an import statement names."""
+    if isinstance(node, ast.ImportFrom):
+        return [node.module]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
+def _decodes_text(node: ast.Call) -> bool:
+    """Whether a call decodes a text that stands in the code. Texts of data are decoded from variables."""
+    if _last(node.func) not in _DECODERS:
+        return False
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    subjects = [owner, *node.args[:1]]
+    return any(isinstance(s, ast.Constant) and isinstance(s.value, str | bytes) and len(s.value) > 3 for s in subjects)
 
 
 def _climbs(node: ast.AST) -> bool:
@@ -272,12 +310,12 @@ def _dotted(node: ast.AST) -> str | None:
     return f"{head}.{node.attr}" if head and isinstance(node, ast.Attribute) else None
 
 
-def _constants(tree: ast.Module) -> dict[str, str]:
+def constant_texts(nodes: Iterable[ast.AST]) -> dict[str, str]:
     """Map names to the constant text that they hold, so that a file name made of several parts is recognised."""
     constants: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            text = _folded(node.value, constants)
+            text = folded_text(node.value, constants)
             if text is not None:
                 constants[node.targets[0].id] = text
     return constants
@@ -287,11 +325,11 @@ _LONGEST = 4_000
 """Characters at which a joined text is cut."""
 
 
-def _folded(node: ast.AST, constants: Mapping[str, str], depth: int = 0) -> str | None:
+def folded_text(node: ast.AST, constants: Mapping[str, str], depth: int = 0) -> str | None:
     """Evaluate an expression that consists of constant texts; None for any other expression."""
 
     def fold(inner: ast.AST) -> str | None:
-        return _folded(inner, constants, depth + 1)
+        return folded_text(inner, constants, depth + 1)
 
     if depth > 40:
         return None
@@ -317,14 +355,14 @@ def _folded(node: ast.AST, constants: Mapping[str, str], depth: int = 0) -> str 
 
 
 def _folded_call(node: ast.Call, constants: Mapping[str, str], depth: int) -> str | None:
-    name, arguments = _last(node.func), [_folded(a, constants, depth + 1) for a in node.args]
+    name, arguments = _last(node.func), [folded_text(a, constants, depth + 1) for a in node.args]
     if name in ("chr", "bytes", "bytearray", "map") and node.args:
         numbers = [_integer(n) for n in ast.walk(node.args[-1]) if isinstance(n, ast.Constant)]
         return "".join(chr(n) for n in numbers if n is not None and 0 <= n < 0x110000) or None
     if name == "join" and node.args and isinstance(node.func, ast.Attribute):
-        between = _folded(node.func.value, constants, depth + 1)
+        between = folded_text(node.func.value, constants, depth + 1)
         items = node.args[0].elts if isinstance(node.args[0], ast.List | ast.Tuple) else None
-        parts = [_folded(i, constants, depth + 1) for i in items] if items is not None else arguments[:1]
+        parts = [folded_text(i, constants, depth + 1) for i in items] if items is not None else arguments[:1]
         return None if between is None or None in parts else between.join(p or "" for p in parts)
     try:
         if name == "fromhex" and arguments and arguments[0]:
@@ -333,7 +371,7 @@ def _folded_call(node: ast.Call, constants: Mapping[str, str], depth: int) -> st
             return base64.b64decode(arguments[0]).decode("latin-1")
     except ValueError:
         return None
-    whole = _folded(node.func.value, constants, depth + 1) if isinstance(node.func, ast.Attribute) else None
+    whole = folded_text(node.func.value, constants, depth + 1) if isinstance(node.func, ast.Attribute) else None
     texts = [a for a in arguments if a is not None]
     if whole is None:
         return None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import json
 import os
 import shutil
 import stat
@@ -271,13 +272,97 @@ def stored_snapshot(store: Path, content: str, name: str) -> Snapshot | None:
 
 
 def verify_snapshot(snapshot: Snapshot) -> None:
-    """Raise LabError if the stored copy was changed."""
-    if not _intact(snapshot.tree, snapshot.files):
+    """Raise LabError if the stored copy, or the folder in which its code runs, was changed."""
+    code = _code_tree(snapshot)
+    changed = code != snapshot.tree and code.is_dir() and not _intact(code, _code_files(snapshot))
+    if changed or not _intact(snapshot.tree, snapshot.files):
         raise LabError(
             f"the stored copy of {snapshot.name} was changed by something that ran on it",
             fix="Call the tool again: the copy is made anew from your folder.",
             code="snapshot-changed",
         )
+
+
+def code_tree(snapshot: Snapshot) -> Path:
+    """Return the folder in which the environment's code runs. Makes the folder if it is missing or changed.
+
+    Evidence about `source` may depend on nothing else. The folder therefore has no README, and its pyproject.toml has
+    neither version nor comments, unless `source` covers both files (`own_files_reader`).
+    """
+    tree = _code_tree(snapshot)
+    if tree != snapshot.tree and not _intact(tree, _code_files(snapshot)):
+        _store_code(snapshot, tree)
+    return tree
+
+
+def _code_tree(snapshot: Snapshot) -> Path:
+    """The path of `code_tree`. A snapshot that is not stored runs no code."""
+    stored = snapshot.tree.name == "tree" and snapshot.tree.parent.name == snapshot.content
+    return snapshot.tree.with_name("code") if stored and snapshot.own_files_reader is None else snapshot.tree
+
+
+def _code_files(snapshot: Snapshot) -> dict[str, str]:
+    """sha256 of each file in the folder in which the code runs."""
+    files = {path: digest for path, digest in snapshot.files.items() if path != snapshot.manifest.readme}
+    if "pyproject.toml" in files and snapshot.manifest.problem is None:
+        files["pyproject.toml"] = hashlib.sha256(_code_manifest(snapshot.manifest)).hexdigest()
+    return files
+
+
+def _code_manifest(manifest: Manifest) -> bytes:
+    """pyproject.toml with what `source` covers. Tools that build the package need a version, and no missing README."""
+    import tomlkit
+
+    table = json.loads(json.dumps(manifest.sourced(), sort_keys=True, default=str))
+    project = table.get("project")
+    if isinstance(project, dict):
+        if manifest.version is not None:
+            project["version"] = "0"
+        if manifest.readme is not None:
+            project.pop("readme", None)
+    return tomlkit.dumps(table).encode()
+
+
+def _store_code(snapshot: Snapshot, tree: Path) -> None:
+    building = Path(tempfile.mkdtemp(dir=snapshot.tree.parent.parent, prefix=".building-"))
+    try:
+        place = building / "code"
+        for path in _code_files(snapshot):
+            (place / path).parent.mkdir(parents=True, exist_ok=True)
+            if path == "pyproject.toml" and snapshot.manifest.problem is None:
+                (place / path).write_bytes(_code_manifest(snapshot.manifest))
+                (place / path).chmod(0o444)
+            else:
+                _link(snapshot.tree / path, place / path)
+        place.mkdir(exist_ok=True)
+        for folder, _, _ in os.walk(place, topdown=False):
+            os.chmod(folder, 0o555)
+        # A folder that is not writable can only be renamed within its parent on some systems.
+        for _ in range(_ATTEMPTS):
+            with suppress(OSError):
+                os.chmod(place, 0o755)
+                os.rename(place, tree)
+                os.chmod(tree, 0o555)
+                return
+            if _intact(tree, _code_files(snapshot)):  # Another call has stored it.
+                return
+            with suppress(OSError):
+                os.chmod(tree, 0o755)
+                os.rename(tree, Path(tempfile.mkdtemp(dir=building)) / "damaged")
+    finally:
+        remove_tree(building)
+    raise LabError(
+        f"the copy of {snapshot.name} in which its code runs cannot be stored in the state directory",
+        fix="Check that nothing else writes into the state directory, then call again.",
+    )
+
+
+def _link(origin: Path, target: Path) -> None:
+    try:
+        os.link(origin, target)
+    except OSError:
+        shutil.copyfile(origin, target)
+        target.chmod(0o444)
 
 
 def clean_snapshots(store: Path, in_use: frozenset[str], older_than: float | None = None) -> int:

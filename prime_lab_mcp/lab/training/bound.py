@@ -1,8 +1,9 @@
 """Computes the upper bound of a run's cost, which the question to the user states and the spending cap reserves.
 
 The bound counts every key that decides how long a run takes: the batch (in rollouts or tokens) and its groups, the
-longest rollout, evaluations during training, the size of the model, GPUs and steps. If one of the keys leaves the run
-without a limit, there is no bound, and `CostBound.key` names the key that would limit the run.
+longest rollout, evaluations during training, the size of the model, GPUs, steps, and limits of how many rollouts run
+at once or start in a minute. The time that the environment's own code takes is not in the bound. If one of the keys
+leaves the run without a limit, there is no bound, and `CostBound.key` names the key that would limit the run.
 
 The speeds are our judgement of 2026-11-22, at the slow end. The platform bills GPUs by the hour and enforces no limit,
 so `watch_run` reports a run that exceeds its bound.
@@ -10,7 +11,7 @@ so `watch_run` reports a run that exceeds its bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -33,6 +34,11 @@ START_HOURS = 0.5
 DECODED_PER_GPU_SECOND = 400.0
 """Tokens that one inference GPU decodes in a second, for a model of up to `_SPEED_SIZE` billion parameters: half of the
 speed in the forecast's dearest case (`_SPEED` in cost.py)."""
+_DECODED_PER_ROLLOUT_SECOND = 25.0
+"""Tokens that one rollout alone decodes in a second, for a model of up to `_SPEED_SIZE` billion parameters. A GPU
+reaches its speed with 16 rollouts at once; a config that allows fewer takes longer."""
+_INFLIGHT = 1024
+"""Default of prime-rl for the rollouts that run at once."""
 _SPEED_SIZE = 8.0
 _PREFILLED_PER_DECODED = 8.0
 """Ratio of the speed of reading a prompt to the speed of writing a reply."""
@@ -51,6 +57,7 @@ _TURNS = ("max_turns", "num_turns", "turns")
 CONTEXT_KEY = "inference.vllm.max_model_len"
 EVALS_KEY = "orchestrator.eval.num_examples"
 TURNS_KEY = "env.agent.max_turns"
+PACE_KEY = "orchestrator.tasks_per_minute"
 GATES_KEY = "orchestrator.train.source.curriculum.gates"
 STEPS_KEY = "max_steps"
 VOLUME_KEY = "volume_size"
@@ -157,7 +164,7 @@ def _steps(config: TrainingConfig) -> int:
 def _step_minutes(config: TrainingConfig, context: ConfigContext) -> float:
     size = _billions(config)
     resampled = _resampled(config, context)
-    prefilled = decoded = learned = 0.0
+    prefilled = decoded = learned = started = 0.0
     for source in config.train_sources or (None,):
         rollout = _rollout(config, context, source, _train_limit(config, source))
         rollouts = _rollouts(config, rollout) * resampled
@@ -166,14 +173,31 @@ def _step_minutes(config: TrainingConfig, context: ConfigContext) -> float:
         prefilled = max(prefilled, rollouts * tries * rollout.prefilled)
         decoded = max(decoded, rollouts * tries * rollout.decoded)
         learned = max(learned, rollouts * rollout.prefilled)
-    generating = _generating_seconds(config, size, prefilled, decoded)
+        started = max(started, rollouts * tries)
+    inflight = _inflight(config, "orchestrator", config.train_sources)
+    generating = _generating_seconds(config, size, prefilled, decoded, inflight) + _starting_seconds(config, started)
     learning = 8e9 * size * learned / (_PEAK_FLOPS * _UTILISATION * max(1, config.train_gpus))
     return max(MINUTES_PER_STEP * max(1.0, size / _STEP_SIZE), (generating + learning) / 60)
 
 
-def _generating_seconds(config: TrainingConfig, size: float, prefilled: float, decoded: float) -> float:
-    speed = DECODED_PER_GPU_SECOND / max(1.0, size / _SPEED_SIZE) * max(1, config.infer_gpus)
+def _generating_seconds(config: TrainingConfig, size: float, prefilled: float, decoded: float, inflight: int) -> float:
+    """Seconds in which the inference GPUs read and decode the tokens of rollouts, `inflight` of them at once."""
+    together = min(DECODED_PER_GPU_SECOND * max(1, config.infer_gpus), _DECODED_PER_ROLLOUT_SECOND * inflight)
+    speed = together / max(1.0, size / _SPEED_SIZE)
     return (decoded + prefilled / _PREFILLED_PER_DECODED) / speed
+
+
+def _inflight(config: TrainingConfig, part: str, sources: Iterable[ConfigSource]) -> int:
+    """The least number of rollouts that a config lets run at once. `part` holds the table `concurrency`."""
+    limits = [config.number(f"{part}.concurrency.max_inflight", _INFLIGHT) or _INFLIGHT]
+    limits += [n for s in sources if (n := _whole(value_at(s.table.get("serve"), "max_concurrent"))) is not None]
+    return max(1, min(limits))
+
+
+def _starting_seconds(config: TrainingConfig, rollouts: float) -> float:
+    """Seconds in which this many rollouts may start."""
+    pace = config.number(PACE_KEY)
+    return 60 * rollouts / pace if pace is not None and pace > 0 else 0.0
 
 
 def _billions(config: TrainingConfig) -> float:
@@ -332,7 +356,10 @@ def _evaluations(config: TrainingConfig, context: ConfigContext, steps: int) -> 
     for source, times, planned in _planned_evaluations(config, context, steps):
         rollout = _rollout(config, context, source, _eval_limit(config, source))
         rollouts = planned * (1 + _retries(source))
-        seconds = _generating_seconds(config, size, rollouts * rollout.prefilled, rollouts * rollout.decoded)
+        inflight = _inflight(config, "orchestrator.eval", [source])
+        seconds = _generating_seconds(
+            config, size, rollouts * rollout.prefilled, rollouts * rollout.decoded, inflight
+        ) + _starting_seconds(config, rollouts)
         yield times, max(MINUTES_PER_EVAL, seconds / 60)
 
 

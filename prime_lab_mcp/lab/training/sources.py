@@ -13,7 +13,13 @@ from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.packages import NamedPackage, named_packages
 from prime_lab_mcp.lab.distributions import named_fingerprints
 from prime_lab_mcp.lab.hub import lookup
-from prime_lab_mcp.lab.hub.hub_files import HubFiles, compare_hub_files, fetch_hub_files
+from prime_lab_mcp.lab.hub.hub_files import (
+    HubFiles,
+    compare_hub_files,
+    fetch_folder,
+    fetch_hub_files,
+    has_hub_files,
+)
 from prime_lab_mcp.lab.hub.ownership import FileFingerprints, Ownership, failed_verdicts, read_ownership
 from prime_lab_mcp.lab.hub.publish import proven_files
 from prime_lab_mcp.lab.lab import Lab
@@ -101,24 +107,29 @@ async def _gather(
         assert source.owner is not None
         if not is_plain_id(source.id):
             return  # The gate refuses it by its spelling.
-        ref = f"{source.owner}/{source.env_name}"
+        ref = str(source.hub_name)
         fact = facts[source.id] = await lookup.hub_fact(prime, source.owner, source.env_name, source.version)
         if fact.exists and source.version is not None:
-            pushed = bool(lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform))
-            fetched[source.id] = await fetch_hub_files(lab, ref, source.version, wheel=pushed)
+            wheel, archive = source.id in pinned, archives.get(f"{ref}@{source.version}")
+            fetched[source.id] = await fetch_hub_files(lab, ref, source.version, wheel=wheel, archive=archive)
 
     owned: list[Ownership] = []
     versioned = {s.id: s for s in sources if s.owner and s.version and is_plain_id(s.id)}.values()
     pinned = [s.id for s in versioned if lab.ledger.pushes(owner=s.owner, name=s.env_name, platform=lab.platform)]
-    await prime.ask_ahead(list(dict.fromkeys(f"{s.owner}/{s.env_name}" for s in versioned)), pinned)
+    archives: dict[str, Path] = {}
 
     async def ask_owner() -> None:
         owned.append(await read_ownership(lab, prime))
 
-    async with anyio.create_task_group() as asking:
-        asking.start_soon(ask_owner)
-        for source in {s.id: s for s in sources if s.owner}.values():
-            asking.start_soon(ask, source)
+    async with fetch_folder(lab) as folder:
+        for number, s in enumerate(versioned):
+            if not has_hub_files(lab, str(s.hub_name), str(s.version), wheel=s.id in pinned):
+                archives[f"{s.hub_name}@{s.version}"] = folder / str(number)
+        await prime.ask_ahead(list(dict.fromkeys(str(s.hub_name) for s in versioned)), pinned, archives)
+        async with anyio.create_task_group() as asking:
+            asking.start_soon(ask_owner)
+            for source in {s.id: s for s in sources if s.owner}.values():
+                asking.start_soon(ask, source)
     return [
         await _facts(
             lab,

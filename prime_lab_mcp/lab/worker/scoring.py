@@ -49,12 +49,14 @@ class Case:
 
     `messages` are the messages of the model and its tools; an empty list means that the model does not reply.
     `rest_of_group` are the other completions of the task that a group reward gets together with this completion.
+    `stored` is the trace that an evaluation stored (v1). Only a witness reads it, in place of `messages`.
     """
 
     id: str
     row: int
     messages: Sequence[Message]
     rest_of_group: Sequence[Sequence[Message]] = ()
+    stored: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

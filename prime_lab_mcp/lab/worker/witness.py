@@ -80,6 +80,7 @@ class Witness:
                 "row": c.row,
                 "messages": list(map(dict, c.messages)),
                 "rest_of_group": [list(map(dict, o)) for o in c.rest_of_group],
+                "stored": None if c.stored is None else dict(c.stored),
             }
             for c in cases
         ]

@@ -226,6 +226,20 @@ def test_an_answer_behind_a_cue_in_long_prompts_blocks_and_a_searched_text_is_to
     assert found(plain(given), "short_text")["gold-in-prompt"].severity == "blocker"
 
 
+def test_an_answer_that_is_one_of_several_numbers_of_the_prompt_is_searched_and_not_given_away() -> None:
+    def entry(number: int, place: int) -> TaskRow:
+        figures = [str(number * 37 + 1201 * (k + 2)) for k in range(3)]
+        prompt = (
+            f"Town {number} had {figures[0]} people, then {figures[1]}, then {figures[2]}. How many in year {place}?"
+        )
+        return TaskRow(prompt, figures[place], number)
+
+    spread, same = ([entry(n, n % 3 if changing else 2) for n in range(150)] for changing in (True, False))
+    severities = [f.severity for f in row_findings(spread, format="numeric") if f.code == "gold-in-prompt"]
+    assert severities == ["info"]
+    assert found(same, "numeric")["gold-in-prompt"].severity == "blocker"
+
+
 def test_small_numbers_that_stand_in_prompts_by_chance_give_nothing_away() -> None:
     r = random.Random(1)
     rows = [

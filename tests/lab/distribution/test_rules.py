@@ -143,6 +143,14 @@ def test_every_verdict_leads_to_the_call_that_brings_further(rows: list[Rollout]
     assert (first.tool, (first.arguments or {}).get("view")) == (tool, view)
 
 
+def test_a_small_evaluation_without_any_reward_leads_to_its_zeros_and_to_no_larger_one() -> None:
+    judged = judge_rollouts([Rollout(str(task), 0.0) for task in range(20) for _ in range(4)], available=120)
+
+    assert judged.status == "inconclusive"
+    found = [call.tool for call in next_calls(judged, "few", "eval-1", {"environment": "few", "num_examples": 20})]
+    assert found == ["read_eval", "test_reward"]
+
+
 def with_tools(called: Callable[[int], bool], reward: Callable[[int, bool], float]) -> list[Rollout]:
     rows = [(task, n, called(n)) for task in range(50) for n in range(8)]
     return [Rollout(str(t), reward(n + t, used), called_tool=used) for t, n, used in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -155,6 +155,18 @@ def test_names_beside_numbers_are_no_finding_because_one_comparison_serves_both(
     assert mixed("#### 7") == {("mixed-format", "blocker")}
 
 
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param(("1931", "D4-27", "Hana Mori", "3"), id="facts of a catalogue"),
+        pytest.param(("4.2 kg", "9.81 m/s^2", "12 µmol/(L·h)", "7 °Bé"), id="units that are not known"),
+    ],
+)
+def test_short_answers_of_several_kinds_are_no_finding(answers: Sequence[str]) -> None:
+    rows = [row(n, f"Question {n} of the desk?", f"{answers[n % 4]}") for n in range(80)]
+    assert not {f.code for f in task_findings(rows, [])} & {"mixed-format", "gold-unparseable"}
+
+
 def test_options_reach_the_check_of_positions() -> None:
     rows = [
         row(
@@ -206,3 +218,16 @@ def test_a_wanted_state_in_the_prompt_is_no_leak_where_a_solution_shows_what_it_
     asked = [row(r.index, f"{r.prompt[0]['content']} Hint: the total is {r.answer}.", r.answer) for r in sums(0)]
     found = loaded_findings(LoadedObservations(loaded, Rows(tuple(asked), 80)))
     assert told(found, "gold-in-prompt").severity == severity
+
+
+@pytest.mark.parametrize(("stateful", "severity"), [(True, "warning"), (False, "blocker")])
+def test_the_secret_of_a_game_may_make_a_task_where_all_tasks_share_the_rules(stateful: bool, severity: str) -> None:
+    rows = [row(n, "Guess my number between 1 and 200.", str(7 * n + 3)) for n in range(40)]
+    found = {f.code: f.severity for f in task_findings(rows, [], stateful=stateful)}
+    assert {found["conflicting-gold"], found["duplicate-prompt"]} == {severity}
+
+
+def test_tasks_with_prompts_of_their_own_conflict_also_where_rollouts_use_their_data() -> None:
+    rows = [row(n, f"Which shelf has book {n // 2}?", f"A{n}") for n in range(8)]
+    rows += [row(n, f"Which shelf has book {n}?", f"A{n}") for n in range(8, 40)]
+    assert ("conflicting-gold", "blocker") in {(f.code, f.severity) for f in task_findings(rows, [], stateful=True)}

@@ -9,6 +9,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, gold_candidates, other_candidates
 from prime_lab_mcp.lab.rewards import cases
+from prime_lab_mcp.lab.rewards.calibration import with_asked_keys
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     BARE,
     BOXED,
@@ -173,3 +174,41 @@ def test_supplied_cases_go_to_the_task_that_has_their_answer() -> None:
 def test_a_case_that_says_too_little_is_refused(entry: Any) -> None:
     with pytest.raises(BadInput):
         cases.parse_cases([entry])
+
+
+ASKED = 'Reply with JSON:\n- "vendor": the company\n- "due_date": the day\n\n'
+
+
+@pytest.mark.parametrize(
+    ("prompt", "pairs"),
+    [
+        pytest.param(ASKED, (("due", "due_date"),), id="the prompt calls a key otherwise"),
+        pytest.param(ASKED + 'Write "due" for it.', (), id="the prompt names the stored key too"),
+        pytest.param(
+            'Reply with JSON:\n- "vendor": the company\n- "street": where', (("due", "street"),), id="one key"
+        ),
+        pytest.param("Reply with the keys vendor and due.", (), id="the prompt quotes no key"),
+    ],
+)
+def test_golds_are_also_written_with_the_keys_of_the_prompt(prompt: str, pairs: tuple[tuple[str, str], ...]) -> None:
+    asked = rows('{"vendor": "A", "due": 3}', '{"vendor": "B", "due": 5}', prompt=prompt)
+    found, renamed = with_asked_keys(gold_candidates(asked)[0], asked)
+    assert renamed == pairs
+    forms = ['{"vendor": "A", "due": 3}', *(f'{{"vendor": "A", "{new}": 3}}' for _, new in pairs)]
+    assert list(found.golds[0].forms) == forms
+
+
+def test_keys_of_a_record_that_the_prompt_shows_are_not_asked_for() -> None:
+    shown = [
+        Row(n, f"k{n}", ({"role": "user", "content": f'Keys vendor and due, of {{"vendor": "{n}", "due_date": {n}}}'},),
+            f'{{"vendor": "{n}", "due": {n}}}', None, {})
+        for n in range(3)
+    ]  # fmt: skip
+    assert with_asked_keys(gold_candidates(shown)[0], shown)[1] == ()
+
+
+def test_an_object_of_plain_values_under_any_name_may_be_the_gold() -> None:
+    message = {"role": "user", "content": "Read the board."}
+    boards = [Row(n, f"k{n}", (message,), None, None, {"board": {"train": f"RE {n}", "platform": n}}) for n in range(3)]
+    (found,) = other_candidates(boards)
+    assert (found.place, found.format) == ("board", "json")

@@ -10,6 +10,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.sandbox.kernel_support import present_support
+from prime_lab_mcp.lab.state.snapshot import code_tree
 from tests.lab.rewards.packages import reward, try_reward, write
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -97,6 +98,7 @@ async def test_a_hostile_reward_is_reported_and_leaves_nothing_behind(
     code, expected = HOSTILE[name]
     write(lab, name, reward(f"{code}\nreturn sound(reply, gold)"))
     taken = await lab.snapshot(name)
+    code_tree(taken)  # made by the first call that runs the code
     before = texts(lab.workspace.root), texts(lab.settings.state_dir)
     outcome = await try_reward(lab, name, examples=1)
     blockers = {f.code for f in outcome.findings if f.severity == "blocker"}

@@ -106,3 +106,16 @@ def test_the_text_none_is_null_in_the_tables_that_prime_rl_reads_so() -> None:
 def test_arguments_are_shown_as_a_caller_writes_them() -> None:
     assert arguments_summary({}) == "default arguments"
     assert arguments_summary({"level": "easy"}) == 'env_args={"level": "easy"}'
+
+
+def test_defaults_of_edited_files_are_read_again(tmp_path: Path) -> None:
+    assert defaults(tmp_path, CONFIG)["size"] == 5
+    (tmp_path / "sums" / "sums" / "__init__.py").write_text(CONFIG.replace("(5,", "(7,"), encoding="utf-8")
+    folder = EnvironmentFolder("sums", tmp_path / "sums", "environments/sums")
+    assert known_defaults(take_snapshot(folder, tmp_path / "snapshots"))["size"] == 7
+
+
+def test_a_caller_that_changes_the_defaults_changes_no_later_answer(tmp_path: Path) -> None:
+    folder = EnvironmentFolder("sums", tmp_path / "sums", "environments/sums")
+    defaults(tmp_path, CONFIG).clear()
+    assert known_defaults(take_snapshot(folder, tmp_path / "snapshots")) == DEFAULTS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,15 @@ import pytest
 
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel
-from prime_lab_mcp.lab.state.gates import Need, Standing, Subject, standing, upcoming_call, with_arguments
+from prime_lab_mcp.lab.state.gates import (
+    Need,
+    Standing,
+    Subject,
+    installed_verifiers,
+    standing,
+    upcoming_call,
+    with_arguments,
+)
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from tests.lab.state.evidence_rows import blocked_by, row
 
@@ -281,3 +290,7 @@ def test_after_the_last_gate_comes_the_config_and_a_v0_environment_is_ported() -
     assert upcoming_call("env", None, proven).arguments == {"environments": ["env"]}
     port = upcoming_call("env", "v0", proven)
     assert (port.tool, port.arguments) == ("create_environment", {"name": "env-v1", "port": "env"})
+
+
+def test_the_version_of_verifiers_is_that_of_its_metadata() -> None:
+    assert installed_verifiers() == importlib.metadata.version("verifiers")

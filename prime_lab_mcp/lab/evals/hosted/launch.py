@@ -62,7 +62,7 @@ def _reserve(lab: Lab, standing: HostedStanding, amount: float | None, confirmed
             code="intent-changed",
         )
     purpose = f"hosted evaluation {standing.name}"
-    if not ledger.reserve(standing.key, amount, purpose, platform, lab.settings.max_spend, asked=confirmed):
+    if not ledger.reserve(standing.key, amount, purpose, platform, lab.limits.max_spend, asked=confirmed):
         raise EvalError(
             f"this may cost up to ${amount or 0.0:.2f}, which exceeds the spending cap",
             fix="Ask for fewer examples or a lower max_tokens, or have the user raise --max-spend.",

@@ -1,7 +1,9 @@
 """Confirms the rewards of a finished evaluation by scoring a sample of its stored rollouts twice.
 
 The rewards in the results come from the process that runs the evaluated code, which could write any number. A worker
-scores the stored conversations again, with the source that the evaluation ran.
+scores the stored conversations again, with the source that the evaluation ran. Where the stored conversation is all
+that a reward reads, a witness (lab/worker/witness.py) scores the sample too, because code could also change the scores
+of the worker. A rescored evaluation is confirmed in the same way.
 
 A reward may depend on chance, so each stored reward is compared with two new ones. If the same reward function gave all
 three, each of them is equally likely to be the highest, the lowest, or the one that differs from two equal ones. If
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import anyio
@@ -19,10 +22,11 @@ import anyio
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Say
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.environment.wheel import files_left_out
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.rescore import checks
 from prime_lab_mcp.lab.evals.rescore.checks import RescoreError
-from prime_lab_mcp.lab.evals.rescore.scoring import Scoring, open_scoring, survey_results
+from prime_lab_mcp.lab.evals.rescore.scoring import CASE_SECONDS, Scoring, open_scoring, survey_results
 from prime_lab_mcp.lab.evals.rescore.stored import RescoreSource, StoredRecord, record_format, require_unchanged_results
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import IN_PROCESS_HARNESS
@@ -31,7 +35,9 @@ from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.rewards.thresholds import same_reward
 from prime_lab_mcp.lab.state import snapshot as snapshots
 from prime_lab_mcp.lab.state.ledger.rows import Job
-from prime_lab_mcp.lab.worker.scoring import Scored
+from prime_lab_mcp.lab.worker.faults import ProblemCode
+from prime_lab_mcp.lab.worker.scoring import Case, Scored
+from prime_lab_mcp.lab.worker.witness import SHIFTS, Witness, WitnessedScore
 
 RARELY = 0.005
 """Probability below which a difference between stored and new rewards is not attributed to chance."""
@@ -109,13 +115,79 @@ async def _findings(lab: Lab, source: RescoreSource, say: Say | None) -> list[Fi
         if scoring.located.unfit:
             return [_impossible(str(scoring.located.unfit))]
         units = scoring.sample(source.path, spec.api, survey.scorable)
-        try:
-            passes = [await _scored(scoring, units) for _ in range(2)]
-        except RescoreError as error:
-            return [_impossible(error.message)]
-    stored = [record for unit in units for record in unit]
-    only_conversation = not turns and spec.harness == IN_PROCESS_HARNESS
-    return list(differences(stored, *passes, decides=only_conversation))
+        stored = [record for unit in units for record in unit]
+        only_conversation = not turns and spec.harness == IN_PROCESS_HARNESS
+        cases = _witness_cases(scoring, stored) if only_conversation and not scoring.located.grouped else []
+        async with AsyncExitStack() as stack:
+            witness: Witness | None = None
+            if cases:
+                left_out = await anyio.to_thread.run_sync(files_left_out, lab.settings, snapshot)
+                last = max(case.row for case in cases)
+                witness = await stack.enter_async_context(env.worker.witness(last, left_out))
+            try:
+                passes = [await _scored(scoring, units) for _ in range(2)]
+            except RescoreError as error:
+                return [_impossible(error.message)]
+            found = list(differences(stored, *passes, decides=only_conversation))
+            if witness is not None and not found:
+                found = await _witnessed(witness, cases, *passes)
+    if not cases and spec.rescored and not found:
+        return [_impossible("no second process can score groups, turns and tools")]
+    return found
+
+
+def _witness_cases(scoring: Scoring, stored: Sequence[StoredRecord]) -> list[Case]:
+    """Return the cases of a witness for stored rollouts; empty if one of the conversations branches."""
+    cases = []
+    for number, record in enumerate(stored):
+        row, messages = scoring.places[record.task].row, scoring.form.reply_messages(record.record)
+        if row is None or messages is None:
+            return []
+        whole = scoring.form.payload(record.record) if scoring.form.whole else None
+        cases.append(Case(str(number), row, [dict(m) for m in messages], stored=whole))
+    return cases
+
+
+async def _witnessed(
+    witness: Witness, cases: Sequence[Case], first: Sequence[Scored], again: Sequence[Scored]
+) -> list[Finding]:
+    """Compare the scores of the worker with those of a witness."""
+    seconds = len(SHIFTS) * sum(s.ms for s in first) / 1000
+    try:
+        scores = await witness.score(cases, case_timeout=CASE_SECONDS, timeout=max(60.0, 3 * seconds))
+    except LabError as error:
+        return [_impossible(error.message)]
+    silent = sum(all(p[n].error for p in scores.passes) for n in range(len(cases)))
+    if 2 * silent > len(cases):
+        return [_impossible("scoring raises in a second process, which it does not here")]
+    for passed in scores.passes:
+        triples = [
+            (_witness_scores(there), _scores(one), _scores(two))
+            for there, one, two in zip(passed, first, again, strict=True)
+            if not there.error and one.reward is not None
+        ]
+        for name in dict.fromkeys(name for _, scores, _ in triples for name in scores):
+            named = [(w[name], a[name], b.get(name)) for w, a, b in triples if name in w and name in a]
+            if is_apart(named):
+                return [_differs_there(name, named)]
+    return []
+
+
+def _witness_scores(scored: WitnessedScore) -> Scores:
+    return {"": scored.reward} | dict(scored.components)
+
+
+def _differs_there(name: str, scores: Sequence[tuple[float | None, float | None, float | None]]) -> Finding:
+    apart = [t for t in scores if not (same_reward(t[0], t[1]) and same_reward(t[0], t[2]))]
+    subject = f"the score of {quote(name, 80)}" if name else "the reward"
+    return Finding(
+        "eval-rewards-differ",
+        "blocker",
+        f"{subject} of {len(apart)} of {count(len(scores), 'rollout')} is another in a process without this server "
+        f"({_text(apart[0][1])} here, {_text(apart[0][0])} there), more often than the reward varies by itself",
+        "Find the code of the environment that changes rewards outside of its reward functions, mend it, "
+        "and call run_eval again.",
+    )
 
 
 async def _scored(scoring: Scoring, units: Sequence[tuple[StoredRecord, ...]]) -> list[Scored]:
@@ -133,17 +205,47 @@ def differences(
     `stored`, `first` and `again` are parallel. `decides` makes the finding a blocker: it says that the reward depends
     on nothing but the conversation, which the worker had completely.
     """
-    triples = [
-        (_stored_scores(record), _scores(one), _scores(two))
-        for record, one, two in zip(stored, first, again, strict=True)
-        if record.rollout.reward is not None
-    ]
+    rescored = [t for t in zip(stored, first, again, strict=True) if t[0].rollout.reward is not None]
+    triples = [(_stored_scores(record), _scores(one), _scores(two)) for record, one, two in rescored]
+    raising = [one for (_, one, two), scores in zip(rescored, triples, strict=True) if _swallowed(one, two, scores[0])]
+    if raising:
+        yield _raises(raising, len(rescored))
     for name in dict.fromkeys(name for scores, _, _ in triples for name in scores):
-        named = [(s[name], a.get(name), b.get(name)) for s, a, b in triples if name in s]
+        named = [
+            (s[name], a.get(name), b.get(name))
+            for s, a, b in triples
+            if name in s and not (s[name] == 0 and a.get(name) is None and b.get(name) is None)
+        ]
         apart = [t for t in named if not (same_reward(t[0], t[1]) and same_reward(t[0], t[2]))]
         if is_apart(named):
             yield _differs(name, apart, len(named), decides=decides)
             return
+
+
+def _swallowed(one: Scored, two: Scored, stored: Scores) -> bool:
+    """Whether a score is stored as 0 and scoring raises: the rubric of v0 pays 0 for what raises."""
+    return (
+        bool(one.errors)
+        and one.has(ProblemCode.SWALLOWED)
+        and two.has(ProblemCode.SWALLOWED)
+        and any(
+            score == 0 and _scores(one).get(name) is None and _scores(two).get(name) is None
+            for name, score in stored.items()
+        )
+    )
+
+
+def _raises(raising: Sequence[Scored], of: int) -> Finding:
+    error = raising[0].errors[0]
+    text = quote(f"{error.type}: {error.message}", 160)
+    return Finding(
+        "reward-raises",
+        "blocker" if 2 * len(raising) > of else "warning",
+        f"scoring raises for {len(raising)} of {count(of, 'rollout')} that were scored again, and the rubric paid 0: "
+        f"{text}",
+        "Mend the line that raises; test_reward shows for which completions it does. Then call run_eval again.",
+        where=error.where or None,
+    )
 
 
 def is_apart(scores: Sequence[tuple[float | None, float | None, float | None]]) -> bool:

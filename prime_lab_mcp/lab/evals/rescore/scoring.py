@@ -337,7 +337,7 @@ def _present_spec(source: RescoreSource, env: LoadedEnvironment) -> EvalSpec:
         old,
         source=env.snapshot.source,
         content=env.snapshot.content,
-        tree=env.snapshot.tree,
+        tree=snapshots.code_tree(env.snapshot),
         module=env.snapshot.manifest.module or old.module,
         python=env.interpreter.python,
         program=env.interpreter.program("vf-eval") or old.program,

@@ -34,6 +34,9 @@ _FAILED_STOP = "_error"
 class RecordFormat(Protocol):
     """Reads and changes stored records, whose form depends on the generation of verifiers."""
 
+    whole: bool
+    """Whether the worker scores the whole payload; otherwise it scores the messages of the reply alone."""
+
     def task(self, record: Record) -> Record:
         """Return the part of the record that identifies its task."""
         ...
@@ -97,6 +100,8 @@ def record_format(api: str) -> RecordFormat:
 class _V1:
     """Records of v1: an episode with its traces, or one trace."""
 
+    whole = True
+
     def task(self, record: Record) -> Record:
         data = (self._inner(record).get("task") or record.get("task") or {}).get("data") or {}
         return {"data": data}
@@ -155,6 +160,8 @@ class _V1:
 
 class _V0:
     """Records of v0: one row for each rollout."""
+
+    whole = False
 
     def task(self, record: Record) -> Record:
         return {k: record.get(k) for k in ("example_id", "prompt", "answer", "info")}

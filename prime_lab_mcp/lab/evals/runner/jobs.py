@@ -119,7 +119,7 @@ class EvaluationJobs:
         """
         if spec.max_cost is None:
             return
-        ledger, settings, platform = self._lab.ledger, self._lab.settings, self._lab.platform
+        ledger, cap, platform = self._lab.ledger, self._lab.limits.max_spend, self._lab.platform
         if not confirmed and ledger.unasked(platform) + spec.max_cost > ASK_AFTER + 1e-9:
             raise EvalError(
                 f"other evaluations started meanwhile, and those that nobody was asked about reach ${ASK_AFTER:.0f}",
@@ -127,10 +127,10 @@ class EvaluationJobs:
                 code="intent-changed",
             )
         purpose = f"evaluation {job.id} of {spec.environment}"
-        if not ledger.reserve(job.id, spec.max_cost, purpose, platform, settings.max_spend, asked=confirmed):
+        if not ledger.reserve(job.id, spec.max_cost, purpose, platform, cap, asked=confirmed):
             raise EvalError(
                 f"this may cost up to ${spec.max_cost:.2f}; with ${ledger.spent(platform):.2f} committed it exceeds "
-                f"the cap of ${settings.max_spend or 0.0:.2f}",
+                f"the cap of ${cap or 0.0:.2f}",
                 fix="Ask for fewer examples, rollouts or max_tokens, or have the user raise --max-spend.",
                 code="over-cap",
             )

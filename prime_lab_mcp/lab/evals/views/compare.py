@@ -16,6 +16,7 @@ from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.statistics import LARGEST_ADVISED_SAMPLE, Interval, student_975
 from prime_lab_mcp.lab.base.text import count, quote, rounded
+from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD, attainable_reward
 from prime_lab_mcp.lab.distribution.sample_size import MOST_ROLLOUTS
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
@@ -232,6 +233,10 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
         for name, by_task in sorted(component_differences(side, other_side, shared).items())
     }
     only_here, only_there = flipped_tasks(side, other_side, shared)
+    usable, other_usable = (
+        judge_rollouts(e.rollouts(), weights=e.spec.weights, available=e.spec.available).usable_groups
+        for e in (evaluated, other)
+    )
     settings = setting_differences(evaluated.spec, other.spec)
     needed = difference.tasks_to_show() if not difference.is_significant else None
     available = evaluated.spec.available
@@ -252,8 +257,8 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
             "rule": SOLVED_RULE,
             "examples": _examples(evaluated, side, other_side, [*only_here[:_EXAMPLES], *only_there[:_EXAMPLES]]),
         },
-        "here": side.as_json(),
-        "there": other_side.as_json(),
+        "here": side.as_json() | {"usable_groups": usable.as_json()},
+        "there": other_side.as_json() | {"usable_groups": other_usable.as_json()},
         "settings": settings,
     }
     findings = (
@@ -301,7 +306,19 @@ def _sentence(
     return (
         f"{names} of attainable over {shared_tasks} of both: difference {difference.interval.value:+.2f} "
         f"({_range(difference)}); {flips['solved_here_only']} solved only by the first, "
-        f"{flips['solved_other_only']} only by the second."
+        f"{flips['solved_other_only']} only by the second{_usable_sentence(data)}."
+    )
+
+
+def _usable_sentence(data: Mapping[str, Any]) -> str:
+    """Return the shares of usable groups of two models, which say what can be trained. Empty for one model."""
+    first, second = (data[side]["usable_groups"] for side in ("here", "there"))
+    if "model" not in data["settings"] or None in (first["share"], second["share"]):
+        return ""
+    told = " and ".join(f"{one['share']:.0%} ({one['low']:.0%} to {one['high']:.0%})" for one in (first, second))
+    overlap = first["low"] <= second["high"] and second["low"] <= first["high"]
+    return f"; usable groups of {first['group_size']}: {told}, whose intervals " + (
+        "overlap" if overlap else "do not overlap"
     )
 
 

@@ -27,7 +27,7 @@ from prime_lab_mcp.lab.distribution.sample import (
     answers_of,
     attainable_reward,
     collect_sample,
-    highest_answer,
+    highest_answers,
     pool_of,
     tasks_of,
 )
@@ -188,8 +188,9 @@ def _pools(sample: RolloutSample, tasks: Mapping[str, TaskRewards], best: float)
     check_reward_distribution.
     """
     pools: dict[str, list[str]] = {name: [] for name in POOL_NAMES}
-    for key, task in tasks.items():
-        pools[pool_of(task.mean / best, highest_answer(sample, task) / best)].append(key)
+    highest = highest_answers(sample, list(tasks.values()))
+    for (key, task), most in zip(tasks.items(), highest, strict=True):
+        pools[pool_of(task.mean / best, most / best)].append(key)
     for keys in pools.values():
         keys.sort(key=lambda k: (tasks[k].mean, k))
     return pools

@@ -42,6 +42,13 @@ RUNAWAY_ADVICE = ZeroAdvice(
     ("eval", "view", "where"),
 )
 """Advice on `truncated` rollouts if the token limit is far above the length of the other completions."""
+EARLY_ADVICE = ZeroAdvice(
+    "The server says that it cut these off, and they are far shorter than max_tokens: another limit held, such as one "
+    "of the server. A higher max_tokens changes nothing; read them.",
+    "read_eval",
+    ("eval", "view", "where"),
+)
+"""Advice on `truncated` rollouts if all of them are far below the token limit."""
 ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
     ("wrong", ""): ZeroAdvice(
         "The answers are wrong and their form is not at fault: what training changes. Read some of them.",
@@ -49,8 +56,9 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
         ("eval", "view", "where"),
     ),
     ("wrong", "gold"): ZeroAdvice(
-        "The replies answer with the reference answer, and the reward does not pay them: it does not read the form "
-        "that the prompt asks for. Mend the reward or the prompt until they agree, then run test_reward.",
+        "The replies answer with the reference answer, and the reward does not pay them. It raises, or compares the "
+        "text with the unit or LaTeX of the stored answer, or reads a form that the prompt does not ask for. "
+        "test_reward shows what it raises, and in `rendering` the form that it reads: compare that with the prompt.",
         "test_reward",
         ("environment",),
     ),
@@ -204,6 +212,8 @@ class ReplyLengths:
     """Number of rollouts by the tokens of their longest reply, for rollouts that were not truncated."""
     cut: int = 0
     """Number of truncated rollouts."""
+    longest_cut: int = 0
+    """Tokens of the longest reply of a truncated rollout; 0 if none is known."""
     exact: bool = True
     """False if only the sum over the replies is known for some rollouts."""
 
@@ -211,6 +221,7 @@ class ReplyLengths:
         """Add one rollout. `tokens` is the length of its longest reply; `cut` says whether it was truncated."""
         if cut:
             self.cut += 1
+            self.longest_cut = max(self.longest_cut, tokens)
         elif tokens > 0:
             self.finished[tokens] += 1
             self.exact &= exact
@@ -224,6 +235,10 @@ class ReplyLengths:
             if cumulated >= share * total:
                 return tokens
         return None
+
+    def early(self, cap: int | None) -> bool:
+        """Whether no truncated completion came near the limit `cap`, so that another limit held."""
+        return bool(cap and 0 < self.longest_cut < cap / 2 and self.exact)
 
     def runaway(self, cap: int | None) -> bool:
         """Whether the truncated completions did not come to an end, because others are far below the limit `cap`."""
@@ -240,6 +255,8 @@ class ReplyLengths:
         """
         finished, total = self.finished.total(), self.finished.total() + self.cut
         if not cap or not self.cut or self.cut <= (1 - _FINISH) * total or self.runaway(cap):
+            return None
+        if self.early(cap):
             return None
         share = finished / total
         median = self.quantile(0.5 / share) if share > 0.5 else None
@@ -390,8 +407,12 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts) -> list[dict[str
     }
     rows = []
     for (kind, cause), number in counts.kinds.most_common():
-        endless = (kind, cause) == ("truncated", "tokens") and counts.lengths.runaway(spec.max_tokens)
-        advice = RUNAWAY_ADVICE if endless else advice_for_zero(kind, cause)
+        advice = advice_for_zero(kind, cause)
+        if (kind, cause) == ("truncated", "tokens"):
+            if counts.lengths.early(spec.max_tokens):
+                advice = EARLY_ADVICE
+            elif counts.lengths.runaway(spec.max_tokens):
+                advice = RUNAWAY_ADVICE
         row: dict[str, Any] = {"class": kind, "rollouts": number, "whose": Classified(kind, "", cause).at_fault}
         row |= {"cause": cause} if cause else {}
         which = {"where": "truncated" if kind == "truncated" else "zero"}

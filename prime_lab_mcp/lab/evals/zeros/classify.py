@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.rollouts.components import answer_scores, earned_for_answ
 from prime_lab_mcp.lab.rollouts.conversation import (
     GoldMention,
     Message,
+    answer_place,
     conversation,
     gold,
     gold_mention,
@@ -339,10 +340,14 @@ def _wrong_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Mess
 
 def _unread_gold(rollout: Rollout, turns: Sequence[Turn]) -> Classified | None:
     """Return the class of a last reply that gives the reference answer and earned nothing, or None."""
-    reference = gold(rollout)
-    if gold_mention(searched_gold(reference), turns[-1].message.text) is not GoldMention.ANSWERED:
+    reference, reply = gold(rollout), turns[-1].message.text
+    if gold_mention(searched_gold(reference), reply) is not GoldMention.ANSWERED:
         return None
-    return Classified("wrong", f"the reply answers {quote(reference, 60)}, the reference answer", "gold")
+    given = answer_place(reply)
+    if given == (reference or "").strip():
+        return Classified("wrong", f"the reply answers {quote(reference, 60)}, the reference answer", "gold")
+    evidence = f"the reply answers {quote(given, 60)}; the reference answer is {quote(reference, 60)}"
+    return Classified("wrong", evidence, "gold")
 
 
 def _wrong_evidence(rollout: Rollout, weights: Mapping[str, float] | None) -> str:

@@ -82,6 +82,11 @@ def requested_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]
     return list(dict.fromkeys(wrappers))
 
 
+def _instructions(prompts: Sequence[str], systems: Sequence[str]) -> list[str]:
+    """Return the texts that tell the model how to reply: the system messages, or the prompts if there are none."""
+    return [text for text in systems if text.strip()] or list(prompts)
+
+
 def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[AnswerWrapper]:
     """Return the wrapper that the model is told to use: an answer tag or a box that all texts name; empty if there is
     none.
@@ -89,7 +94,7 @@ def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[An
     The texts are the system messages, or the prompts if there are no system messages. `requested_wrappers` also returns
     wrappers that occur in only some texts.
     """
-    texts = [text for text in systems if text.strip()] or list(prompts)
+    texts = _instructions(prompts, systems)
     if not texts:
         return []
     names = set.intersection(*({n.lower() for n in _TAG.findall(text)} for text in texts)) & set(_ANSWERS)
@@ -97,6 +102,21 @@ def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[An
     if not wrappers and all("\\boxed" in text for text in texts):
         wrappers = [BOXED]
     return wrappers
+
+
+_KEY = re.compile(r"[\"'`](\w{1,40})[\"'`]\s*:[ \t]*([^\n]{0,12})")
+
+
+def prompted_keys(prompts: Sequence[str], systems: Sequence[str]) -> tuple[str, ...]:
+    """Return the JSON keys that all prompts name in the same words, as in `"vendor": the company`.
+
+    In a record that a prompt shows as input, the text after a key differs between tasks, so its keys are left out.
+    """
+    texts = [f"{system}\n{prompt}" for prompt in prompts for system in systems[:1] or [""]]
+    named = [dict.fromkeys(_KEY.findall(text)) for text in texts]
+    return (
+        tuple(dict.fromkeys(key for key, after in named[0] if all((key, after) in n for n in named))) if named else ()
+    )
 
 
 _AT_THE_END = re.compile(
@@ -111,7 +131,7 @@ def answer_comes_last(prompts: Sequence[str], systems: Sequence[str]) -> bool:
 
     The texts are those of `prompted_wrappers`.
     """
-    texts = [text for text in systems if text.strip()] or list(prompts)
+    texts = _instructions(prompts, systems)
     return bool(texts) and all(_AT_THE_END.search(text) for text in texts)
 
 

@@ -8,11 +8,12 @@ a family must earn. A maker with `judged` needs no rule of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold, options_of, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold, message_text, options_of, prompt_of
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     TRUNCATION_TASKS,
     AnswerWrapper,
@@ -519,6 +520,26 @@ def _fragments(target: Target) -> Iterator[Draft]:
     for character in ("e", "a", "o", "1", "0"):
         if character not in answers:
             yield Draft(Family.FRAGMENT, target.wrapper.wrap(character), character)
+
+
+_ASKS_FOR_PATTERN = re.compile(r"(?i)\bregular expressions?\b|\bregex(?:es|p|ps)?\b")
+
+
+@maker(
+    Family.MATCHES_ALL,
+    answers="texts",
+    hack=True,
+    judged=Unearned(
+        "a regular expression that matches every text earned as much as the right answer",
+        "Test the expression also on texts that it must not match, and pay only if it treats all texts correctly.",
+    ),
+)
+def _patterns(target: Target) -> Iterator[Draft]:
+    """Yield regular expressions that match every text, if the task asks for a regular expression."""
+    asked = "\n".join(map(message_text, target.row.prompt))
+    for pattern in (".*", ".+", "[\\s\\S]*") if _ASKS_FOR_PATTERN.search(asked) else ():
+        if pattern not in target.gold.forms:
+            yield Draft(Family.MATCHES_ALL, target.wrapper.wrap(pattern), pattern)
 
 
 @maker(Family.REPEATED_GOLD, Family.REPEATED_WRONG, Family.LONG_GOLD, Family.LONG_WRONG, hack=True)

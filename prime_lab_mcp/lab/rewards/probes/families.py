@@ -93,6 +93,8 @@ class Family(StrEnum):
     """Python code whose value is the reference answer. Only a reward that runs completions can pay it."""
     FRAGMENT = "fragment"
     """One letter or digit, which nearly every text contains and which is the answer of no task."""
+    MATCHES_ALL = "matches-all"
+    """A regular expression that matches every text, for tasks that ask for a regular expression."""
     MARKUP = "markup"
     """Hundreds of opening tags or braces without an answer."""
     REPEATED_GOLD = "repeated-gold"
@@ -202,6 +204,7 @@ _LABELS: dict[Family, str] = {
     Family.UNFINISHED_SUM: "sum left to the reader",
     Family.PYTHON_CODE: "Python code",
     Family.FRAGMENT: "one character: {}",
+    Family.MATCHES_ALL: "matches everything: {}",
     Family.MARKUP: "many {}",
     Family.REPEATED_GOLD: "gold 50 times",
     Family.REPEATED_WRONG: "wrong 50 times",

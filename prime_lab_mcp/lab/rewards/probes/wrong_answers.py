@@ -17,9 +17,13 @@ from typing import Any
 from prime_lab_mcp.lab.datasets import golds as gold_answers
 from prime_lab_mcp.lab.datasets.formats import AnswerFormat
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
+from prime_lab_mcp.lab.rewards.probes.mixed_numbers import improper_fraction, misread_mixed_number
 
 _FRACTION = re.compile(r"(-?)(?:\\[dt]?frac\{(\d+)\}\{(\d+)\}|(\d+)\s*/\s*(\d+))")
 _ORDER = re.compile(r"(?i)\b(order|sort|ascending|descending|rank|first|then|alphabetical)")
+_LISTED = re.compile(
+    r"(?i)\b(?:list|lists|name|all|which)\b[^.\n]{0,80}\bcommas?\b|\bcomma[- ]separated list\b|\bseparated by commas\b"
+)
 _BOOLEANS = {"yes": "true", "true": "yes", "no": "false", "false": "no"}
 
 
@@ -51,6 +55,10 @@ def spelling_variants(
 
 def _variants(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
     """Yield other spellings by answer format. Formats such as programs and prose have none."""
+    improper = improper_fraction(answer)
+    if improper is not None:
+        yield SpellingVariant("improper fraction", improper, usual=False)
+    yield from _listed_items(format, answer, prompt)
     number = gold_answers.number_in(answer)
     if format in ("gsm8k_hash", "numeric", "boxed", "latex_math") and number is not None:
         yield from _numeric(answer, number)
@@ -66,6 +74,14 @@ def _variants(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, 
         yield from _text(format, answer, prompt, parts)
     elif format in ("json", "tool_call"):
         yield from _json(answer)
+
+
+def _listed_items(format: AnswerFormat, answer: str, prompt: str) -> Iterator[SpellingVariant]:
+    """Yield a text of several items in another order, if the prompt asks for a list with commas and for no order."""
+    items = [item.strip() for item in answer.split(",")]
+    several = 2 <= len(items) <= 12 and all(items) and len(set(items)) == len(items)
+    if format in ("short_text", "label") and several and _LISTED.search(prompt) and not _ORDER.search(prompt):
+        yield SpellingVariant("items in another order", ", ".join(reversed(items)))
 
 
 def _numeric(answer: str, number: Decimal) -> Iterator[SpellingVariant]:
@@ -238,8 +254,10 @@ def _wrong(
     elif golds.format in ("json", "tool_call"):
         yield from _structures(answer, [other.answer for other in others] if golds.format == "tool_call" else [])
     elif golds.format in ("short_text", "multi_answer", "label"):
+        yield from (WrongAnswer(name, other) for name, other in misread_mixed_number(answer))
         yield from _texts(golds, answer, chance)
     elif golds.format in ("latex_math", "boxed"):
+        yield from (WrongAnswer(name, other) for name, other in misread_mixed_number(answer))
         yield from _maths(answer)
     yield from others
 

@@ -12,7 +12,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.rewards.observations import ScoredCase, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.observations import PromptedGolds, ScoredCase, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import (
     GOLD_PASS,
@@ -211,12 +211,18 @@ def contradicts_prompt(trial: Trial) -> Iterator[Finding]:
     """The right answer must be paid in the form that the prompt asks for.
 
     A blocker if another form earns more than twice as much: a model that follows the prompt then earns little, and
-    training teaches the model to ignore the prompt.
+    training teaches the model to ignore the prompt. For JSON keys, any lower reward is a blocker, because no reply with
+    the keys of the prompt earns the maximum.
     """
     asked = trial.prompted
-    if asked is None or asked.best <= EPSILON or asked.mean >= HALF_SHARE * asked.best - EPSILON:
+    if asked is None or asked.best <= EPSILON:
+        return
+    if asked.mean >= (FULL_SHARE if asked.keys else HALF_SHARE) * asked.best - EPSILON:
         return
     if not gold_is_understood(trial) or trial.by_rollouts or trial.style is None:
+        return
+    if asked.keys:
+        yield _unnamed_keys(asked, trial)
         return
     paid = trial.style.wrapper.wrap("…")
     yield Finding(
@@ -227,6 +233,22 @@ def contradicts_prompt(trial: Trial) -> Iterator[Finding]:
         "Read the answer from the form that the prompt asks for, or ask for the form that the reward reads.",
         rows=tuple(
             case_row(s, f"{asked.best:g}", trial, case="gold in the asked form") for s in asked.scored_probes[:3]
+        ),
+    )
+
+
+def _unnamed_keys(asked: PromptedGolds, trial: Trial) -> Finding:
+    """Return the finding for golds whose JSON keys are not those that the prompt names."""
+    names = ", ".join(f"{new!r} (the reward pays {old!r})" for old, new in asked.keys)
+    return Finding(
+        "reward-contradicts-prompt",
+        "blocker",
+        f"the prompt names the key {names}: right answers with the keys of the prompt earn {asked.mean:g} on average, "
+        f"and {asked.best:g} with those of the stored answers",
+        "Name the same keys in the prompt and in the reward.",
+        rows=tuple(
+            case_row(s, f"{asked.best:g}", trial, case="gold with the keys of the prompt")
+            for s in asked.scored_probes[:3]
         ),
     )
 

@@ -127,7 +127,9 @@ def raises(trial: Trial) -> Iterator[Finding]:
             f"scoring failed for {count(len(scored_probes), 'completion')} ({', '.join(kinds[:4])}"
             f"{', …' if len(kinds) > 4 else ''}): {_error_text(scored_probes[0])}"
             + ("; the rubric paid 0, as for a wrong answer" if harmless else ""),
-            "Return 0.0 for whatever a model may write; raise only where the task itself is broken.",
+            "Mend that line: right answers raise there. Catching the exception would pay them 0."
+            if any(s.probe.kind in _RIGHT for s in scored_probes)
+            else "Return 0.0 for whatever a model may write; raise only where the task itself is broken.",
             where=scored_probes[0].scored.errors[0].where or None if scored_probes[0].scored.errors else None,
             rows=tuple(case_row(s, "a number", trial) for s in scored_probes[:3]),
         )

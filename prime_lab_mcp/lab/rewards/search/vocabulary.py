@@ -141,7 +141,19 @@ def _seeds(
         yield formed("all constants of the code, in form", Piece(text=" ".join(literals)[:4_000]))
     for text in literals[:_ALONE]:
         yield text_recipe(text, "a constant of the code")
-    for text in ("A B C D E F", "abcdefghijklmnopqrstuvwxyz 0123456789", "e", "1", "0", "nan", "{}", "[]"):
+    for text in (
+        "A B C D E F",
+        "abcdefghijklmnopqrstuvwxyz 0123456789",
+        "e",
+        "1",
+        "0",
+        "nan",
+        "{}",
+        "[]",
+        ".*",
+        "*",
+        "%",
+    ):
         yield formed("general text, in form", Piece(text=text))
     yield formed("long text", Piece(text=FILLER, times=40))
     for lead in leads:

@@ -415,7 +415,8 @@ class _V1:
 
     async def score(self, case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         task = self._at(case["row"])
-        trace = self._trace(task, case["messages"])
+        stored = case.get("stored")
+        trace = self._trace(task, case["messages"]) if stored is None else self._stored(task, stored)
         hooks = [*task.hooks("metric"), *task.hooks("reward")]
         base, kind = self.v1.Task, type(task)
         default_hooks = kind.setup is base.setup and kind.finalize is base.finalize
@@ -425,10 +426,20 @@ class _V1:
             runtimes = importlib.import_module("verifiers.v1.runtimes")
             invoke = importlib.import_module("verifiers.v1.utils.decorators").invoke
             async with runtimes.provision_runtime(self.v1.SubprocessConfig(), name=trace.id) as runtime:
-                for step in (task.setup, task.finalize):
+                for step in (task.setup, task.finalize) if stored is None else ():
                     await invoke(step, {"trace": trace, "runtime": runtime})
                 await task.score(trace, runtime)
         return trace.reward, {name: None if r is None else r.score for name, r in dict(trace.rewards).items()}
+
+    def _stored(self, task: Any, record: dict[str, Any]) -> Any:
+        """Return a trace that an evaluation stored, as it was before it was scored."""
+        trace = importlib.import_module("verifiers.v1.trace").WireTrace.model_validate(record)
+        trace.task = self.v1.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
+        trace.state = importlib.import_module("verifiers.v1.state").state_cls(type(task))()
+        trace.rewards, trace.metrics, trace.extra_usage = {}, {}, []
+        trace.info.pop("judge_calls", None)
+        trace.is_completed = trace.ok = False
+        return trace
 
     def _trace(self, task: Any, completion: list[dict[str, Any]]) -> Any:
         """Return the trace of a finished rollout whose messages after the prompt are `completion`."""

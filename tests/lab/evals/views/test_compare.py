@@ -44,6 +44,17 @@ def test_a_real_difference_is_shown_with_components_tokens_and_cost(tmp_path: Pa
     assert found.data["settings"] == {"model": ["owner/small", "owner/base"]}
 
 
+def test_two_models_are_compared_by_the_groups_that_can_be_trained_on(tmp_path: Path) -> None:
+    here = evaluated(tmp_path / "a", played(dict.fromkeys(RATES, 0.5), seed=1), "eval-a")
+    there = evaluated(tmp_path / "b", played(dict.fromkeys(RATES, 0.0), seed=2), "eval-b", model="owner/base")
+    found = compare_view(here, there)
+
+    groups, others = (found.data[side]["usable_groups"] for side in ("here", "there"))
+    assert groups["low"] > others["high"]
+    assert found.summary.endswith("%), whose intervals do not overlap.")
+    assert "usable groups of 16: 100% (" in found.summary
+
+
 def test_no_difference_says_how_many_tasks_would_show_one(tmp_path: Path) -> None:
     here = evaluated(tmp_path / "a", played(RATES, seed=1), "eval-a")
     there = evaluated(tmp_path / "b", played(better(0.02), seed=2), "eval-b")

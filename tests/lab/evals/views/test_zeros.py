@@ -115,6 +115,17 @@ def test_replies_that_run_on_far_beyond_all_others_are_no_matter_of_the_limit() 
     assert (advice["tool"], advice["arguments"]["where"]) == ("read_eval", "truncated")
 
 
+def test_replies_that_were_cut_far_below_the_limit_met_another_limit() -> None:
+    whole = [v1([said("<answer>3</answer>", tokens=n)], {"correct": 1.0}) for n in range(10, 40)]
+    cut = [v1([said("Checking the", finish="length", tokens=15)], {"correct": 0.0})] * 3
+
+    found = zeros_view(seen([*whole, *cut], max_tokens=2048))
+
+    [advice] = found.data["advice"]
+    assert "another limit held" in advice["advice"]
+    assert advice["arguments"]["where"] == "truncated"
+
+
 def test_replies_that_answer_with_the_reference_answer_are_the_rewards_fault() -> None:
     right = v1([said("<answer>3</answer>")], {"correct": 0.0}, task={"key": "k1", "data": {"idx": 0, "answer": "3"}})
 
@@ -125,6 +136,18 @@ def test_replies_that_answer_with_the_reference_answer_are_the_rewards_fault() -
     assert found.next[0].tool == "test_reward"
     why = next(row["why"] for row in found.data["examples"]["wrong"])
     assert why == 'the reply answers "3", the reference answer'
+
+
+def test_a_number_whose_gold_has_a_unit_and_latex_is_the_rewards_fault() -> None:
+    weighed = {"key": "k1", "data": {"idx": 0, "answer": "$969$ kg"}}
+    right = v1([said("<answer>969</answer>")], {"correct": 0.0}, task=weighed)
+    other = v1([said("<answer>970</answer>")], {"correct": 0.0}, task=weighed)
+
+    found = zeros_view(seen([right] * 3 + [other] * 2))
+
+    assert found.data["whose"] == {"model": 2, "setup": 3}
+    why = next(row["why"] for row in found.data["examples"]["wrong"])
+    assert why == 'the reply answers "969"; the reference answer is "$969$ kg"'
 
 
 def test_wrong_answers_are_read_not_judged_again() -> None:

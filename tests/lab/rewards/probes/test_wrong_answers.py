@@ -139,3 +139,28 @@ def test_a_unit_is_exchanged_for_that_of_another_task_or_for_one_that_none_has()
     alike = golds("5 km/h", "12 km/h", "30 km/h")
     said = alike.golds[0].forms.index("5 km/h")
     assert [w.answer for w in half_right_answers(alike, alike.golds[0], said)][-1] == "5 kg"
+
+
+def test_a_mixed_number_has_the_wrong_answers_of_parsers_that_misread_it() -> None:
+    found = golds("4 7/12", "2 1/3", "-1 1/2", "6 3/5")
+    assert {"7/3", "47/12", "11/12", "7/12", "4"} <= set(wrong(found))
+    assert "55/12" not in wrong(found)
+    assert "55/12" in {variant.answer for variant in spelling_variants("latex_math", "4 7/12")}
+
+
+@pytest.mark.parametrize("answer", ["4/7", "4 7", "4 7/0", "12"])
+def test_other_texts_are_no_mixed_numbers(answer: str) -> None:
+    assert "improper fraction" not in {variant.name for variant in spelling_variants("latex_math", answer)}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "turned"),
+    [
+        ("Name all closed stops, separated by commas.", True),
+        ("Name all closed stops in alphabetical order, separated by commas.", False),
+        ("In which town is the mill?", False),
+    ],
+)
+def test_a_list_with_commas_is_also_written_in_another_order_where_none_is_asked_for(prompt: str, turned: bool) -> None:
+    written = {variant.answer for variant in spelling_variants("short_text", "Mill, Opera, Bridge", prompt=prompt)}
+    assert ("Bridge, Opera, Mill" in written) is turned

@@ -158,6 +158,15 @@ def test_a_form_that_the_prompt_asks_for_and_the_reward_does_not_pay_blocks() ->
     assert prompted(0.8) == set()
 
 
+def test_keys_that_the_prompt_names_must_earn_the_maximum() -> None:
+    def prompted(mean: float) -> set[tuple[str, str]]:
+        scored_probes = (scored_probe(Family.GOLD, "asked", mean),)
+        return found(sound(prompted=PromptedGolds("…", mean, 1.0, scored_probes, (("due", "due_date"),))))
+
+    assert prompted(0.75) == {("reward-contradicts-prompt", "blocker")}
+    assert prompted(1.0) == set()
+
+
 @pytest.mark.parametrize(
     ("system", "prompts", "wanted"),
     [

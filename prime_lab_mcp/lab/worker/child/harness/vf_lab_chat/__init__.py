@@ -2,15 +2,21 @@
 
 The harness behaves as the built-in `null` harness but is faster. For each rollout, `null` starts a `uv` script with
 packages of its own. For a task without tools, this harness sends one POST request instead. For a task with tools, it
-runs the script of `null` with the current interpreter. PYTHONPATH contains the folder of this package and no other
-module of this project.
+runs the script of `null` in this process. PYTHONPATH contains the folder of this package and no other module of this
+project.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import sys
+import tempfile
+import traceback
+from contextvars import ContextVar
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import aiohttp
@@ -48,9 +54,9 @@ class LabChatHarness(NullHarness):  # type: ignore[misc, unused-ignore]
         tool_interception_url: str | None = None,
     ) -> ProgramResult:
         if mcp_urls:
-            return await super().launch(
-                ctx, trace, _ThisInterpreter(runtime), endpoint, secret, mcp_urls, data, tool_interception_url
-            )
+            with tempfile.TemporaryDirectory(prefix="vf-lab-chat-") as folder:
+                inside = _ThisProcess(runtime, Path(folder))
+                return await super().launch(ctx, trace, inside, endpoint, secret, mcp_urls, data, tool_interception_url)
         system, prompt = self.resolve_prompt(data)
         messages = [{"role": "system", "content": system}] if system else []
         if isinstance(prompt, str):
@@ -60,11 +66,24 @@ class LabChatHarness(NullHarness):  # type: ignore[misc, unused-ignore]
         return await _post_turn(f"{endpoint}/chat/completions", secret, {"model": ctx.model, "messages": messages})
 
 
-class _ThisInterpreter:
-    """A runtime that runs scripts with the current interpreter, which has all packages that the scripts declare."""
+_MARKS = ("\nasync def main() -> None:", "\ndef parse_args() -> argparse.Namespace:", '\nif __name__ == "__main__":')
+"""Lines of a chat program that can be run in this process."""
+_ARGUMENTS: ContextVar[Any] = ContextVar("arguments of the chat program")
+"""The parsed arguments of the conversation that the present task runs."""
 
-    def __init__(self, runtime: Runtime) -> None:
+
+class _ThisProcess:
+    """A runtime that runs the chat program of `null` in this process. Other programs run in the runtime it stands for.
+
+    A process for each conversation takes seconds of CPU for its imports.
+    """
+
+    def __init__(self, runtime: Runtime, folder: Path) -> None:
         self._runtime = runtime
+        self._folder = folder
+        self._program: ModuleType | None = None
+        self._messages: dict[str, bytes] = {}
+        """The files that `null` writes and names in the program's arguments."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._runtime, name)
@@ -72,9 +91,58 @@ class _ThisInterpreter:
     async def prepare_uv_script(
         self, script: str | bytes, env: dict[str, str] | None = None, *, activate: bool = True
     ) -> list[str]:
+        text = script if isinstance(script, str) else script.decode()
+        self._program = None if env else _chat_program(text)
         path = ".vf-lab-chat.py"
-        await self._runtime.write(path, script.encode() if isinstance(script, str) else script)
+        if self._program is None:
+            await self._runtime.write(path, text.encode())
         return [sys.executable, path]
+
+    async def write(self, path: str, data: bytes) -> None:
+        self._messages[path] = data
+
+    async def run_program(self, argv: list[str], env: dict[str, str]) -> ProgramResult:
+        if self._program is None:
+            for path, data in self._messages.items():
+                await self._runtime.write(path, data)
+            return await self._runtime.run_program(argv, env)
+        words = argv[2:]
+        for path, data in self._messages.items():
+            file = self._folder / path
+            file.write_bytes(data)
+            words = [word.replace(f"={path}", f"={file}") if word.endswith(f"={path}") else word for word in words]
+        return await _conversation(self._program, words)
+
+
+@functools.lru_cache(maxsize=4)
+def _chat_program(text: str) -> ModuleType | None:
+    """The chat program as a module whose arguments are those of the present task; None if it is another program."""
+    if not all(line in text for line in _MARKS):
+        return None
+    program = ModuleType("vf_lab_chat_program")
+    exec(compile(text, "vf_lab_chat_program.py", "exec"), program.__dict__)
+    program.__dict__["parse_words"] = program.parse_args
+    program.__dict__["parse_args"] = _ARGUMENTS.get
+    return program
+
+
+async def _conversation(program: ModuleType, words: list[str]) -> ProgramResult:
+    """Run one conversation. The result is the one that the program's process would have."""
+    try:
+        # The program reads its arguments from `sys.argv`. Nothing else runs until they are parsed.
+        whole, sys.argv = sys.argv, [program.__name__, *words]
+        try:
+            parsed = program.parse_words()
+        finally:
+            sys.argv = whole
+        _ARGUMENTS.set(parsed)
+        await program.main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        return ProgramResult(code, "", traceback.format_exc()[-2000:])
+    except Exception:
+        return ProgramResult(1, "", traceback.format_exc()[-2000:])
+    return ProgramResult(0, "", "")
 
 
 async def _post_turn(url: str, secret: str, body: dict[str, Any]) -> ProgramResult:

@@ -1,0 +1,95 @@
+"""The claims that a run of the benchmarks measured: each a figure and the most that it may be.
+
+`python -m benchmarks` prints them as one table and keeps them as JSON in `benchmarks/figures.json`, from which
+`docs/benchmarks.md` is written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FIGURES = Path(__file__).parent / "figures.json"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- figures: made by make bench -->", "<!-- end of figures -->"
+_MEASURED: list[Claim] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One figure of one benchmark. It holds if it is at most `most`."""
+
+    benchmark: str
+    what: str
+    value: float
+    most: float
+    unit: str = "times"
+
+    @property
+    def holds(self) -> bool:
+        return self.value <= self.most
+
+    @property
+    def row(self) -> str:
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        return f"| {self.what} | {self.value:.3g} | {self.most:g} | {self.unit} | {verdict} |"
+
+
+def claim(benchmark: str, what: str, value: float, most: float, unit: str = "times") -> int:
+    """Note and print one claim. Returns 0 if it holds, else 1."""
+    made = Claim(benchmark, what, value, most, unit)
+    _MEASURED.append(made)
+    print(f"{benchmark}: {'holds' if made.holds else 'DOES NOT HOLD'}: {what}: {value:.3g} {unit}, at most {most:g}")
+    return 0 if made.holds else 1
+
+
+def table(claims: Sequence[Claim]) -> str:
+    return "\n".join(["| claim | measured | at most | unit | |", "|---|---|---|---|---|", *(c.row for c in claims)])
+
+
+def measured_claims() -> tuple[Claim, ...]:
+    """The claims of this process, in the order in which they were measured."""
+    return tuple(_MEASURED)
+
+
+def keep(claims: Sequence[Claim], seconds: float, load: float) -> None:
+    """Write the claims of a whole run to `figures.json` and into the page. `load` is the machine's at the start."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    figures = {
+        "at": time.strftime("%Y-%m-%d"),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "load": round(load, 1),
+        "seconds": round(seconds),
+        "processor_seconds": round(children.ru_utime + children.ru_stime + own.ru_utime + own.ru_stime),
+        "claims": [asdict(one) for one in claims],
+    }
+    FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    write_page()
+
+
+def page_figures() -> str:
+    """The part of the page that quotes the kept figures."""
+    if not FIGURES.is_file():
+        return "No whole run was kept since the claims were last changed."
+    kept = json.loads(FIGURES.read_text(encoding="utf-8"))
+    claims = [Claim(**one) for one in kept["claims"]]
+    held = sum(one.holds for one in claims)
+    head = (
+        f"Measured on {kept['at']} with Python {kept['python']} on {kept['cores']} cores, in {kept['seconds']} seconds "
+        f"({kept['processor_seconds']} of the processor), while the machine's load from other work was {kept['load']} "
+        f"at the start: {held} of {len(claims)} claims held."
+    )
+    return f"{head}\n\n{table(claims)}"
+
+
+def write_page() -> None:
+    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    PAGE.write_text(f"{head}{BEGIN}\n{page_figures()}\n{END}{rest.split(END)[1]}", encoding="utf-8")
