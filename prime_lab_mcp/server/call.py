@@ -22,6 +22,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import DISK_FULL, UNDECIDED, BadInput, LabError, disk_full_error, unwritable_error
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.load_deadline import shared_load_deadline
 from prime_lab_mcp.lab.base.report import Finding, Next, Progress, Report
 from prime_lab_mcp.lab.base.text import clip, quote
@@ -245,7 +246,7 @@ class Calls:
         if Fingerprints.of(call.snapshot, call.config) != fingerprints:
             raise LabError(
                 "the files changed while this was being approved",
-                fix=f"Call {tool.name} again; it asks about what would be sent now.",
+                fix=Fix("Call ", NamedCall(tool.name), " again; it asks about what would be sent now."),
                 code="intent-changed",
             )
         again = await self._gate(call).check(tool, call)
@@ -254,7 +255,7 @@ class Calls:
         if again != asked:
             raise LabError(
                 "the evidence changed while this was being approved",
-                fix=f"Call {tool.name} again; it asks about the present evidence.",
+                fix=Fix("Call ", NamedCall(tool.name), " again; it asks about the present evidence."),
                 code="intent-changed",
             )
         confirm = getattr(args, "confirm", None)
@@ -354,10 +355,17 @@ class Calls:
         if self._on_hub(name):
             if _hosted(tool, args):
                 return None
-            hosted = "Pass hosted=true to run on the platform; or pull" if tool.hosted is not None else "Pull"
+            hosted = (
+                Fix("Pass ", SameCall(hosted=True), " to run on the platform; or pull") if tool.hosted else Fix("Pull")
+            )
             raise BadInput(
                 f"{quote(name, 120)} is a name on the Hub, and {tool.name} works on environments of the workspace",
-                fix=f'{hosted} it with create_environment(name=..., hub="{clip(name, 120)}"), or train on it as it is.',
+                fix=Fix(
+                    hosted,
+                    " it with ",
+                    NamedCall("create_environment", name=..., hub=clip(name, 120)),
+                    ", or train on it as it is.",
+                ),
                 code="environment-not-local",
             )
         return await self.lab.snapshot(name)

@@ -9,6 +9,7 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
@@ -49,7 +50,13 @@ async def run(call: Call, args: Args) -> Outcome:
     if job.state != "finished":
         raise EvalError(
             f"evaluation {job.id} has not finished (it is {job.state})",
-            fix="Wait for it with watch_run, or run run_eval with the same arguments to resume it.",
+            fix=Fix(
+                "Wait for it with ",
+                NamedCall("watch_run"),
+                ", or run ",
+                NamedCall("run_eval"),
+                " with the same arguments to resume it.",
+            ),
             code="eval-not-finished",
             next=(Next("watch_run", "see how it stands", {"id": job.id}),),
         )
@@ -78,7 +85,7 @@ def _job(lab: Lab, snapshot: Snapshot | None, wanted: str | None) -> Job | None:
     name = snapshot.name if snapshot else "this workspace"
     raise EvalError(
         f"there is no finished evaluation of {name} as it is now",
-        fix="Run run_eval with the model you will train.",
+        fix=Fix("Run ", NamedCall("run_eval"), " with the model you will train."),
         code="eval-missing",
         next=(Next("run_eval", "evaluate it", {"environment": snapshot.name} if snapshot else None),),
     )

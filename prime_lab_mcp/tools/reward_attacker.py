@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.plan import is_free
 from prime_lab_mcp.lab.lab import Lab
@@ -49,7 +50,11 @@ async def attacker_model(lab: Lab, text: str) -> AttackerModel:
     if not model.strip():
         raise BadInput(
             f"attacker={quote(text, 80)} names no model",
-            fix='Name an endpoint and a model with a space between them: attacker="prime openai/gpt-5-mini".',
+            fix=Fix(
+                "Name an endpoint and a model with a space between them: ",
+                SameCall(attacker="prime openai/gpt-5-mini"),
+                ".",
+            ),
             code="bad-argument",
         )
     variables = dict(await lab.platform_variables()) if lab.settings.rehearsal else {}

@@ -11,6 +11,7 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Say, Verdict, worst_first
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment import wheel
@@ -99,7 +100,13 @@ async def plan(call: Call, args: Args) -> Plan[RewardTest]:
         if args.judge is not None or not args.search or not args.probes:
             raise BadInput(
                 "attacker only helps a search, which never asks a judge",
-                fix="Leave judge out, and probes and search as they are; or leave attacker out.",
+                fix=Fix(
+                    "Leave ",
+                    SameCall.without("judge"),
+                    " out, and probes and search as they are; or leave ",
+                    SameCall.without("attacker"),
+                    " out.",
+                ),
                 code="bad-argument",
             )
         attacker, intent = await reward_attacker.intent_of(call, args.environment, args.attacker)
@@ -129,8 +136,11 @@ def _not_loaded(
         "environment-load-failed",
         "blocker",
         f"with {arguments_summary(env_args)}: {error.message}",
-        "Name arguments that load. Where the defaults do not load here, push_environment(env_args=...) names the "
-        "arguments that were proven.",
+        Fix(
+            "Name arguments that load. Where the defaults do not load here, ",
+            NamedCall("push_environment", env_args=...),
+            " names the arguments that were proven.",
+        ),
         error.where,
     )
     return Outcome(
@@ -249,7 +259,11 @@ def _check_rendering(environment: str, args: Args, trial: Trial) -> None:
     raise BadInput(
         f"none of {count(len(trial.golds), 'gold answer')} earns anything for being right when it is written as "
         f"{quote(args.rendering, 120)}; nothing was recorded",
-        fix="Give the rendering that the prompt asks for, or leave rendering out: it is then found by trying.",
+        fix=Fix(
+            "Give the rendering that the prompt asks for, or leave ",
+            SameCall.without("rendering"),
+            " out: it is then found by trying.",
+        ),
         code="bad-argument",
         next=(Next("test_reward", "finds the rendering by trying", same),),
     )
@@ -388,7 +402,11 @@ def _insane(check: reward.SanityCheck) -> Finding:
         check.code,
         "blocker",
         f"the sanity check {check.name!r} does not hold",
-        "Compare what right and wrong completions earn (components in data), mend the reward, then call test_reward.",
+        Fix(
+            "Compare what right and wrong completions earn (components in data), mend the reward, then call ",
+            NamedCall("test_reward"),
+            ".",
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, run_checks
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.findings import row_findings
@@ -254,7 +255,11 @@ def _fix(error: LoadFailed) -> str:
     missing = re.search(r"No module named '([\w.]+)'", error.reason)
     if error.type == "ModuleNotFoundError" and missing:
         name = missing[1].split(".")[0]
-        return f"Add the distribution that provides {name} to [project] dependencies, then call check_environment."
+        return Fix(
+            f"Add the distribution that provides {name} to [project] dependencies, then call ",
+            NamedCall("check_environment"),
+            ".",
+        )
     if error.type == "ImportError":
         return "The installed version lacks that name: correct the import or the version bound in pyproject.toml."
     if error.type == "FileNotFoundError":
@@ -264,7 +269,7 @@ def _fix(error: LoadFailed) -> str:
         return "Loading needs a variable: read it in the reward instead, or start the server with --allow-env NAME."
     if "__all__" in error.reason:
         return "Name exactly one Taskset subclass (and at most one Env) in the module's __all__."
-    return "Mend the code that raises, then call check_environment."
+    return Fix("Mend the code that raises, then call ", NamedCall("check_environment"), ".")
 
 
 def reward_checks(observations: LoadedObservations) -> Iterator[Finding]:

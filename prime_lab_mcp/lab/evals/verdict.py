@@ -18,6 +18,7 @@ from typing import Any
 
 import prime_lab_mcp
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
 from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
@@ -156,7 +157,13 @@ def _origin_findings(results: Path, spec: EvalSpec) -> tuple[Finding, ...]:
             "results-not-as-asked",
             "blocker" if other_origin else "warning",
             f"the results say other than this evaluation asked for: {'; '.join(d.text for d in differing)}",
-            "Call check_environment: the environment may set its own model, sampling or harness; then run_eval again.",
+            Fix(
+                "Call ",
+                NamedCall("check_environment"),
+                ": the environment may set its own model, sampling or harness; then ",
+                NamedCall("run_eval"),
+                " again.",
+            ),
         ),
     )
 
@@ -171,14 +178,17 @@ def _results_finding(files: JobFiles, job: Job) -> Finding | None:
     results, expected = files.results(), job.progress.get("results_sha256")
     if results is None or expected is None:
         return Finding(
-            "eval-results-missing", "blocker", "the results of this evaluation are gone", "Run run_eval again."
+            "eval-results-missing",
+            "blocker",
+            "the results of this evaluation are gone",
+            Fix("Run ", NamedCall("run_eval"), " again."),
         )
     if file_sha256(results) != expected:
         return Finding(
             "eval-results-changed",
             "blocker",
             "the results of this evaluation were changed after it ended",
-            "Run run_eval again.",
+            Fix("Run ", NamedCall("run_eval"), " again."),
         )
     return None
 
@@ -203,7 +213,7 @@ def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> 
         )
         status = "inconclusive" if status == "passed" else status
     for recorded in job.progress.get("findings") or ():
-        findings.append(Finding(**recorded))
+        findings.append(Finding.from_record(recorded))
         if recorded["severity"] == "blocker" and status != "inconclusive":
             status = "inconclusive"
     if awaits_confirmation(spec, job) and status != "inconclusive":
@@ -217,7 +227,7 @@ def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> 
                 "distribution-other-sampling",
                 "blocker" if greedy else "warning",
                 f"sampled {difference}: the share of usable groups does not carry over",
-                "Run run_eval without temperature.",
+                Fix("Run ", NamedCall("run_eval").without("temperature"), "."),
             )
         )
         status = "inconclusive" if greedy else status
@@ -278,7 +288,11 @@ def _unconfirmed(job: Job) -> Finding:
         "eval-rewards-unconfirmed",
         "blocker",
         "the rewards are not confirmed yet: a sample of the rollouts has to be scored again",
-        f'Call check_reward_distribution(results="{job.id}"): it waits for the confirmation, which needs no inference.',
+        Fix(
+            "Call ",
+            NamedCall("check_reward_distribution", results=job.id),
+            ": it waits for the confirmation, which needs no inference.",
+        ),
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment.wheel_archive import wheel_files, wheel_metadata
 from prime_lab_mcp.lab.lab import Lab
@@ -169,10 +170,18 @@ def _read_archive(folder: Path) -> dict[str, bytes]:
             path = Path(root, name)
             total += path.lstat().st_size
             if path.is_symlink() or total > MAX_BYTES or len(contents) >= MAX_FILES:
-                raise LabError("it holds links or is too large", fix="Look at it with search_hub.", code="prime-failed")
+                raise LabError(
+                    "it holds links or is too large",
+                    fix=Fix("Look at it with ", NamedCall("search_hub", kind="environment", query=...).bare, "."),
+                    code="prime-failed",
+                )
             contents[path.relative_to(folder).as_posix()] = path.read_bytes()
     if not contents:
-        raise LabError("it is empty", fix="Look at it with search_hub.", code="hub-no-package")
+        raise LabError(
+            "it is empty",
+            fix=Fix("Look at it with ", NamedCall("search_hub", kind="environment", query=...).bare, "."),
+            code="hub-no-package",
+        )
     return contents
 
 

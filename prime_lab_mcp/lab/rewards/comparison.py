@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds as gold_answers
@@ -356,7 +357,11 @@ def _not_compared(comparison: RewardComparison) -> list[Finding]:
                 "blocker",
                 f"none of {count(len(comparison.compared), 'completion')} earned anything here or in "
                 f"{quote(comparison.name, 80)}, so nothing is known about any component",
-                "Give rendering or cases with completions that are paid, then call test_reward with same_as again.",
+                Fix(
+                    "Give rendering or cases with completions that are paid, then call ",
+                    NamedCall("test_reward"),
+                    " with same_as again.",
+                ),
             )
         ]
     if comparison.compared:
@@ -367,8 +372,13 @@ def _not_compared(comparison: RewardComparison) -> list[Finding]:
             "blocker",
             f"no task of {quote(comparison.name, 80)} asks the same as a task of this environment, so nothing was "
             "compared",
-            "Give both the same prompts (the user's message, not the system prompt) and the same split, set "
-            "[tool.prime-lab] check_args where one of them loads another split, then call test_reward again.",
+            Fix(
+                "Give both the same prompts (the user's message, not the system prompt) and the same "
+                "split, set [tool.prime-lab] check_args where one of them loads another split, then "
+                "call ",
+                NamedCall("test_reward"),
+                " again.",
+            ),
             rows=_prompts(comparison),
         )
     ]
@@ -416,8 +426,12 @@ def _differences(comparison: RewardComparison) -> list[Finding]:
             "reward-differs",
             "blocker",
             f"{summary} in {quote(comparison.name, 80)}: {_example_text(listed[0], comparison)}",
-            "Port what decides these completions (where the answer is looked for, how it is compared, what the format "
-            "pays), or keep the difference on purpose: then test_reward without same_as judges the reward alone.",
+            Fix(
+                "Port what decides these completions (where the answer is looked for, how it is "
+                "compared, what the format pays), or keep the difference on purpose: then ",
+                NamedCall("test_reward").without("same_as"),
+                " judges the reward alone.",
+            ),
             rows=tuple(_row(pair, comparison) for pair in listed),
         )
     ]
@@ -468,8 +482,13 @@ def _missing(comparison: RewardComparison) -> list[Finding]:
             "reward-differs",
             "blocker",
             f"the component {quote(first.name, 80)} (weight {weight:g}) {where}{more}",
-            "Write it by hand: create_environment(port=...) listed it in data.left. Or leave it out on purpose, and "
-            "call test_reward without same_as.",
+            Fix(
+                "Write it by hand: ",
+                NamedCall("create_environment", port=...),
+                " listed it in data.left. Or leave it out on purpose, and call ",
+                NamedCall("test_reward").without("same_as"),
+                ".",
+            ),
         )
     ]
 
@@ -499,7 +518,11 @@ def _other_conversations(comparison: RewardComparison) -> list[Finding]:
                 "conversation-differs",
                 "blocker",
                 f"only one of this environment and {quote(comparison.name, 80)} offers the model {names}",
-                "Offer the same tools: write those that create_environment(port=...) listed in data.left by hand.",
+                Fix(
+                    "Offer the same tools: write those that ",
+                    NamedCall("create_environment", port=...),
+                    " listed in data.left by hand.",
+                ),
             )
         )
     if comparison.other_starts:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix
 from prime_lab_mcp.lab.base.report import Finding, run_checks, worst_first
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
@@ -89,7 +90,7 @@ def _without_companions(findings: Sequence[Finding]) -> list[Finding]:
     if not held:
         return list(findings)
     codes = ", ".join(dict.fromkeys(f.code for f in held))
-    cause = replace(causes[0], fix=f"{causes[0].fix} Warnings that may follow from this are left out ({codes}).")
+    cause = replace(causes[0], fix=Fix(causes[0].fix, f" Warnings that may follow from this are left out ({codes})."))
     return [cause if f is causes[0] else f for f in findings if f not in held]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Unmet
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.hosted.platform import ENDED_WITHOUT_RESULT
@@ -69,7 +70,13 @@ def hosted_notes(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
             "hosted-version-moved",
             "blocker",
             f"{reason}, so it is not known that {spec.hosted} is what ran",
-            "Run run_eval(hosted=true) again; push_environment first if the Hub's latest version is not yours.",
+            Fix(
+                "Run ",
+                NamedCall("run_eval", hosted=True),
+                " again; ",
+                NamedCall("push_environment"),
+                " first if the Hub's latest version is not yours.",
+            ),
         ),
     )
 
@@ -136,7 +143,7 @@ async def require_hosted(
         reason = lookup_result.unmet[0].detail if lookup_result.unmet else "it was not pushed"
         raise BadInput(
             f"{quote(environment, 120)} cannot be evaluated on the platform: {reason}",
-            fix="Call push_environment; it publishes what was proven.",
+            fix=Fix("Call ", NamedCall("push_environment"), "; it publishes what was proven."),
             code="hosted-unpublished",
         )
     return lookup_result.subject
@@ -161,14 +168,24 @@ async def _look_up_by_name(lab: Lab, prime: PlatformReader, environment: str) ->
     if name is None:
         raise BadInput(
             f"{quote(environment, 120)} is neither a folder of the workspace nor owner/name on the Hub",
-            fix="Name a folder under environments/, or owner/name; search_hub finds them.",
+            fix=Fix(
+                "Name a folder under environments/, or owner/name; ",
+                NamedCall("search_hub", kind="environment", query=...).bare,
+                " finds them.",
+            ),
             code="environment-not-found",
         )
     entry = await _require_entry(prime, name["owner"], name["name"])
     if not entry.exists or entry.version is None:
         raise PrimeError(
             f"the Hub holds no published version of {entry.ref}",
-            fix="Check the name with search_hub; publish one of your own with push_environment.",
+            fix=Fix(
+                "Check the name with ",
+                NamedCall("search_hub", kind="environment", query=...).bare,
+                "; publish one of your own with ",
+                NamedCall("push_environment"),
+                ".",
+            ),
             code="platform-not-found",
         )
     pushes = lab.ledger.pushes(owner=entry.owner, name=entry.name, platform=lab.platform)

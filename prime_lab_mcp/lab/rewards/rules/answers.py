@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import PromptedGolds, ScoredCase, ScoredProbe, Trial
@@ -50,7 +51,11 @@ def supplied_cases(trial: Trial) -> Iterator[Finding]:
                 code,
                 "blocker",
                 f"{count(len(cases), 'supplied case')} {how}: {paid_text(cases[0].scored_probe, trial)}",
-                "Mend the reward, or the case's expectation if that is wrong, then call test_reward.",
+                Fix(
+                    "Mend the reward, or the case's expectation if that is wrong, then call ",
+                    NamedCall("test_reward"),
+                    ".",
+                ),
                 rows=tuple(case_row(s.scored_probe, str(s.expected), trial) for s in cases[:5]),
             )
     if trial.unmatched:
@@ -106,7 +111,11 @@ def no_gold(trial: Trial) -> Iterator[Finding]:
             "reward-no-gold",
             "blocker",
             f"the tasks hold no gold answer, and {count(len(run), 'supplied case')} ({high} high) are too few",
-            f"Call test_reward with cases: at least {MIN_CASES}, {MIN_SIDE} expected high and {MIN_SIDE} low.",
+            Fix(
+                "Call ",
+                NamedCall("test_reward"),
+                f" with cases: at least {MIN_CASES}, {MIN_SIDE} expected high and {MIN_SIDE} low.",
+            ),
         )
 
 
@@ -134,9 +143,14 @@ def gold_not_understood(trial: Trial) -> Iterator[Finding]:
         "blocker",
         f"{quote(golds.place, 60)} was taken for the answer (as {golds.format}) and earned no more than wrong ones"
         f"{tried}: at most {best:g}",
-        f"Call test_reward with cases: at least {MIN_CASES}, {MIN_SIDE} expected high, {MIN_SIDE} low, each with the "
-        'index of its "task". If the answer only has to be written otherwise, give rendering. If a right '
-        "answer should have been paid here, mend the reward (the rows show what was tried).",
+        Fix(
+            "Call ",
+            NamedCall("test_reward"),
+            f" with cases: at least {MIN_CASES}, {MIN_SIDE} expected high, {MIN_SIDE} low, "
+            'each with the index of its "task". If the answer only has to be written otherwise, '
+            "give rendering. If a right answer should have been paid here, mend the reward (the "
+            "rows show what was tried).",
+        ),
         rows=tuple(case_row(s, "more than a wrong answer", trial) for s in trial.golds[:3]),
     )
 
@@ -148,8 +162,12 @@ def _solutions_not_played(trial: Trial) -> Finding:
         "blocker",
         "the reward depends on tools or turns, and the solutions of its tasks could not be played here: "
         f"{quote(trial.solved.unavailable, 300)}",
-        "Call test_reward again, when this machine has less to do if something was too slow; the environment need not "
-        "change. Where its rollouts cannot run here at all, give cases.",
+        Fix(
+            "Call ",
+            NamedCall("test_reward"),
+            " again, when this machine has less to do if something was too slow; the environment "
+            "need not change. Where its rollouts cannot run here at all, give cases.",
+        ),
     )
 
 
@@ -161,9 +179,12 @@ def _asks_for_solution(trial: Trial, place: str) -> Finding:
         "blocker",
         f"the reward depends on tools or turns: {quote(place, 60)}, said as the answer, earned at most {best:g} of "
         f"{trial.declared:g}, and nobody states how a task is solved",
-        "State it (solution_skeleton in data is the code, filled in as far as it is known), then call test_reward; or "
-        f"give at least {MIN_CASES} cases, {MIN_SIDE} expected high and {MIN_SIDE} low, whose completion is a list of "
-        "messages with tool calls.",
+        Fix(
+            "State it (solution_skeleton in data is the code, filled in as far as it is known), then call ",
+            NamedCall("test_reward"),
+            f"; or give at least {MIN_CASES} cases, {MIN_SIDE} expected high and {MIN_SIDE} "
+            "low, whose completion is a list of messages with tool calls.",
+        ),
         rows=tuple(case_row(s, "the maximum", trial) for s in trial.golds[:3]),
     )
 
@@ -202,7 +223,11 @@ def constant(trial: Trial) -> Iterator[Finding]:
             "reward-constant",
             "blocker",
             f"right, wrong and empty completions all earned {rewards[0]:g}",
-            "Make the reward compare the completion with the task's answer, then call test_reward.",
+            Fix(
+                "Make the reward compare the completion with the task's answer, then call ",
+                NamedCall("test_reward"),
+                ".",
+            ),
             rows=tuple(case_row(s, "another reward than other completions", trial) for s in _kinds(trial)),
         )
 
@@ -284,8 +309,12 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
         "reward-gold-fails",
         "warning" if rescued else "blocker",
         message,
-        "Compare how the reward reads the answer with how the tasks state it (the rows show both); mend the parsing or "
-        "these rows, then call test_reward.",
+        Fix(
+            "Compare how the reward reads the answer with how the tasks state it (the rows show "
+            "both); mend the parsing or these rows, then call ",
+            NamedCall("test_reward"),
+            ".",
+        ),
         rows=tuple(case_row(s, "the maximum", trial) for s in failing[:5]),
     )
 
