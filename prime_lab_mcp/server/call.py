@@ -21,7 +21,7 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.base.errors import DISK_FULL, UNDECIDED, BadInput, LabError, disk_full_error, unwritable_error
+from prime_lab_mcp.lab.base.errors import UNDECIDED, BadInput, LabError, file_error
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.load_deadline import shared_load_deadline
 from prime_lab_mcp.lab.base.report import Finding, Next, Progress, Report
@@ -106,16 +106,10 @@ class Calls:
         except sqlite3.Error as error:
             report = _could_not(tool, ledger_error(error, self.lab.settings.ledger))
         except Exception as error:
-            if isinstance(error, OSError) and error.errno in DISK_FULL:
-                report = _could_not(tool, disk_full_error(self.lab.settings.state_dir))
-                given = parsed.model_dump(mode="json", exclude_unset=True)
-                # The recommended calls are not completed here, because that may write to the full disk.
-                report = replace(report, next=(Next(tool.name, "once the disk has space", given or None),))
-                self._note(tool, report, time.monotonic() - started)
-                return report
-            unwritable = isinstance(error, OSError) and unwritable_error(error, self.lab.settings.workspace)
-            if unwritable:
-                report = _could_not(tool, unwritable)
+            settings = self.lab.settings
+            known = file_error(error, settings.workspace, settings.state_dir) if isinstance(error, OSError) else None
+            if known is not None:
+                report = _could_not(tool, known)
             else:
                 reference = secrets.token_hex(4)
                 log.exception("call %s of %s failed", reference, tool.name)
