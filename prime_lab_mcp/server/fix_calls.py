@@ -66,7 +66,7 @@ def _named(one: NamedCall, tool: str, carried: Mapping[str, Any], takes: type[Ar
             for name, value in one.arguments.items()
         }
     else:
-        given = {name: carried[name] for name in takes.ONE_OF if name in carried}
+        given = takes.alternatives(carried)
     given |= _implied(one.tool, given, carried)
     if ... in given.values() or not given.keys() <= takes.model_fields.keys():
         return None

@@ -199,8 +199,7 @@ def test_a_fix_names_tools_by_calls_only() -> None:
     offenders = [
         f"{fix.where}: {fix.fix!r}"
         for fix in fixes_that_name_a_tool()
-        if not set(NAMES.findall(fix.fix))
-        <= {one.tool for one in calls_named_in(fix.fix) if isinstance(one, NamedCall)}
+        if not set(NAMES.findall(fix.fix)) <= {one["tool"] for one in calls_record(fix.fix)}
     ]
     assert offenders == [], "name the tool by a NamedCall (lab/base/fix.py)\n" + "\n".join(offenders)
 

@@ -54,8 +54,8 @@ def _problems(
     parsed = arguments.parse(called, named)
     if isinstance(parsed, Report):
         found.append(f"refused: {parsed.findings[0].message}")
-    if arguments.lacks_alternatives(called, named):
-        found.append(f"none of {called.args.ONE_OF}")
+    elif not arguments.can_be_called(called, named):
+        found.append("names none of the arguments of which it needs one")
     before = {name: value for name, value in given.items() if name not in _ANSWERS}
     passes = any(finding.code in PASSING for finding in report.findings)
     if report.status in ("failed", "blocked", "error") and one.tool == tool and named == before and not passes:
