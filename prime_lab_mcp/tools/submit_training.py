@@ -24,6 +24,7 @@ from prime_lab_mcp.lab.training import control, submission
 from prime_lab_mcp.lab.training.bound import CostBound, cost_of
 from prime_lab_mcp.lab.training.budget import ConfigBudget
 from prime_lab_mcp.lab.training.preparation import RunPreparation, prepare_run
+from prime_lab_mcp.lab.training.sources import published_environment_asked_ahead
 from prime_lab_mcp.lab.training.submission import RunStanding, write_sent_copy
 from prime_lab_mcp.tools.argument_types import Dollars, Slug, Text
 from prime_lab_mcp.tools.budgeting import over_budget
@@ -68,7 +69,8 @@ async def config(call: Call, args: Args) -> Path:
     if args.environment is None:
         raise BadInput("neither a config nor an environment was named", fix="Pass config or environment.")
     choices = ConfigChoices((), model=args.model, **{name: getattr(args, name) for name in _SIZES})
-    request = ConfigRequest((args.environment,), choices)
+    environment = await published_environment_asked_ahead(call.lab, args.environment, call.platform)
+    request = ConfigRequest((environment,), choices)
     fit = ConfigBudget(call.lab, args.budget).fit if args.budget is not None else None
     try:
         written = await write_config(call.lab, request, datetime.now(UTC).date(), fit)
@@ -154,7 +156,7 @@ async def _require_paused(call: Call, id: str) -> None:
         return
     watch = Next("watch_run", "how it stands", {"id": id})
     calls: tuple[Next, ...] = (watch,)
-    fix = Fix(
+    fix: str = Fix(
         "Pause it with ", NamedCall("control_run"), " and wait until it is PAUSED, or submit without resume_from."
     )
     if status in submission.TERMINAL_STATUSES:

@@ -48,6 +48,8 @@ class HubFiles:
     problems: tuple[str, ...] = ()
     wheel_metadata: str | None = None
     """The digest of the wheel's requirements and entry points."""
+    project_version: str | None = None
+    """The version that the archive's pyproject.toml states."""
 
 
 class FetchedHubFiles:
@@ -105,6 +107,17 @@ async def fetch_hub_files(
     return files
 
 
+async def fetch_latest_files(lab: Lab, ref: str, version: str, archive: Path) -> None:
+    """Cache the archive that the Hub serves for `owner/name` without a version as the files of its latest version.
+
+    `archive` is the folder in which the archive is unpacked. If its project has another version, for example because
+    of a push at this moment, nothing is cached.
+    """
+    files = await _fetch(lab, ref, archive, None)
+    if not files.problems and files.project_version == version:
+        lab.memory(FetchedHubFiles).put(ref, version, False, files)
+
+
 def forget_hub_files(lab: Lab, ref: str) -> None:
     """Drop the cached files of a name after a push to it."""
     lab.memory(FetchedHubFiles).forget(ref)
@@ -155,6 +168,7 @@ async def _fetch(lab: Lab, pinned: str, archive_folder: Path, wheel_file: Path |
         parts.get("served", True),
         listed,
         parts.get("metadata"),
+        manifest.version,
     )
 
 
