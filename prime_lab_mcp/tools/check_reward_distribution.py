@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.provenance import ResultsOrigin, origin_of_results
@@ -182,7 +183,7 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
 
 
 def _sampled(origin: ResultsOrigin) -> tuple[Finding, ...]:
-    other = verdict.sampling_difference(origin.sampling or {})
+    other = sampling_difference(origin.sampling or {})
     if other is None:
         return ()
     message = f"the file says that it was sampled {other}: the share of usable groups does not carry over"

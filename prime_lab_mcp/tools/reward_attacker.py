@@ -14,11 +14,11 @@ from prime_lab_mcp.lab.evals.plan import is_free
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay import endpoints
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess, Price
+from prime_lab_mcp.lab.rewards.observations import AttackerOutcome
 from prime_lab_mcp.lab.rewards.search.attacker import (
     PROMPT_TOKENS,
     REPLY_TOKENS,
     ROUNDS,
-    AttackerOutcome,
     ModelAttacker,
 )
 from prime_lab_mcp.tools.reward_costs import paid_intent, price_unknown, reserved

@@ -21,14 +21,18 @@ from prime_lab_mcp.lab.rewards import cases as supplied
 from prime_lab_mcp.lab.rewards import comparison, judge_relay, reward_source, surroundings
 from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder, cases_behind, fits_in_report
-from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial, Witnessed
+from prime_lab_mcp.lab.rewards.observations import ScoredCase, SearchOutcome, Trial, Witnessed
 from prime_lab_mcp.lab.rewards.probes import answer_formats
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules import amounts, answers, judges, rollouts, solutions
 from prime_lab_mcp.lab.rewards.rules.scoring import component_coverage
 from prime_lab_mcp.lab.rewards.search.attacker import Attacker
-from prime_lab_mcp.lab.rewards.search.outcome import DEFAULT_SECONDS, TURNED_OFF, RememberedSearches, SearchOutcome
-from prime_lab_mcp.lab.rewards.search.reward_search import search_reward
+from prime_lab_mcp.lab.rewards.search.reward_search import (
+    DEFAULT_SECONDS,
+    TURNED_OFF,
+    RememberedSearches,
+    search_reward,
+)
 from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, run_trial
 from prime_lab_mcp.lab.state import source_code

@@ -21,7 +21,6 @@ ENTRY = (
     "rules.solutions",
     "scripts",
     "search.attacker",
-    "search.outcome",
     "search.reward_search",
     "smells.hints",
     "surroundings",

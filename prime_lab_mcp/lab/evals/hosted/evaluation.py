@@ -18,8 +18,9 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Progress
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.evidence_limits import FOREIGN
 from prime_lab_mcp.lab.evals.hosted import launch, platform
-from prime_lab_mcp.lab.evals.hosted.plan import FOREIGN, HostedPlan, hosted_question, hosted_standing
+from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, hosted_question, hosted_standing
 from prime_lab_mcp.lab.evals.hosted.platform import HostedStatus
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.plan import EvalRequest

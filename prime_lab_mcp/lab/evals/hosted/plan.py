@@ -1,7 +1,6 @@
 """The plan of a hosted evaluation: the version that would run, its cost, and whether it was started before.
 
-The plan also compares the published files with those that were pushed from this machine. `hosted_notes` returns what a
-finished hosted evaluation does not prove.
+The plan also compares the published files with those that were pushed from this machine.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
-from prime_lab_mcp.lab.base.report import Finding, Unmet
+from prime_lab_mcp.lab.base.report import Unmet
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.evals.evidence_limits import FOREIGN
 from prime_lab_mcp.lab.evals.hosted.platform import ENDED_WITHOUT_RESULT
 from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, EvalRequest
 from prime_lab_mcp.lab.evals.rehearsal_answers import served_unlisted
@@ -37,48 +37,6 @@ from prime_lab_mcp.lab.state.config_gate import HubContent
 from prime_lab_mcp.lab.state.ledger.rows import Job, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
-
-FOREIGN = "hub:"
-"""Prefix of the fingerprint of an environment whose files are not known to be those of this workspace."""
-
-
-def hosted_notes(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
-    """Return findings on what a finished hosted evaluation does not prove.
-
-    The first is a blocker if another version than the planned one may have run.
-    """
-    if spec.source.startswith(FOREIGN):
-        return (
-            Finding(
-                "distribution-not-evidence",
-                "info",
-                f"what ran is {spec.hosted} as the Hub holds it, which is not known to be files of this workspace: it "
-                "opens no gate",
-                "For evidence, push an environment of this workspace, or evaluate it on this machine.",
-            ),
-        )
-    moved = job.progress.get("moved")
-    if moved is False:
-        return ()
-    reason = (
-        "the Hub's latest version changed while it started"
-        if moved
-        else "the Hub did not say which version is its latest"
-    )
-    return (
-        Finding(
-            "hosted-version-moved",
-            "blocker",
-            f"{reason}, so it is not known that {spec.hosted} is what ran",
-            Fix(
-                "Run ",
-                NamedCall("run_eval", hosted=True),
-                " again; ",
-                NamedCall("push_environment"),
-                " first if the Hub's latest version is not yours.",
-            ),
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)
