@@ -7,6 +7,7 @@ reward, and rules judge the rewards that the probes earn.
 ENTRY = (
     "cases",
     "comparison",
+    "comparison_findings",
     "findings",
     "judge_relay",
     "observations",

@@ -33,12 +33,13 @@ from prime_lab_mcp.lab.rewards.rules.answers import (
     wrong_answer_passes,
 )
 from prime_lab_mcp.lab.rewards.rules.goldless import GOLDLESS_RULES
-from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, SIDE_ACTION_RULES, search_holes
+from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, search_holes
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import LEAK_RULES
 from prime_lab_mcp.lab.rewards.rules.partly_right import PARTLY_RIGHT_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
 from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
+from prime_lab_mcp.lab.rewards.rules.side_actions import SIDE_ACTION_RULES
 from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
 from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
 from prime_lab_mcp.lab.worker.faults import ProblemCode
