@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder, cases_behind, fits_in_report
 from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, SearchOutcome, Trial, Witnessed
-from prime_lab_mcp.lab.rewards.rules import amounts, answers, judges, rollouts, solutions
+from prime_lab_mcp.lab.rewards.rules import amounts, judges, known_answers, rollouts, solutions
 from prime_lab_mcp.lab.rewards.rules.scoring import component_coverage
 from prime_lab_mcp.lab.rewards.search.reward_search import (
     DEFAULT_SECONDS,
@@ -312,5 +312,5 @@ def _supplied(case: ScoredCase, trial: Trial) -> dict[str, Any]:
         "task": scored_probe.probe.row,
         "expected": case.expected,
         "reward": earned,
-        "met": answers.meets_expectation(case, trial),
+        "met": known_answers.meets_expectation(case, trial),
     }

@@ -24,17 +24,15 @@ from prime_lab_mcp.lab.rewards.rules.answers import (
     empty_golds,
     gold_beaten,
     gold_fails,
-    gold_not_understood,
     ignores_format,
     malformed_beats_wrong,
-    no_gold,
-    supplied_cases,
     too_strict,
     wrong_answer_passes,
 )
 from prime_lab_mcp.lab.rewards.rules.goldless import GOLDLESS_RULES
 from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, search_holes
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
+from prime_lab_mcp.lab.rewards.rules.known_answers import gold_not_understood, no_gold, supplied_cases
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import LEAK_RULES
 from prime_lab_mcp.lab.rewards.rules.partly_right import PARTLY_RIGHT_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
