@@ -48,7 +48,7 @@ class Finding:
             "code": self.code,
             "severity": self.severity,
             "message": self.message,
-            "fix": self.fix,
+            "fix": str(self.fix),
         }
         if self.where:
             result["where"] = self.where

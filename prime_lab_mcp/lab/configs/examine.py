@@ -215,7 +215,7 @@ def drop_accepted_keys(findings: Sequence[Finding], answer: ValidateAnswer) -> l
     if not newer:
         return list(findings)
     return [
-        replace(f, severity="warning", fix=f"Nothing, if you mean it: the platform's schema accepts it. {f.fix}")
+        replace(f, severity="warning", fix=Fix("Nothing, if you mean it: the platform's schema accepts it. ", f.fix))
         if _may_be_newer(f)
         else f
         for f in findings
