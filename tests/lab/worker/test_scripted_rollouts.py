@@ -336,3 +336,21 @@ async def test_a_player_that_is_asked_too_often_says_so() -> None:
     player.on_end = lambda: ended.append(True)
     assert [await player.next([]) for _ in range(3)] == [SolutionTurn("a"), SolutionTurn("a"), None]
     assert (player.ended, player.turns_played, ended) == (True, 2, [True])
+
+
+async def test_one_turn_can_call_every_tool_with_the_same_texts_in_every_task() -> None:
+    model = ScriptedModel({"turns": [{"texts": ["example", "1"], "only": []}], "then": "silence"}, 5)
+    text = {"properties": {"text": {"type": "string"}}, "required": ["text"]}
+    model.offered([{"name": n, "description": "", "parameters": p} for n, p in (("ls", {}), ("read", text))])
+    turn = await model.next([{"role": "user", "content": "?"}])
+    assert turn == SolutionTurn(None, (("ls", {}), ("read", {"text": "example"}), ("read", {"text": "1"})))
+
+
+async def test_a_copied_text_is_handed_to_a_tool_once_and_then_said() -> None:
+    place = {"of": "prompt", "behind": "like ", "until": ""}
+    model = ScriptedModel({"turns": [], "then": "repeat", "copy": place, "into": "tab"}, 5)
+    text = {"properties": {"command": {"type": "string"}}, "required": ["command"]}
+    model.offered([{"name": "tab", "description": "", "parameters": text}])
+    messages = [{"role": "user", "content": "like sort -r"}]
+    assert await model.next(messages) == SolutionTurn(None, (("tab", {"command": "sort -r"}),))
+    assert await model.next(messages) == SolutionTurn("sort -r")

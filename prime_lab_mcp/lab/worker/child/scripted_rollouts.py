@@ -3,9 +3,11 @@
 A script is JSON data with these fields:
 
 - `turns`: each turn is a text, or `{"calls": [[tool, arguments]], "text": TEXT}`, or `{"tools": TEXT}`. The last form
-  calls each offered tool once; the arguments fit the tool's schema, and every text argument is TEXT.
+  calls each offered tool once; the arguments fit the tool's schema, and every text argument is TEXT. With
+  `"texts": [TEXT]` instead, one turn calls each tool with each of these texts, and tools without a text argument once.
 - `then`: what the model does after the last turn. It can `repeat` the last text, or answer nothing (`silence`).
-- `copy`: the kind of piece that the model copies from the environment's last message after the last turn (copying.py).
+- `copy`: what the model copies from the environment's messages after the last turn (copying.py).
+- `into`: the name of a tool that gets the copied text first, as all its text arguments. The reply follows.
 - `solution`: replaces `turns`. It is a list of messages, or true for the environment's reference solution.
 - `change`: how the solution is changed before it is played (solutions.py).
 """
@@ -30,6 +32,8 @@ _SOLUTION_TEXT = 100_000
 """Most characters of a message if the rollout plays a solution."""
 _MOST_TOOLS = 8
 """Most tools of one environment that a script calls. More calls would use up the turns of the rollout."""
+_MOST_CALLS = 24
+"""Most calls of one turn."""
 _DEPTH = 6
 _FILL_TEXT = "example"
 
@@ -48,6 +52,7 @@ class ScriptedModel:
         """Why the solution cannot be played."""
         self.not_offered: set[str] = set()
         """Names of tools that the model called although no request offered them."""
+        self.handed_in = False
         self.turns_played = 0
         self.requests = 0
         self.tools: list[dict[str, Any]] = []
@@ -84,11 +89,21 @@ class ScriptedModel:
             return self.turns[self.turns_played]
         copied = copying.reply(self.script, message_dicts(messages)) if self.script.get("copy") else None
         if copied is not None:
-            return SolutionTurn(copied)
+            return self._handed_in(messages) or SolutionTurn(copied)
         if self.script.get("then") == "silence":
             return SolutionTurn("")
         texts = [turn.text for turn in self.turns if turn.text is not None]
         return SolutionTurn(texts[-1] if texts else "")
+
+    def _handed_in(self, messages: list[Any]) -> SolutionTurn | None:
+        """Return the call that hands the copied text to a tool; None if the script has none or has made it."""
+        name = self.script.get("into")
+        tool = next((t for t in self.tools if t["name"] == name), None)
+        if tool is None or self.handed_in:
+            return None
+        self.handed_in = True
+        given = arguments(tool["parameters"], copying.copied(self.script, message_dicts(messages)))
+        return SolutionTurn(None, ((tool["name"], given),))
 
     async def _solving(self, messages: list[Any]) -> SolutionTurn | None:
         try:
@@ -125,10 +140,24 @@ class ScriptedModel:
             return [SolutionTurn(turn)]
         if "calls" in turn:
             return [SolutionTurn(turn.get("text"), tuple((name, given) for name, given in turn["calls"]))]
+        if "texts" in turn:
+            return [SolutionTurn(None, tuple(self._calls_with(turn["texts"], turn["only"])))]
         return [
             SolutionTurn(None, ((tool["name"], arguments(tool["parameters"], turn["tools"])),))
             for tool in self.tools[:_MOST_TOOLS]
         ]
+
+    def _calls_with(self, texts: list[str], only: list[str]) -> list[tuple[str, Any]]:
+        """Return calls of the tools in `only`, or of all tools if it is empty, with different arguments."""
+        calls: list[tuple[str, Any]] = []
+        for tool in self.tools[:_MOST_TOOLS]:
+            if only and tool["name"] not in only:
+                continue
+            for text in texts:
+                call = (tool["name"], arguments(tool["parameters"], text))
+                if call not in calls:
+                    calls.append(call)
+        return calls[:_MOST_CALLS]
 
 
 def arguments(schema: Any, text: str | None = None) -> dict[str, Any]:
