@@ -296,6 +296,8 @@ def run_eval_arguments(spec: EvalSpec) -> dict[str, Any]:
         # Each agent of the environment's own `Env` has its own harness, and a call has no argument for that.
         del optional["harness"], optional["runtime"]
     arguments |= {name: value for name, (value, usual) in optional.items() if value not in (None, usual)}
+    if spec.by:
+        arguments["by"] = spec.by
     if spec.env_args:
         arguments["env_args"] = dict(spec.env_args)
     return arguments
