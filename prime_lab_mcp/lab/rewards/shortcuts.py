@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
@@ -41,7 +41,7 @@ _SECONDS = 40.0
 """Time limit in seconds for one request of rollouts."""
 _FILLS = ("example", "1", "--help", "ls", "SELECT name, sql FROM sqlite_master")
 """What a model that understands nothing gives a tool: nonsense, a number, and the usual ways to ask what there is."""
-_MOST_NAMES = 6
+_MOST_NAMES = 12
 """Largest number of names in the output of tools that are given to tools: of files, tables or keys."""
 _NAME = re.compile(r"\w[\w./-]{2,60}")
 _NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)*")
@@ -144,9 +144,14 @@ async def _judged(
     worker: Worker, way: _Way, form: ReplyForm, solved: Solved, learning: Sequence[PlayedScript], judging: Sequence[int]
 ) -> Shortcut | None:
     """Return the way as a shortcut if it is paid on the learning tasks and on nearly all judged ones."""
-    script = way.script(form)
-    known = await _play(worker, [(p.row, script) for p in learning[1:]])
-    if len(known) < _LEARNING - 1 or not all(_is_paid(p, solved) for p in known):
+    script = None
+    for tried_way in (way, replace(way, turns=(*way.turns, *_calls_of(learning[0])))):
+        # A reward may ask for a call that worked, which the copied call need not be.
+        known = await _play(worker, [(p.row, tried_way.script(form)) for p in learning[1:]])
+        if len(known) == _LEARNING - 1 and all(_is_paid(p, solved) for p in known):
+            script = tried_way.script(form)
+            break
+    if script is None:
         return None
     tried = await _play(worker, [(row, script) for row in judging])
     paid = [p for p in tried if _is_paid(p, solved)]
@@ -214,13 +219,18 @@ def _in_prompts(learning: Sequence[PlayedScript], targets: Sequence[_Target]) ->
     """
     if any(sum(m.get("role") == "assistant" for m in messages) < 2 for messages in _messages(learning)):
         return
-    called = [m for m in learning[0].result.messages if m.get("role") == "assistant" and m.get("tool_calls")]
-    turns = tuple(scripts.replay_script("", called).data["turns"]) if called else ()
+    turns = _calls_of(learning[0])
     texts = [_text("prompt", messages) for messages in _messages(learning)]
     for target in targets:
         place = find_place("prompt", texts, target.texts)
         if place is not None and not target.into:
             yield _Way("makes the same calls in every task and " if turns else "", turns, place, target)
+
+
+def _calls_of(played: PlayedScript) -> tuple[Any, ...]:
+    """Return the turns of a rollout that call tools, in the form of a script."""
+    called = [m for m in played.result.messages if m.get("role") == "assistant" and m.get("tool_calls")]
+    return tuple(scripts.replay_script("", called).data["turns"]) if called else ()
 
 
 def _in_messages(explored: Sequence[PlayedScript], targets: Sequence[_Target]) -> Iterator[_Way]:
@@ -265,7 +275,8 @@ def _common_names(explored: Sequence[PlayedScript], learning: Sequence[PlayedScr
     if len(explored) < _LEARNING:
         return []
     stated = [dict.fromkeys(n for _, text in _answered(p) for n in _NAME.findall(text)) for p in explored]
-    known = {n for p in learning for m in p.result.messages for n in _NAME.findall(str(m.get("content") or ""))}
+    written = [m for messages in _messages(learning) for m in messages if m.get("role") != "tool"]
+    known = {n for m in written for n in _NAME.findall(str(m.get("content") or ""))}
     known |= {n for p in learning for n in _NAME.findall(_arguments_text(p))}
     common = [n for n in stated[0] if all(n in names for names in stated) and not n.isdigit() and n not in known]
     common.sort(key=lambda name: not any(mark in name for mark in "./_"))
