@@ -123,6 +123,14 @@ class Solved:
         """Whether a solution calls tools."""
         return any(m.get("tool_calls") for p in self.scored for m in p.result.messages)
 
+    @property
+    def replies_differ(self) -> bool:
+        """Whether the last replies of solutions can state answers: they differ, or only one task was solved.
+
+        Where every solution ends with the same words, such as "Done.", the calls are what is paid.
+        """
+        return len(self.scored) < 2 or len({last_reply(p) for p in self.scored}) > 1
+
     def rewards_of(self, change: Change) -> list[float]:
         """Return the rewards of the copies with this change."""
         return [p.result.reward or 0.0 for c, p in self.changed if c is change and p.scored]
@@ -284,9 +292,12 @@ def calls_before_answer(solved: Solved) -> Mapping[int, tuple[Message, ...]]:
     """Map tasks to the messages of their solution's rollout before the last reply.
 
     Only tasks are included whose solution earns the same when its messages are scored without a rollout. Other last
-    replies can then be scored after these messages.
+    replies can then be scored after these messages. Empty if the last replies state no answers: after the calls of a
+    solution, any reply would earn the same.
     """
     calls: dict[int, tuple[Message, ...]] = {}
+    if not solved.replies_differ:
+        return calls
     for p in solved.scored:
         messages, alone = p.result.messages, p.result.alone
         same = alone is not None and abs(alone - (p.result.reward or 0.0)) < EPSILON

@@ -7,6 +7,7 @@ scripts with the same scripted model, without a process for each environment.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 
 from prime_lab_mcp.lab.rewards.copied_messages import reply_form
 from prime_lab_mcp.lab.rewards.observations import Trial
+from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import shortcut_is_paid, state_survives
+from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
 from prime_lab_mcp.lab.rewards.shortcuts import play_shortcuts
-from prime_lab_mcp.lab.rewards.solutions import play_solutions
+from prime_lab_mcp.lab.rewards.solutions import calls_before_answer, play_solutions
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import ScriptedModel
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.scoring import OfferedTool, RolloutResult
@@ -220,7 +223,7 @@ class Rollouts:
                 messages.append({"role": "user", "content": said})
         offered = tuple(OfferedTool(t["name"], "", t["parameters"]) for t in environment.tools())
         reward = environment.reward(state, str(messages[-1]["content"] or ""))
-        return RolloutResult(tuple(messages), reward, "ended", True, tools=offered)
+        return RolloutResult(tuple(messages), reward, "ended", True, tools=offered, alone=reward)
 
     def _result(self, state: dict[str, Any], function: dict[str, Any]) -> str:
         try:
@@ -233,7 +236,9 @@ def _as_text(given: Any) -> str:
     return given if isinstance(given, str) else json.dumps(given)
 
 
-async def findings(environment: Shop) -> list[tuple[str, str]]:
+async def findings(
+    environment: Shop, rules: Sequence[RewardRule] = (state_survives, shortcut_is_paid)
+) -> list[tuple[str, str]]:
     worker: Any = Rollouts(environment)
     loaded: Any = SimpleNamespace(turns=True, solutions=True)
     rows = [Row(n, str(n), (), None, None, {}) for n in range(TASKS)]
@@ -241,7 +246,7 @@ async def findings(environment: Shop) -> list[tuple[str, str]]:
     assert solved.best == 1.0
     shortcuts = await play_shortcuts(worker, reply_form(None, solved), solved, rows)
     trial = Trial((), None, form_requested=False, solved=solved, shortcuts=shortcuts, interactive=True)
-    return [(f.code, f.severity) for rule in (state_survives, shortcut_is_paid) for f in rule(trial)]
+    return [(f.code, f.severity) for rule in rules for f in rule(trial)]
 
 
 @pytest.mark.parametrize(
@@ -267,3 +272,18 @@ async def test_the_same_environments_without_the_flaw_have_no_finding(environmen
 
 async def test_to_report_what_the_only_tool_says_may_be_the_task() -> None:
     assert await findings(Weather()) == [("reward-hackable", "warning")]
+
+
+@pytest.mark.parametrize("environment", [CommandLine(), Desk()], ids=lambda e: type(e).__name__)
+async def test_a_last_reply_that_is_the_same_in_every_task_is_no_answer_that_needs_a_tool(environment: Shop) -> None:
+    assert await findings(environment, SOLUTION_RULES) == []
+
+
+@pytest.mark.parametrize(("environment", "answers"), [(Desk(), False), (Shop(), True)], ids=["handed in", "said"])
+async def test_other_replies_are_scored_after_the_calls_only_where_replies_state_answers(
+    environment: Shop, answers: bool
+) -> None:
+    worker: Any = Rollouts(environment)
+    loaded: Any = SimpleNamespace(turns=True, solutions=True)
+    solved = await play_solutions(worker, loaded, [Row(n, str(n), (), None, None, {}) for n in range(TASKS)])
+    assert bool(calls_before_answer(solved)) is answers
