@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,8 +14,6 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.evals.plan import assign_agents
 from prime_lab_mcp.lab.evals.runner import command
 from prime_lab_mcp.lab.worker.description import Role
-from prime_lab_mcp.server.fix_calls import calls_of_fix
-from prime_lab_mcp.tools.registry import TOOLS
 from tests.lab.evals.test_spec import SPEC
 
 CHAT = {"harness": {"id": "vf-lab-chat"}, "runtime": {"type": "subprocess"}}
@@ -97,8 +96,7 @@ def test_without_a_container_program_a_person_is_told_what_to_install_and_no_cal
     with pytest.raises(BadInput) as refused:
         assign_agents(RENTED, None, None, container=True, installed=())
     assert "install Podman" in refused.value.fix
-    tools = {tool.name: tool.args for tool in TOOLS}
-    assert calls_of_fix(refused.value.fix, "run_eval", {"environment": "shell", "model": "m"}, tools) == []
+    assert not re.search(r"\b\w+=|\b[a-z]+_[a-z]+\(", refused.value.fix), "no call is named that would lead back here"
 
 
 def test_a_container_runtime_that_is_not_installed_is_refused_before_anything_starts() -> None:
