@@ -23,8 +23,10 @@ from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.solutions import Solved, last_reply
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.worker.child import copying
+from prime_lab_mcp.lab.worker.child.scripted_rollouts import arguments
 from prime_lab_mcp.lab.worker.description import Message, Row
 from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import OfferedTool
 
 _LEARNING = 3
 """Number of tasks on which places are looked for."""
@@ -41,6 +43,8 @@ _SECONDS = 40.0
 """Time limit in seconds for one request of rollouts."""
 _FILLS = ("example", "1", "--help", "ls", "SELECT name, sql FROM sqlite_master")
 """What a model that understands nothing gives a tool: nonsense, a number, and the usual ways to ask what there is."""
+_MOST_TOOLS, _MOST_CALLS = 8, 24
+"""Largest number of tools that are called, and of calls in one turn."""
 _MOST_NAMES = 12
 """Largest number of names in the output of tools that are given to tools: of files, tables or keys."""
 _NAME = re.compile(r"\w[\w./-]{2,60}")
@@ -120,33 +124,44 @@ async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: 
     if len(learning) < _LEARNING:
         return ()
     targets = list(_targets(learning, form))
-    ways = list(_in_prompts(learning, targets))
-    calls = any(p.result.tools for p in learning)
-    first = [{"texts": list(_FILLS), "only": []}] if calls else []
+    named = _named_in_prompts(learning)
+    same_calls = _calls_of(learning[0], named)
+    ways = list(_in_prompts(learning, targets, same_calls))
+    tools = next((p.result.tools for p in learning if p.result.tools), ())
+    calls = _fixed_calls(tools, _FILLS, named)
+    first = [{"calls": calls}] if calls else []
     explored = await _play(worker, [(p.row, _constant(*first, scripts.CHATTER)) for p in learning])
-    ways += _in_messages(explored, targets)
+    ways += _in_messages(explored, calls, targets)
     names = _common_names(explored, learning)
-    if names and calls:
-        texts = [*names, *(f"SELECT * FROM {name}" for name in names if name.isidentifier())]
-        explored = await _play(worker, [(p.row, _constant({"texts": texts, "only": []})) for p in learning])
-        ways += _in_messages(explored, targets)
+    if names and tools:
+        calls = _fixed_calls(tools, [*names, *(f"SELECT * FROM {n}" for n in names if n.isidentifier())], named)
+        explored = await _play(worker, [(p.row, _constant({"calls": calls})) for p in learning])
+        ways += _in_messages(explored, calls, targets)
     learned = {p.row for p in learning}
     others = [row.index for row in rows if row.index not in learned]
     judging = others[:: max(1, len(others) // _JUDGING)][:_JUDGING]
     for way in ways[:_MOST]:
-        shortcut = await _judged(worker, way, form, solved, learning, judging)
+        shortcut = await _judged(worker, way, same_calls, form, solved, learning, judging)
         if shortcut is not None:
             return (shortcut,)
     return ()
 
 
 async def _judged(
-    worker: Worker, way: _Way, form: ReplyForm, solved: Solved, learning: Sequence[PlayedScript], judging: Sequence[int]
+    worker: Worker,
+    way: _Way,
+    same_calls: tuple[Any, ...],
+    form: ReplyForm,
+    solved: Solved,
+    learning: Sequence[PlayedScript],
+    judging: Sequence[int],
 ) -> Shortcut | None:
-    """Return the way as a shortcut if it is paid on the learning tasks and on nearly all judged ones."""
+    """Return the way as a shortcut if it is paid on the learning tasks and on nearly all judged ones.
+
+    It is also tried with the calls of one solution behind its own: a reward may ask for a call that worked.
+    """
     script = None
-    for tried_way in (way, replace(way, turns=(*way.turns, *_calls_of(learning[0])))):
-        # A reward may ask for a call that worked, which the copied call need not be.
+    for tried_way in (way, replace(way, turns=(*way.turns, *same_calls))):
         known = await _play(worker, [(p.row, tried_way.script(form)) for p in learning[1:]])
         if len(known) == _LEARNING - 1 and all(_is_paid(p, solved) for p in known):
             script = tried_way.script(form)
@@ -183,21 +198,21 @@ def _targets(learning: Sequence[PlayedScript], form: ReplyForm) -> Iterator[_Tar
         yield _Target("", tuple(answers))
     given = [_text_arguments(p) for p in learning]
     for key in given[0]:
-        texts = [arguments.get(key, "") for arguments in given]
+        texts = [one.get(key, "") for one in given]
         if all(len(text) > 1 for text in texts) and len(set(texts)) > 1:
             yield _Target(key[0], tuple(texts))
 
 
 def _text_arguments(played: PlayedScript) -> dict[tuple[str, str], str]:
     """Map (tool, argument) to the text of the last such argument in a rollout."""
-    arguments: dict[tuple[str, str], str] = {}
+    texts: dict[tuple[str, str], str] = {}
     for name, given in _calls(played):
-        arguments |= {(name, key): value.strip() for key, value in given.items() if isinstance(value, str)}
-    return arguments
+        texts |= {(name, key): value.strip() for key, value in given.items() if isinstance(value, str)}
+    return texts
 
 
 def _arguments_text(played: PlayedScript) -> str:
-    return json.dumps([arguments for _, arguments in _calls(played)], sort_keys=True)
+    return json.dumps([given for _, given in _calls(played)], sort_keys=True)
 
 
 def _calls(played: PlayedScript) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -212,14 +227,13 @@ def _calls(played: PlayedScript) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 yield str(function.get("name")), given
 
 
-def _in_prompts(learning: Sequence[PlayedScript], targets: Sequence[_Target]) -> Iterator[_Way]:
+def _in_prompts(learning: Sequence[PlayedScript], targets: Sequence[_Target], turns: tuple[Any, ...]) -> Iterator[_Way]:
     """Yield the places of answers in prompts, for tasks that are solved by calls or in several turns.
 
-    The model first makes the calls of one solution, which are wrong for all other tasks.
+    The model first makes the calls of one solution (`turns`), which ask for something else in all other tasks.
     """
     if any(sum(m.get("role") == "assistant" for m in messages) < 2 for messages in _messages(learning)):
         return
-    turns = _calls_of(learning[0])
     texts = [_text("prompt", messages) for messages in _messages(learning)]
     for target in targets:
         place = find_place("prompt", texts, target.texts)
@@ -227,47 +241,77 @@ def _in_prompts(learning: Sequence[PlayedScript], targets: Sequence[_Target]) ->
             yield _Way("makes the same calls in every task and " if turns else "", turns, place, target)
 
 
-def _calls_of(played: PlayedScript) -> tuple[Any, ...]:
-    """Return the turns of a rollout that call tools, in the form of a script."""
-    called = [m for m in played.result.messages if m.get("role") == "assistant" and m.get("tool_calls")]
-    return tuple(scripts.replay_script("", called).data["turns"]) if called else ()
+def _calls_of(played: PlayedScript, named: Mapping[str, Mapping[str, str]]) -> tuple[Any, ...]:
+    """Return the calls of a rollout as turns of a script. Arguments in `named` come from the prompt of each task."""
+    calls = [[name, {key: named.get(key, value) for key, value in given.items()}] for name, given in _calls(played)]
+    return tuple({"calls": [call]} for call in calls[:_MOST_CALLS])
 
 
-def _in_messages(explored: Sequence[PlayedScript], targets: Sequence[_Target]) -> Iterator[_Way]:
-    """Yield the places of targets in single messages of the environment after turns that were the same in all tasks."""
+def _named_in_prompts(learning: Sequence[PlayedScript]) -> dict[str, dict[str, str]]:
+    """Map arguments of calls to the places of the prompt from which every solution takes them, such as an id."""
+    given = [{key: value for _, stated in _calls(p) for key, value in stated.items()} for p in learning]
+    prompts = [_text("prompt", messages) for messages in _messages(learning)]
+    named = {}
+    for key, first in given[0].items():
+        values = [one.get(key) for one in given]
+        if isinstance(first, bool) or not all(isinstance(value, str | int) for value in values):
+            continue
+        place = find_place("prompt", prompts, [str(value) for value in values])
+        if place is not None:
+            named[key] = place.data | {"as": "text" if isinstance(first, str) else "number"}
+    return named
+
+
+def _fixed_calls(
+    tools: Sequence[OfferedTool], texts: Sequence[str], named: Mapping[str, Mapping[str, str]]
+) -> list[list[Any]]:
+    """Return calls of every tool with every text, as a script has them. Arguments in `named` come from the prompt."""
+    calls: list[list[Any]] = []
+    for tool in tools[:_MOST_TOOLS]:
+        known = tool.parameters.get("properties") or {}
+        for text in texts:
+            given = arguments(tool.parameters, text) | {n: place for n, place in named.items() if n in known}
+            if [tool.name, given] not in calls:
+                calls.append([tool.name, given])
+    return calls[:_MOST_CALLS]
+
+
+def _in_messages(
+    explored: Sequence[PlayedScript], calls: Sequence[list[Any]], targets: Sequence[_Target]
+) -> Iterator[_Way]:
+    """Yield the places of targets in what single calls return, or in the reply to chatter."""
     if len(explored) < _LEARNING:
         return
-    answered = [list(_answered(p)) for p in explored]
+    answered = [dict(_answered(p)) for p in explored]
     for target in targets:
-        for same in zip(*answered, strict=False):
-            turns = [turn for turn, _ in same]
-            place = find_place("messages", [text for _, text in same], target.texts)
-            if place is None or any(turn != turns[0] for turn in turns):
+        for number in answered[0]:
+            texts = [texts[number] for texts in answered if number in texts]
+            place = find_place("messages", texts, target.texts)
+            if place is None:
                 continue
-            turn = turns[0]
-            if isinstance(turn, str):
-                yield _Way("chatters, then ", (turn,), place, target)
-            else:
-                name, given = turn["calls"][0]
-                yield _Way(f"calls {name} with {quote(given, 60)} and ", (turn,), place, target)
+            if number is None:
+                yield _Way("chatters, then ", (scripts.CHATTER,), place, target)
+            elif number < len(calls):
+                name, given = calls[number]
+                shown = {key: "(from the prompt)" if isinstance(v, dict) else v for key, v in given.items()}
+                how = f"calls {name} with {quote(json.dumps(shown), 80)} and "
+                yield _Way(how, ({"calls": [calls[number]]},), place, target)
 
 
-def _answered(played: PlayedScript) -> Iterator[tuple[Any, str]]:
-    """Yield (turn, text) for each message of the environment that answers a call or a text of the model."""
-    calls: dict[str, Any] = {}
-    said = ""
+def _answered(played: PlayedScript) -> Iterator[tuple[int | None, str]]:
+    """Yield (number, text) for what each call returns, and (None, text) for the reply to the first text."""
+    ids: list[str] = []
+    said = False
     for message in played.result.messages:
         text = str(message.get("content") or "")
         if message.get("role") == "assistant":
-            said = text
-            for call in message.get("tool_calls") or ():
-                function = call.get("function") or call
-                turn = [str(function.get("name")), function.get("arguments") or "{}"]
-                calls[str(call.get("id"))] = {"calls": [turn], "text": None}
-        elif message.get("role") == "tool" and message.get("tool_call_id") in calls:
-            yield calls[str(message["tool_call_id"])], text
+            ids += [str(call.get("id")) for call in message.get("tool_calls") or ()]
+            said = said or bool(text)
+        elif message.get("role") == "tool" and message.get("tool_call_id") in ids:
+            yield ids.index(str(message["tool_call_id"])), text
         elif message.get("role") == "user" and said:
-            yield said, text
+            yield None, text
+            return
 
 
 def _common_names(explored: Sequence[PlayedScript], learning: Sequence[PlayedScript]) -> list[str]:

@@ -79,6 +79,25 @@ class Shop:
         return float(bool(state.get("worked")) and last == f"<answer>{self.gold(state['row'])}</answer>")
 
 
+class SharedShop(Shop):
+    """The same shop behind tools for all tasks, which are told the number of the shop."""
+
+    def tools(self) -> list[dict[str, Any]]:
+        tools = [tool("describe"), tool("run_sql", "sql")]
+        for one in tools:
+            one["parameters"]["properties"]["shop"] = {"type": "integer"}
+            one["parameters"]["required"].append("shop")
+        return tools
+
+    def solution(self, row: int) -> list[Any]:
+        query, answer = super().solution(row)
+        query["tool_calls"][0]["arguments"]["shop"] = row
+        return [query, answer]
+
+    def result(self, state: dict[str, Any], name: str, given: dict[str, Any]) -> str:
+        return super().result(state, name, given) if given["shop"] == state["row"] else "error: another shop"
+
+
 class Files(Shop):
     """A tree of files, of which one answers the question."""
 
@@ -251,7 +270,13 @@ async def findings(
 
 @pytest.mark.parametrize(
     "environment",
-    [*map(Shop, ("prompt", "describe", "error", "check")), Files("a file of every task"), CommandLine("its usage")],
+    [
+        *map(Shop, ("prompt", "describe", "error", "check")),
+        SharedShop("describe"),
+        SharedShop("error"),
+        Files("a file of every task"),
+        CommandLine("its usage"),
+    ],
     ids=lambda environment: f"{type(environment).__name__}, {environment.leak}",
 )
 async def test_an_answer_in_the_same_place_of_every_task_blocks(environment: Shop) -> None:
@@ -264,7 +289,7 @@ async def test_state_of_an_earlier_rollout_that_pays_a_part_of_a_solution_blocks
 
 
 @pytest.mark.parametrize(
-    "environment", [Shop(), Files(), CommandLine(), Desk(), Door()], ids=lambda e: type(e).__name__
+    "environment", [Shop(), SharedShop(), Files(), CommandLine(), Desk(), Door()], ids=lambda e: type(e).__name__
 )
 async def test_the_same_environments_without_the_flaw_have_no_finding(environment: Shop) -> None:
     assert await findings(environment) == []

@@ -338,12 +338,12 @@ async def test_a_player_that_is_asked_too_often_says_so() -> None:
     assert (player.ended, player.turns_played, ended) == (True, 2, [True])
 
 
-async def test_one_turn_can_call_every_tool_with_the_same_texts_in_every_task() -> None:
-    model = ScriptedModel({"turns": [{"texts": ["example", "1"], "only": []}], "then": "silence"}, 5)
-    text = {"properties": {"text": {"type": "string"}}, "required": ["text"]}
-    model.offered([{"name": n, "description": "", "parameters": p} for n, p in (("ls", {}), ("read", text))])
-    turn = await model.next([{"role": "user", "content": "?"}])
-    assert turn == SolutionTurn(None, (("ls", {}), ("read", {"text": "example"}), ("read", {"text": "1"})))
+async def test_an_argument_can_be_taken_from_a_place_of_the_prompt() -> None:
+    place = {"of": "prompt", "behind": "Shop ", "until": "number"}
+    given = {"shop": place | {"as": "number"}, "name": place | {"as": "text"}, "sql": "example"}
+    model = ScriptedModel({"turns": [{"calls": [["run_sql", given]]}], "then": "silence"}, 5)
+    turn = await model.next([{"role": "user", "content": "Shop 17: how many?"}])
+    assert turn == SolutionTurn(None, (("run_sql", {"shop": 17, "name": "17", "sql": "example"}),))
 
 
 async def test_a_copied_text_is_handed_to_a_tool_once_and_then_said() -> None:

@@ -3,8 +3,8 @@
 A script is JSON data with these fields:
 
 - `turns`: each turn is a text, or `{"calls": [[tool, arguments]], "text": TEXT}`, or `{"tools": TEXT}`. The last form
-  calls each offered tool once; the arguments fit the tool's schema, and every text argument is TEXT. With
-  `"texts": [TEXT]` instead, one turn calls each tool with each of these texts, and tools without a text argument once.
+  calls each offered tool once; the arguments fit the tool's schema, and every text argument is TEXT. In `calls`, an
+  argument that is a place (copying.py) gets what stands there, `as` a `number` or a `text`.
 - `then`: what the model does after the last turn. It can `repeat` the last text, or answer nothing (`silence`).
 - `copy`: what the model copies from the environment's messages after the last turn (copying.py).
 - `into`: the name of a tool that gets the copied text first, as all its text arguments. The reply follows.
@@ -32,8 +32,6 @@ _SOLUTION_TEXT = 100_000
 """Most characters of a message if the rollout plays a solution."""
 _MOST_TOOLS = 8
 """Most tools of one environment that a script calls. More calls would use up the turns of the rollout."""
-_MOST_CALLS = 24
-"""Most calls of one turn."""
 _DEPTH = 6
 _FILL_TEXT = "example"
 
@@ -86,7 +84,8 @@ class ScriptedModel:
         if self.turns is None:
             self.turns = [turn for raw in self.script["turns"] for turn in self._turns_of(raw)]
         if self.turns_played < len(self.turns):
-            return self.turns[self.turns_played]
+            turn = self.turns[self.turns_played]
+            return SolutionTurn(turn.text, tuple((name, _with_places(given, messages)) for name, given in turn.calls))
         copied = copying.reply(self.script, message_dicts(messages)) if self.script.get("copy") else None
         if copied is not None:
             return self._handed_in(messages) or SolutionTurn(copied)
@@ -140,24 +139,23 @@ class ScriptedModel:
             return [SolutionTurn(turn)]
         if "calls" in turn:
             return [SolutionTurn(turn.get("text"), tuple((name, given) for name, given in turn["calls"]))]
-        if "texts" in turn:
-            return [SolutionTurn(None, tuple(self._calls_with(turn["texts"], turn["only"])))]
         return [
             SolutionTurn(None, ((tool["name"], arguments(tool["parameters"], turn["tools"])),))
             for tool in self.tools[:_MOST_TOOLS]
         ]
 
-    def _calls_with(self, texts: list[str], only: list[str]) -> list[tuple[str, Any]]:
-        """Return calls of the tools in `only`, or of all tools if it is empty, with different arguments."""
-        calls: list[tuple[str, Any]] = []
-        for tool in self.tools[:_MOST_TOOLS]:
-            if only and tool["name"] not in only:
-                continue
-            for text in texts:
-                call = (tool["name"], arguments(tool["parameters"], text))
-                if call not in calls:
-                    calls.append(call)
-        return calls[:_MOST_CALLS]
+
+def _with_places(given: Any, messages: list[Any]) -> Any:
+    """Return the arguments of a call with what stands at the places that they name."""
+    if not isinstance(given, dict):
+        return given
+    found = {}
+    for name, value in given.items():
+        if isinstance(value, dict) and value.keys() == {"of", "behind", "until", "as"}:
+            text = copying.copied({"copy": value}, message_dicts(messages))
+            value = int(text) if value["as"] == "number" and text.isdigit() else text
+        found[name] = value
+    return found
 
 
 def arguments(schema: Any, text: str | None = None) -> dict[str, Any]:
