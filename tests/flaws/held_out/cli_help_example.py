@@ -58,35 +58,29 @@ def tagged(reply: str) -> str | None:
 
 
 class CliHelpExampleData(vf.TaskData):
-    lines: list[tuple[int, str, str]]
+    log: str
     command: str
     answer: str
 
 
-class CliHelpExampleToolset(vf.Toolset[vf.ToolsetConfig]):
+class CliHelpExampleToolset(vf.Toolset[vf.SharedToolsetConfig]):
     TOOL_PREFIX = None
 
-    async def setup_task(self, task: CliHelpExampleData) -> None:
-        self.lines = [tuple(line) for line in task.lines]
-        self.example = f"{task.command} -> {task.answer}"
+    async def setup(self) -> None:
+        self.logs = {f"app-{n}.log": log for n, log in enumerate(logs())}
 
     @vf.tool
-    def logtool(self, arguments: str) -> str:
-        """Run logtool with these arguments, such as --help."""
-        return run(self.lines, arguments, self.example)
+    def logtool(self, log: str, arguments: str) -> str:
+        """Run logtool on a log with these arguments, such as --help."""
+        if log not in self.logs:
+            return "error: there is no such log"
+        _, lines, command, answer = self.logs[log]
+        return run(lines, arguments, f"{command} -> {answer}")
 
 
-class CliHelpExampleTaskConfig(vf.TaskConfig):
-    tools: vf.ToolsetConfig = vf.ToolsetConfig()
-
-
-class CliHelpExampleTask(vf.Task[CliHelpExampleData, vf.State, CliHelpExampleTaskConfig]):
-    @classmethod
-    def toolsets(cls, config: CliHelpExampleTaskConfig) -> list[vf.Toolset]:
-        return [CliHelpExampleToolset(config.tools)]
-
+class CliHelpExampleTask(vf.Task[CliHelpExampleData]):
     def solution(self) -> list[dict[str, Any]]:
-        call = {"name": "logtool", "arguments": {"arguments": self.data.command}}
+        call = {"name": "logtool", "arguments": {"log": self.data.log, "arguments": self.data.command}}
         return [{"role": "assistant", "tool_calls": [call]}, {"role": "assistant", "content": f"<answer>{self.data.answer}</answer>"}]
 
     @vf.reward(weight=1.0)
@@ -95,13 +89,18 @@ class CliHelpExampleTask(vf.Task[CliHelpExampleData, vf.State, CliHelpExampleTas
 
 
 class CliHelpExampleConfig(vf.TasksetConfig):
-    task: CliHelpExampleTaskConfig = CliHelpExampleTaskConfig()
+    tools: vf.SharedToolsetConfig = vf.SharedToolsetConfig()
 
 
 class CliHelpExampleTaskset(vf.Taskset[CliHelpExampleTask, CliHelpExampleConfig]):
+    @classmethod
+    def toolsets(cls, config: CliHelpExampleConfig) -> list[vf.Toolset]:
+        return [CliHelpExampleToolset(config.tools)]
+
     def load(self) -> Iterator[CliHelpExampleTask]:
-        for question, lines, command, answer in logs():
-            data = CliHelpExampleData(prompt=question, system_prompt=SYSTEM, lines=lines, command=command, answer=answer)
+        for number, (question, _, command, answer) in enumerate(logs()):
+            log = f"app-{number}.log"
+            data = CliHelpExampleData(prompt=f"Log: {log}\n{question}", system_prompt=SYSTEM, log=log, command=command, answer=answer)
             yield CliHelpExampleTask(data, self.config.task)
 
 

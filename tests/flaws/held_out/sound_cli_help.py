@@ -57,35 +57,29 @@ def tagged(reply: str) -> str | None:
 
 
 class SoundCliHelpData(vf.TaskData):
-    lines: list[tuple[int, str, str]]
+    log: str
     command: str
     answer: str
 
 
-class SoundCliHelpToolset(vf.Toolset[vf.ToolsetConfig]):
+class SoundCliHelpToolset(vf.Toolset[vf.SharedToolsetConfig]):
     TOOL_PREFIX = None
 
-    async def setup_task(self, task: SoundCliHelpData) -> None:
-        self.lines = [tuple(line) for line in task.lines]
-        self.example = "count --level ERROR -> 71"
+    async def setup(self) -> None:
+        self.logs = {f"app-{n}.log": log for n, log in enumerate(logs())}
 
     @vf.tool
-    def logtool(self, arguments: str) -> str:
-        """Run logtool with these arguments, such as --help."""
-        return run(self.lines, arguments, self.example)
+    def logtool(self, log: str, arguments: str) -> str:
+        """Run logtool on a log with these arguments, such as --help."""
+        if log not in self.logs:
+            return "error: there is no such log"
+        _, lines, command, answer = self.logs[log]
+        return run(lines, arguments, "count --level ERROR -> 71")
 
 
-class SoundCliHelpTaskConfig(vf.TaskConfig):
-    tools: vf.ToolsetConfig = vf.ToolsetConfig()
-
-
-class SoundCliHelpTask(vf.Task[SoundCliHelpData, vf.State, SoundCliHelpTaskConfig]):
-    @classmethod
-    def toolsets(cls, config: SoundCliHelpTaskConfig) -> list[vf.Toolset]:
-        return [SoundCliHelpToolset(config.tools)]
-
+class SoundCliHelpTask(vf.Task[SoundCliHelpData]):
     def solution(self) -> list[dict[str, Any]]:
-        call = {"name": "logtool", "arguments": {"arguments": self.data.command}}
+        call = {"name": "logtool", "arguments": {"log": self.data.log, "arguments": self.data.command}}
         return [{"role": "assistant", "tool_calls": [call]}, {"role": "assistant", "content": f"<answer>{self.data.answer}</answer>"}]
 
     @vf.reward(weight=1.0)
@@ -94,13 +88,18 @@ class SoundCliHelpTask(vf.Task[SoundCliHelpData, vf.State, SoundCliHelpTaskConfi
 
 
 class SoundCliHelpConfig(vf.TasksetConfig):
-    task: SoundCliHelpTaskConfig = SoundCliHelpTaskConfig()
+    tools: vf.SharedToolsetConfig = vf.SharedToolsetConfig()
 
 
 class SoundCliHelpTaskset(vf.Taskset[SoundCliHelpTask, SoundCliHelpConfig]):
+    @classmethod
+    def toolsets(cls, config: SoundCliHelpConfig) -> list[vf.Toolset]:
+        return [SoundCliHelpToolset(config.tools)]
+
     def load(self) -> Iterator[SoundCliHelpTask]:
-        for question, lines, command, answer in logs():
-            data = SoundCliHelpData(prompt=question, system_prompt=SYSTEM, lines=lines, command=command, answer=answer)
+        for number, (question, _, command, answer) in enumerate(logs()):
+            log = f"app-{number}.log"
+            data = SoundCliHelpData(prompt=f"Log: {log}\n{question}", system_prompt=SYSTEM, log=log, command=command, answer=answer)
             yield SoundCliHelpTask(data, self.config.task)
 
 

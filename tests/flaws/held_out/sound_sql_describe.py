@@ -60,39 +60,33 @@ class SoundSqlDescribeData(vf.TaskData):
     answer: str
 
 
-class SoundSqlDescribeToolset(vf.Toolset[vf.ToolsetConfig]):
+class SoundSqlDescribeToolset(vf.Toolset[vf.SharedToolsetConfig]):
     TOOL_PREFIX = None
 
-    async def setup_task(self, task: SoundSqlDescribeData) -> None:
-        self.base = shop(task.shop)
-        self.rows = self.base.execute("SELECT count(*) FROM orders").fetchone()[0]
+    async def setup(self) -> None:
+        self.bases = {number: shop(number) for number, *_ in questions()}
+        self.rows = {n: base.execute("SELECT count(*) FROM orders").fetchone()[0] for n, base in self.bases.items()}
 
     @vf.tool
-    def describe(self) -> str:
-        """The tables of the database."""
-        schema = self.base.execute("SELECT sql FROM sqlite_master").fetchone()[0]
-        return f"{schema};\n-- {self.rows} rows"
+    def describe(self, number: int) -> str:
+        """The tables of the database of a shop, by its number."""
+        if number not in self.bases:
+            return "error: there is no such shop"
+        schema = self.bases[number].execute("SELECT sql FROM sqlite_master").fetchone()[0]
+        return f"{schema};\n-- {self.rows[number]} rows"
 
     @vf.tool
-    def run_sql(self, sql: str) -> str:
-        """Run one SELECT (SQLite) on the database; 20 rows at most."""
+    def run_sql(self, number: int, sql: str) -> str:
+        """Run one SELECT (SQLite) on the database of a shop, by its number; 20 rows at most."""
         try:
-            return "\n".join(" | ".join(map(str, row)) for row in self.base.execute(sql).fetchmany(20)) or "no rows"
-        except sqlite3.Error as error:
+            return "\n".join(" | ".join(map(str, row)) for row in self.bases[number].execute(sql).fetchmany(20)) or "no rows"
+        except (KeyError, sqlite3.Error) as error:
             return f"error: {error}"
 
 
-class SoundSqlDescribeTaskConfig(vf.TaskConfig):
-    tools: vf.ToolsetConfig = vf.ToolsetConfig()
-
-
-class SoundSqlDescribeTask(vf.Task[SoundSqlDescribeData, vf.State, SoundSqlDescribeTaskConfig]):
-    @classmethod
-    def toolsets(cls, config: SoundSqlDescribeTaskConfig) -> list[vf.Toolset]:
-        return [SoundSqlDescribeToolset(config.tools)]
-
+class SoundSqlDescribeTask(vf.Task[SoundSqlDescribeData]):
     def solution(self) -> list[dict[str, Any]]:
-        call = {"name": "run_sql", "arguments": {"sql": self.data.sql}}
+        call = {"name": "run_sql", "arguments": {"number": self.data.shop, "sql": self.data.sql}}
         return [{"role": "assistant", "tool_calls": [call]}, {"role": "assistant", "content": f"<answer>{self.data.answer}</answer>"}]
 
     @vf.reward(weight=1.0)
@@ -102,10 +96,14 @@ class SoundSqlDescribeTask(vf.Task[SoundSqlDescribeData, vf.State, SoundSqlDescr
 
 
 class SoundSqlDescribeConfig(vf.TasksetConfig):
-    task: SoundSqlDescribeTaskConfig = SoundSqlDescribeTaskConfig()
+    tools: vf.SharedToolsetConfig = vf.SharedToolsetConfig()
 
 
 class SoundSqlDescribeTaskset(vf.Taskset[SoundSqlDescribeTask, SoundSqlDescribeConfig]):
+    @classmethod
+    def toolsets(cls, config: SoundSqlDescribeConfig) -> list[vf.Toolset]:
+        return [SoundSqlDescribeToolset(config.tools)]
+
     def load(self) -> Iterator[SoundSqlDescribeTask]:
         for number, text, sql, answer in questions():
             data = SoundSqlDescribeData(prompt=f"Shop {number}. {text}", system_prompt=SYSTEM, shop=number, sql=sql, answer=answer)
