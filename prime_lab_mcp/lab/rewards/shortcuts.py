@@ -4,7 +4,8 @@ A solution of a task shows what has to be found out: the answer of its last repl
 tasks the module looks for these texts in the prompt, in the environment's reply to chatter, and in what every tool
 returns to calls whose arguments are the same in all tasks. Where they stand behind the same words in all of these
 tasks, a scripted model copies what stands behind these words on other tasks. Calls with the same arguments in every
-task, and a copy from the same place, need no understanding of the task.
+task, and a copy from the same place, need no understanding of the task. Where solutions do the same, the task is to
+look something up and report it, and nothing is said.
 """
 
 from __future__ import annotations
@@ -113,8 +114,6 @@ class Shortcut:
     """The rollouts that earned at least half of the best reward."""
     constant: float
     """The share of these tasks on which the replies of another task's solution are paid."""
-    reported: bool
-    """Solutions take the text from the same place, so that to report it may be the task."""
 
 
 async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: Sequence[Row]) -> tuple[Shortcut, ...]:
@@ -140,7 +139,7 @@ async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: 
     learned = {p.row for p in learning}
     others = [row.index for row in rows if row.index not in learned]
     judging = others[:: max(1, len(others) // _JUDGING)][:_JUDGING]
-    for way in ways[:_MOST]:
+    for way in [way for way in ways if not _is_task(way, learning, named)][:_MOST]:
         shortcut = await _judged(worker, way, same_calls, form, solved, learning, judging)
         if shortcut is not None:
             return (shortcut,)
@@ -179,8 +178,21 @@ async def _judged(
         tuple(tried),
         tuple(paid),
         sum(_is_paid(p, solved) for p in constant) / max(1, len(constant)),
-        way.place.of != "prompt" and all(map(_equal, map(way.place.piece, _messages(learning)), way.target.texts)),
     )
+
+
+def _is_task(way: _Way, learning: Sequence[PlayedScript], named: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether solutions copy in the same way, so that to look something up and report it is the task.
+
+    They take the text from what the same call returns, or all of their calls come from the prompt as the reply does.
+    """
+    if way.place.of == "messages":
+        return all(map(_equal, map(way.place.piece, _messages(learning)), way.target.texts))
+    stated = [
+        [(name, {k: v for k, v in given.items() if k not in named}) for name, given in _calls(p)] for p in learning
+    ]
+    replies = [sum(m.get("role") == "assistant" and not m.get("tool_calls") for m in r) for r in _messages(learning)]
+    return max(replies) < 2 and all(calls == stated[0] for calls in stated)
 
 
 def _messages(played: Sequence[PlayedScript]) -> Iterator[Sequence[Message]]:

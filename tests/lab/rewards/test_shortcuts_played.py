@@ -156,6 +156,26 @@ class Weather(Shop):
         return f"It is {self.gold(state['row'])} degrees."
 
 
+class Lamp(Shop):
+    """The task is to switch on what the prompt names, and to confirm it."""
+
+    def gold(self, row: int) -> str:
+        return NAMES[3 * row % 7]
+
+    def prompt(self, row: int) -> str:
+        return f"Room: {self.gold(row)}\nSwitch the lamp on."
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool("lamp", "room")]
+
+    def solution(self, row: int) -> list[Any]:
+        return [call("lamp", room=self.gold(row)), f"<answer>{self.gold(row)}</answer>"]
+
+    def result(self, state: dict[str, Any], name: str, given: dict[str, str]) -> str:
+        state["worked"] = given["room"] == self.gold(state["row"])
+        return "on" if state["worked"] else "error: another room"
+
+
 class Desk(Shop):
     """The answer is handed in by a tool, whose server serves all rollouts."""
 
@@ -295,8 +315,9 @@ async def test_the_same_environments_without_the_flaw_have_no_finding(environmen
     assert await findings(environment) == []
 
 
-async def test_to_report_what_the_only_tool_says_may_be_the_task() -> None:
-    assert await findings(Weather()) == [("reward-hackable", "warning")]
+@pytest.mark.parametrize("environment", [Weather(), Lamp()], ids=lambda e: type(e).__name__)
+async def test_to_look_up_and_report_or_to_do_as_the_prompt_says_is_a_task(environment: Shop) -> None:
+    assert await findings(environment) == []
 
 
 @pytest.mark.parametrize("environment", [CommandLine(), Desk()], ids=lambda e: type(e).__name__)

@@ -162,23 +162,18 @@ def copying_is_paid(trial: Trial) -> Iterator[Finding]:
 
 
 def shortcut_is_paid(trial: Trial) -> Iterator[Finding]:
-    """Copying from the prompt, or from what a fixed call returns, must not be paid in place of solving the task.
-
-    A warning if solutions take the answer from the same place: then the task may be to report it.
-    """
+    """Copying from the prompt, or from what a fixed call returns, must not be paid in place of solving the task."""
     for shortcut in trial.shortcuts:
         chance = max(shortcut.constant, deserved_share(trial, [p.row for p in shortcut.tried]))
         if len(shortcut.paid) < (chance + _MARGIN) * len(shortcut.tried):
             continue
         yield Finding(
             "reward-hackable",
-            "warning" if shortcut.reported else "blocker",
+            "blocker",
             f"the answer can be copied without understanding the task: a model that {shortcut.name} is paid on "
             f"{len(shortcut.paid)} of {count(len(shortcut.tried), 'task')} (the replies of another task's solution: "
             f"{shortcut.constant:.0%})",
-            "If the task is to report what a tool says, leave it so; else make it depend on the question."
-            if shortcut.reported
-            else "Keep the answer out of the prompt, of errors, help and listings, and of files that every task has.",
+            "Keep the answer out of the prompt, of errors, help and listings, and of files that every task has.",
             rows=tuple(
                 rollout_row(p, "no more than the replies of another task's solution") for p in shortcut.paid[:3]
             ),

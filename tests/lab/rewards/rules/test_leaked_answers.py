@@ -98,15 +98,14 @@ def test_an_incomplete_solution_that_is_paid_only_after_the_task_was_solved_bloc
     assert BLOCKED not in around(1.0, 0.0)
 
 
-def test_a_shortcut_blocks_unless_solutions_report_the_same_place_or_a_constant_is_as_good() -> None:
-    def shortcut(constant: float = 0.0, *, reported: bool = False) -> set[tuple[str, str]]:
+def test_a_shortcut_blocks_unless_a_constant_is_as_good() -> None:
+    def shortcut(constant: float) -> set[tuple[str, str]]:
         tried = tuple(rollout(row, "usage: 41", reward=1.0) for row in range(8))
-        found = codes(shortcuts=(Shortcut("copies the help", tried, tried, constant, reported),))
+        found = codes(shortcuts=(Shortcut("copies the help", tried, tried, constant),))
         return {found for found in found if found[0] == "reward-hackable"}
 
-    assert shortcut() == {("reward-hackable", "blocker")}
-    assert shortcut(reported=True) == {("reward-hackable", "warning")}
-    assert shortcut(constant=0.9) == set()
+    assert shortcut(0.0) == {("reward-hackable", "blocker")}
+    assert shortcut(0.9) == set()
 
 
 def played(row: int, reward: float | None, *texts: str) -> PlayedScript:
