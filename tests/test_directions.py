@@ -29,10 +29,10 @@ DOORS = {
     "prime_cli": ("lab/prime/several_commands.py",),
     "matplotlib": ("lab/evals/pages/draw.py",),
     "PIL": ("lab/evals/pages/draw.py",),
-    "subprocess": ("lab/base/process.py",),
+    "subprocess": ("lab/base/process.py", "lab/sandbox/site/"),
     "multiprocessing": (),
 }
-"""Who may import what from outside. Another interpreter runs lab/worker/child/."""
+"""Who may import what from outside. Another interpreter runs lab/worker/child/ and lab/sandbox/site/."""
 CHILD = ROOT / "lab" / "worker" / "child"
 """The package that an environment's interpreter runs, under another name: only its modules import relatively."""
 MODULES = sorted(p for p in ROOT.rglob("*.py") if "templates" not in p.parts)

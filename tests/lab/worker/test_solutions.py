@@ -40,6 +40,15 @@ async def test_each_change_alters_one_thing() -> None:
     assert await turns("other-answer", 2, "8") == [ASKED, SolutionTurn("8")]
 
 
+async def test_incomplete_solutions_leave_out_the_calls_or_one_step() -> None:
+    answer, closing = SolutionTurn("<a>7</a>"), SolutionTurn(CLOSING)
+    assert await turns("calls-left-out", 2) == [answer, closing]
+    assert await turns("step-left-out", 2, "0") == [answer, closing]
+    assert await turns("step-left-out", 2, "1") == [ASKED, closing]
+    player = SolutionPlayer(lambda messages: "solved", "calls-left-out")
+    assert await player.next(1, []) == closing
+
+
 async def test_a_function_does_not_see_the_calls_that_a_change_inserts() -> None:
     seen: list[int] = []
 

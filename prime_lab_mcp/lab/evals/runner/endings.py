@@ -90,13 +90,19 @@ def free_bytes(folder: Path) -> int:
         return _LEAST_DISK
 
 
-def endpoint_lost_ending(kind: str, host: str, usage: RelayUsage) -> AttemptEnding:
+def endpoint_lost_ending(kind: str, host: str, usage: RelayUsage, *, rehearsal: bool = False) -> AttemptEnding:
     """Return the ending of an attempt that stopped because the endpoint failed again and again.
 
-    `kind` is the value of RelayUsage.given_up, which names the kind of failure.
+    `kind` is the value of RelayUsage.given_up, which names the kind of failure. `rehearsal` says that the endpoint is
+    the rehearsal platform, which ends with the server that started it.
     """
     failed = usage.streak.kinds.total()
-    if kind == "timeout":
+    if rehearsal and kind in UNREACHABLE_KINDS:
+        reason = (
+            f"the rehearsal platform ended with the server that started it ({count(failed, 'request')} without an "
+            "answer); a server in rehearsal has one again"
+        )
+    elif kind == "timeout":
         reason = f"the endpoint {host} answered nothing for {usage.silent:.0f} seconds, not even which models it has"
     elif kind in UNREACHABLE_KINDS:
         errors = error_counts_summary(usage.streak.kinds)
