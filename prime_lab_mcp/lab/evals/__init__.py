@@ -2,6 +2,7 @@
 
 ENTRY = (
     "dry_run",
+    "easier",
     "hosted.evaluation",
     "hosted.plan",
     "pages.illustrate",
@@ -17,6 +18,7 @@ ENTRY = (
     "runner.endings",
     "runner.jobs",
     "spec",
+    "stratified",
     "upload",
     "verdict",
     "views.columns",
