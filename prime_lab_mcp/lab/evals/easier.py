@@ -43,7 +43,7 @@ def easier_calls(lab: Lab, spec: EvalSpec, judged: Distribution) -> tuple[Next, 
     if judged.truncation_rate > TRUNCATED_WARN:
         longer = 2 * (spec.max_tokens or MAX_TOKENS)
         calls.append(Next("run_eval", "replies that are not cut off", again | {"max_tokens": longer}))
-    calls.append(Next("search_hub", "stronger models, also for a warm-up", {"kind": "model", "query": ""}))
+    calls.append(Next("search_hub", "stronger models, also for a warm-up", {"kind": "model"}))
     why = "partial credit that cannot be gamed, levels, turns and limits"
     calls.append(Next("read_reference", why, {"topic": "guide/rewards"}))
     return tuple(calls)
