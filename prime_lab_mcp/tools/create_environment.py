@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import anyio
 from pydantic import Field
 
+from prime_lab_mcp.lab.authoring.assembly import template_names
 from prime_lab_mcp.lab.authoring.build import (
     MENDED_CODES,
     BuiltEnvironment,
@@ -16,14 +17,9 @@ from prime_lab_mcp.lab.authoring.build import (
     build_folder,
     build_sample,
 )
+from prime_lab_mcp.lab.authoring.naming import PackageNames, package_names
 from prime_lab_mcp.lab.authoring.port.porting import port_environment
-from prime_lab_mcp.lab.authoring.template import (
-    EnvironmentKind,
-    PackageNames,
-    environment_kind,
-    package_names,
-    template_names,
-)
+from prime_lab_mcp.lab.authoring.template import EnvironmentKind, environment_kind
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote

@@ -15,9 +15,9 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
-from tests.conftest import TEMPLATES
+from tests.support.assembled import assembled
 
-FOLDER = TEMPLATES / "procedural"
+FOLDER = assembled("procedural")
 
 
 @pytest.fixture(scope="module")
