@@ -118,6 +118,28 @@ def test_a_state_that_differs_in_the_gold_alone_is_a_conflict_all_the_same() -> 
     assert "conflicting-gold" in {f.code for f in task_findings(rows, stateful=True)}
 
 
+def changes(shops: Sequence[str], goal: str) -> list[Row]:
+    """Tasks without a gold: a change of a shop's database in words, and the database that results."""
+    people = ("Ada", "Bram", "Cleo", "Daan", "Elif", "Finn")
+    ways = (
+        "returned everything that is open, and nothing that is overdue",
+        "left, so delete what belongs to nobody else",
+    )
+    told = [f"Shop: {shop}\n\n{one} has {way}." for shop in shops for one in people for way in ways]
+    return [row(n, text, None, goal=f"{goal} {n}") for n, text in enumerate(told)]
+
+
+def test_changes_of_other_databases_are_no_leak_and_the_same_in_other_words_is() -> None:
+    def near(goal: str) -> list[str]:
+        found = task_findings(
+            changes(("Linden", "Abbey", "Mill"), "database"), changes(("Tower", "Canal", "Bridge"), goal), stateful=True
+        )
+        return [f.code for f in found if f.code == "leak-near"]
+
+    assert near("another database") == []
+    assert near("database") == ["leak-near"]
+
+
 def test_tasks_with_other_images_are_other_tasks() -> None:
     def shown(index: int) -> Row:
         text = {"type": "text", "text": "Which animal is this?"}
