@@ -48,7 +48,7 @@ class Args(Arguments):
         str | None,
         Field(
             max_length=40,
-            description="Default: by the answer format. No dataset: procedural, tool_use, multi_turn, ...",
+            description="Default: by the answer format. No dataset: procedural, stateful_tools, simulated_user, game.",
         ),
     ] = None
     hub: Annotated[str | None, Field(max_length=300, description="owner/name[@version] to pull instead.")] = None
@@ -335,8 +335,8 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
 TOOL = Tool(
     name="create_environment",
     title="Create environment",
-    description="A complete environment: fitted to a dataset; from template and task (generated tasks, tools, turns); "
-    "ported from v0; or pulled from the Hub.",
+    description="A complete environment: fitted to a dataset; from template and task (generated tasks, tools, state, "
+    "users, games); ported from v0; or pulled from the Hub.",
     args=Args,
     run=run,
     effect="writes",

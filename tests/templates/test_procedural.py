@@ -107,24 +107,6 @@ def test_one_tagged_number_is_an_answer(pure: dict[str, ModuleType], reply: str,
 
 
 @pytest.mark.anyio
-@pytest.mark.slow
-async def test_an_environment_made_without_a_dataset_passes_every_free_step(lab: Lab) -> None:
-    calls = Calls(lab, TOOLS, References())
-    task = "Keep count."
-    created = await calls.execute("create_environment", {"name": "counting", "template": "procedural", "task": task})
-    assert (created.status, created.data["template"]) == ("passed", "procedural")
-    for step, arguments in (
-        ("check_environment", {}),
-        ("test_reward", {}),
-        ("test_reward", {"env_args": {"split": "eval"}}),
-    ):
-        report = await calls.execute(step, {"environment": "counting", **arguments})
-        flaws = [f for f in report.findings if f.severity != "info"]
-        assert (report.status, flaws) == ("passed", []), (step, report.summary)
-    assert report.data["gold_pass_rate"] == 1.0
-
-
-@pytest.mark.anyio
 async def test_a_template_that_makes_its_own_tasks_takes_no_dataset(lab: Lab) -> None:
     rows = "".join(f'{{"question": "What is {n} + {n}?", "answer": "{2 * n}"}}\n' for n in range(40))
     (lab.workspace.root / "rows.jsonl").write_text(rows, encoding="utf-8")
