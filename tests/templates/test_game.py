@@ -31,7 +31,7 @@ def share_won(level: str, choose: Any) -> float:
 
 @pytest.mark.parametrize(
     ("guess", "code", "marks"),
-    [("123", "123", (3, 0)), ("132", "123", (1, 2)), ("145", "231", (0, 1)), ("456", "123", (0, 0))],
+    [("ABC", "ABC", (3, 0)), ("ACB", "ABC", (1, 2)), ("ADE", "BCA", (0, 1)), ("DEF", "ABC", (0, 0))],
 )
 def test_marks_count_digits_in_place_and_elsewhere(guess: str, code: str, marks: tuple[int, int]) -> None:
     assert duel.marks(guess, code) == marks
@@ -40,13 +40,13 @@ def test_marks_count_digits_in_place_and_elsewhere(guess: str, code: str, marks:
 @pytest.mark.parametrize(
     ("reply", "guess"),
     [
-        ("I try <guess>4 1 7</guess>.", "417"),
-        ("<think><guess>123</guess></think> <guess>417</guess>", "417"),
-        ("<guess>417</guess> or <guess>418</guess>", None),
-        ("<guess>411</guess>", None),
-        ("<guess>419</guess>", None),
-        ("<guess>417", None),
-        ("417", None),
+        ("I try <guess>D A G</guess>.", "DAG"),
+        ("<think><guess>ABC</guess></think> <guess>DAG</guess>", "DAG"),
+        ("<guess>DAG</guess> or <guess>DAH</guess>", None),
+        ("<guess>DAA</guess>", None),
+        ("<guess>DA9</guess>", None),
+        ("<guess>DAG", None),
+        ("DAG", None),
     ],
 )
 def test_one_possible_code_in_tags_is_a_guess(reply: str, guess: str | None) -> None:
@@ -54,24 +54,24 @@ def test_one_possible_code_in_tags_is_a_guess(reply: str, guess: str | None) -> 
 
 
 def test_a_game_follows_from_its_task_and_the_replies_alone() -> None:
-    game, replies = Game("417", "hard", 5), ["<guess>123</guess>", "hm", "<guess>456</guess>"]
+    game, replies = Game("DAG", "hard", 5), ["<guess>ABC</guess>", "hm", "<guess>DEF</guess>"]
     first = duel.played(game, replies).guesses
     random.seed(1)
     assert duel.played(game, replies).guesses == first
-    assert duel.played(Game("417", "hard", 6), replies).guesses != first
+    assert duel.played(Game("DAG", "hard", 6), replies).guesses != first
 
 
 def test_a_reply_without_a_guess_is_a_lost_turn_and_the_opponent_goes_on() -> None:
-    game = duel.Duel(Game("417", "easy", 5))
+    game = duel.Duel(Game("DAG", "easy", 5))
     answer = game.play("I pass.")
-    assert re.fullmatch(r"That is no guess, so you lose this turn\. The opponent guesses \d{3}: .*", answer)
+    assert re.fullmatch(r"That is no guess, so you lose this turn\. The opponent guesses [A-H]{3}: .*", answer)
     assert len(game.guesses) == 2
 
 
 def test_the_opponent_wins_a_game_that_the_player_does_not_play() -> None:
-    game = duel.played(Game("417", "hard", 5), ["I pass."] * duel.MAX_ROUNDS)
+    game = duel.played(Game("DAG", "hard", 5), ["I pass."] * duel.MAX_ROUNDS)
     assert game.winner == "opponent"
-    assert game.guesses[-1] == "417"
+    assert game.guesses[-1] == "DAG"
 
 
 @pytest.mark.parametrize("level", ["easy", "medium", "hard"])
@@ -106,7 +106,7 @@ def test_no_code_is_in_both_splits_with_any_seeds() -> None:
 
 
 def test_too_many_games_are_refused_with_the_number_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "good_guesses", lambda game: game.code == "123")
+    monkeypatch.setattr(generator, "good_guesses", lambda game: game.code == "ABC")
     with pytest.raises(ValueError, match=r"there are only \d+ games of level easy, and 50 are asked for"):
         list(generator.games("train", "easy", 50, 0))
 
@@ -116,7 +116,7 @@ def test_a_game_is_played_through_the_environment_and_scored_by_its_end(tmp_path
     """One model finds the code by the marks, one never guesses."""
 
     def by_marks(messages: list[dict[str, Any]]) -> str:
-        shown = re.findall(r"(\d{3}): (\d) in place, (\d) elsewhere", " ".join(str(m["content"]) for m in messages))
+        shown = re.findall(r"([A-H]{3}): (\d) in place, (\d) elsewhere", " ".join(str(m["content"]) for m in messages))
         fits = (c for c in duel.CODES if all(duel.marks(g, c) == (int(a), int(b)) for g, a, b in shown))
         return f"<guess>{next(fits)}</guess>"
 

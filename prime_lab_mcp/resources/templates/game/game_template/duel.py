@@ -13,21 +13,22 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 
-DIGITS, LENGTH = "12345678", 3
-CODES = tuple("".join(code) for code in permutations(DIGITS, LENGTH))
+LETTERS, LENGTH = "ABCDEFGH", 3
+CODES = tuple("".join(code) for code in permutations(LETTERS, LENGTH))
 MAX_ROUNDS = 8
 """Guesses of the player. Who needs more has not won."""
 REMEMBERS = {"easy": 0, "medium": 1, "hard": 99}
 """How many of the latest marks the opponent of a level takes into account."""
 RULES = (
-    f"A secret code has {LENGTH} different digits from {DIGITS[0]} to {DIGITS[-1]}. You and an opponent take turns at "
-    "guessing it, and both see every guess with its marks: how many of its digits stand in their place, and how many "
-    "others belong elsewhere in the code. Who guesses the code first wins. You have "
+    f"A secret code has {LENGTH} different letters from {LETTERS[0]} to {LETTERS[-1]}. You and an opponent take turns "
+    "at guessing it, and both see every guess with its marks: how many of its letters stand in their place, and how "
+    "many others belong elsewhere in the code. Who guesses the code first wins. You have "
     f"{MAX_ROUNDS} guesses at most, and a reply without a guess is a lost turn."
 )
-FORMAT = "Think, then give one guess in guess tags: <guess>123</guess>"
+FORMAT = "Think, then give one guess in guess tags: <guess>ABC</guess>"
 _TAG = re.compile(r"<guess>([^<]*)</guess>", re.I)
 _OPEN, _CLOSE = re.compile(r"<guess>", re.I), re.compile(r"</guess>", re.I)
+_PUNCTUATION = re.compile(r"[\s,.*\"'`-]")
 _THOUGHT_END, _THOUGHT_START = re.compile(r"</think(?:ing)?>", re.I), re.compile(r"<think(?:ing)?>", re.I)
 
 
@@ -46,14 +47,14 @@ def guess_of(reply: str) -> str | None:
     found = _TAG.findall(said)
     if not len(found) == len(_OPEN.findall(said)) == len(_CLOSE.findall(said)):
         return None
-    guesses = {re.sub(r"[\s,.-]", "", content) for content in found}
+    guesses = {_PUNCTUATION.sub("", content).upper() for content in found}
     guess = guesses.pop() if len(guesses) == 1 else ""
     return guess if guess in CODES else None
 
 
 @cache
 def marks(guess: str, code: str) -> tuple[int, int]:
-    """How many digits stand in their place, and how many others belong elsewhere."""
+    """How many letters stand in their place, and how many others belong elsewhere."""
     in_place = sum(said == hidden for said, hidden in zip(guess, code, strict=True))
     return in_place, len(set(guess) & set(code)) - in_place
 
