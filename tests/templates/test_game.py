@@ -123,7 +123,7 @@ def test_a_game_is_played_through_the_environment_and_scored_by_its_end(tmp_path
     with talking(by_marks) as model:
         [won] = evaluate(assembled("game"), tmp_path / "won", model.url)
     with talking(lambda messages: "I pass.") as model:
-        [lost] = evaluate(assembled("game"), tmp_path / "lost", model.url)
+        [lost] = evaluate(assembled("game"), tmp_path / "lost", model.url, level="hard")
     assert (earned(won), earned(lost)) == (1.1, 0.0)
     assert won["task"]["data"]["answer"] not in " ".join(text for role, text in said(won) if role in ("system", "user"))
     assert lost["metrics"]["lost_to_opponent"] == 1.0

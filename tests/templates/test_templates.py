@@ -160,7 +160,7 @@ def test_templates_are_typed() -> None:
 async def test_a_template_alone_becomes_a_whole_package_of_its_generation(lab: Lab, kind: str) -> None:
     """What it scores is tested on datasets that fit it, in test_instantiated.py."""
     calls = Calls(lab, TOOLS, References())
-    created = await calls.execute("create_environment", {"name": "begun", "template": kind})
+    created = await calls.execute("create_environment", {"name": "begun", "template": kind, "task": "Mind the gap."})
     assert (created.status, created.data["api"]) == ("passed", "v0" if kind in OLDER else "v1")
     folder = Path(lab.workspace.root) / "environments" / "begun"
     made = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
@@ -168,5 +168,6 @@ async def test_a_template_alone_becomes_a_whole_package_of_its_generation(lab: L
     assert {"README.md", "pyproject.toml", "begun/__init__.py", *tasks} <= made
     assert [f.code for f in created.findings] == ["sample-rows"]
     texts = [p.read_text(encoding="utf-8") for p in folder.rglob("*") if p.suffix in (".py", ".md", ".toml")]
+    assert any("Mind the gap." in text for text in texts)
     names = Template(TEMPLATES / kind).names
     assert not any(names.module in text or names.prefix in text for text in texts)

@@ -10,6 +10,8 @@ import verifiers.v1 as vf
 from game_template.duel import FORMAT, MAX_ROUNDS, RULES, Duel, Game, good_guesses, guess_of, played
 from game_template.generator import games
 
+INSTRUCTION = "You play a guessing game against an opponent, and you want to win."
+
 
 class GameTemplateData(vf.TaskData):
     """A game. The secret code and the opponent's seed are part of the trace, and never of what the model reads."""
@@ -79,7 +81,7 @@ class GameTemplateTaskset(vf.Taskset[GameTemplateTask, GameTemplateConfig]):
         for game in games(self.config.split, self.config.level, self.config.size, self.config.seed):
             data = GameTemplateData(
                 prompt=f"{Duel(game).opening()} What do you guess?",
-                system_prompt=f"{RULES}\n{FORMAT}",
+                system_prompt=f"{INSTRUCTION}\n{RULES}\n{FORMAT}",
                 answer=game.code,
                 level=game.level,
                 opponent=game.seed,

@@ -63,11 +63,12 @@ class StatefulToolsTemplateTask(
 
     async def validate(self, runtime: vf.Runtime) -> bool | None:
         """True when the statements lead to the goal, and doing nothing does not; `vf-validate` asks."""
+        goal: str = self.data.goal
         db = database.database(self.data.workshop)
         before = database.fingerprint(db)
         for sql in self.data.statements:
             database.run(db, sql)
-        return before != self.data.goal == database.fingerprint(db)
+        return before != goal == database.fingerprint(db)
 
 
 class StatefulToolsTemplateConfig(vf.TasksetConfig):
