@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON
@@ -130,6 +131,17 @@ class Solved:
         Where every solution ends with the same words, such as "Done.", the calls are what is paid.
         """
         return len(self.scored) < 2 or len({last_reply(p) for p in self.scored}) > 1
+
+    @property
+    def not_played(self) -> str:
+        """The reason why no solution could be played to its end here; empty if the solutions themselves are at fault, or
+        if one was played."""
+        if self.unavailable:
+            return self.unavailable
+        slow = [p for p in self.played if p.result.end == "slow"]
+        if not slow or any(p.result.end not in ("slow", "not-run") for p in self.played):
+            return ""
+        return f"none of {count(len(self.played), 'rollout')} had ended after {SOLVING_SECONDS:g} seconds or less"
 
     def rewards_of(self, change: Change) -> list[float]:
         """Return the rewards of the copies with this change."""

@@ -32,9 +32,9 @@ def solution_unplayable(trial: Trial) -> Iterator[Finding]:
     """A stated solution must be playable: a list of messages, or a function that returns the next one, whose rollout
     ends."""
     solved = trial.solved
-    slow = [p for p in solved.played if p.result.end == "slow"] if solved.scored else []
+    slow = [p for p in solved.played if p.result.end == "slow"] if solved.scored or solved.not_played else []
     failed = [p for p in solved.played if not p.scored and p.result.end != "not-run" and p not in slow]
-    if slow:
+    if slow and solved.scored:
         # Other solutions were played to their end, so the machine or the tool servers were slow.
         yield Finding(
             "reward-partly-tested",

@@ -67,7 +67,14 @@ def test_a_solution_that_was_slow_beside_others_that_ended_is_not_called_broken(
     found = codes(solved=Solved((ended, slow)))
     assert ("reward-partly-tested", "warning") in found
     assert ("reward-solution-broken", "blocker") not in found
-    assert ("reward-solution-broken", "blocker") in codes(solved=Solved((slow,)))
+
+
+def test_solutions_that_were_all_too_slow_leave_the_reward_undecided_and_are_not_called_broken() -> None:
+    ended = rollout(5, "n\n45", reward=1.0)
+    slow = replace(ended, result=replace(ended.result, end="slow", ok=False, reward=None))
+    found = codes(solved=Solved((slow, replace(slow, row=6))), style=None, golds=())
+    assert ("gold-not-understood", "blocker") in found
+    assert not {("reward-solution-broken", "blocker"), ("reward-no-gold", "blocker")} & found
 
 
 def test_a_tool_that_knows_the_answer_only_after_another_rollout_blocks() -> None:
