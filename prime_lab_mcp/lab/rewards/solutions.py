@@ -134,8 +134,8 @@ class Solved:
 
     @property
     def not_played(self) -> str:
-        """The reason why no solution could be played to its end here; empty if the solutions themselves are at fault, or
-        if one was played."""
+        """The reason why no solution could be played to its end on this machine; empty if one was, or if the solutions
+        are at fault."""
         if self.unavailable:
             return self.unavailable
         slow = [p for p in self.played if p.result.end == "slow"]
