@@ -263,7 +263,7 @@ def _named_in_prompts(learning: Sequence[PlayedScript]) -> dict[str, dict[str, s
     """Map arguments of calls to the places of the prompt from which every solution takes them, such as an id."""
     given = [{key: value for _, stated in _calls(p) for key, value in stated.items()} for p in learning]
     prompts = [_text("prompt", messages) for messages in _messages(learning)]
-    named = {}
+    named: dict[str, dict[str, str]] = {}
     for key, first in given[0].items():
         values = [one.get(key) for one in given]
         if isinstance(first, bool) or not all(isinstance(value, str | int) for value in values):
@@ -297,7 +297,7 @@ def _in_messages(
     answered = [dict(_answered(p)) for p in explored]
     for target in targets:
         for number in answered[0]:
-            texts = [texts[number] for texts in answered if number in texts]
+            texts = [one[number] for one in answered if number in one]
             place = find_place("messages", texts, target.texts)
             if place is None:
                 continue

@@ -149,7 +149,7 @@ def _with_places(given: Any, messages: list[Any]) -> Any:
     """Return the arguments of a call with what stands at the places that they name."""
     if not isinstance(given, dict):
         return given
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in given.items():
         if isinstance(value, dict) and value.keys() == {"of", "behind", "until", "as"}:
             text = copying.copied({"copy": value}, message_dicts(messages))
