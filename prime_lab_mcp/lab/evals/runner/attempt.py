@@ -88,7 +88,7 @@ class ResultsCounter:
             if source.read(len(self._last)) != self._last:
                 self._reset()
                 source.seek(0)
-            for line in source:
+            for line in untrusted_files.bounded_lines(source, path.name):
                 if not line.endswith(b"\n"):
                     break
                 self._offset += len(line)
