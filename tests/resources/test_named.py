@@ -18,6 +18,7 @@ LINK = re.compile(r"lab://((?:guide|reference|template|finding)/[\w./{}-]+)")
 GUIDES = {path.stem: path.read_text(encoding="utf-8") for path in PAGES.glob("guide/*.md")}
 OTHER_FUNCTIONS = {
     "load_environment",
+    "setup_task",
     "get_format_reward_func",
     "parse_answer",
     "harness_config_type",
