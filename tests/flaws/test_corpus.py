@@ -61,6 +61,14 @@ def test_the_corpus_is_as_large_as_the_issue_asks() -> None:
     assert sum(sample.expected is None for sample in held) >= 4
 
 
+def test_environments_with_tools_state_or_turns_are_a_good_part_of_the_corpus() -> None:
+    marks = ("ToolEnv", "MultiTurnEnv", "Toolset", "interaction(", "vf.State)")
+    played = [s for s in CORPUS if any(mark in s.path.read_text(encoding="utf-8") for mark in marks)]
+    assert len(played) >= 50
+    assert sum(sample.expected is None for sample in played) >= 20
+    assert sum(sample.generation == "v1" for sample in played) >= 20
+
+
 def test_flaws_cover_every_format_and_both_generations() -> None:
     assert {sample.format for sample in FLAWED} == FORMATS
     assert sum(sample.generation == "v0" for sample in samples("defects")) >= 12
