@@ -173,12 +173,14 @@ def _tools_not_needed(trial: Trial) -> Iterator[Finding]:
 def refuses_detours(trial: Trial) -> Iterator[Finding]:
     """A faulty call before the solution, or one call more, should cost at most half of the reward.
 
-    The rule applies to rewards that read only messages.
+    The rule applies to rewards that read only messages: the messages of the solution earn alone what its rollout
+    earned. Where a call changes a state, one call more may end in another state.
     """
     solved = trial.solved
     refused: list[PlayedScript] = []
+    alone = {p.row: p.result.alone for p in solved.scored}
     for change, p in solved.changed:
-        messages_only = p.result.alone is not None and abs(p.result.alone - (p.result.reward or 0.0)) < EPSILON
+        messages_only = (alone_there := alone.get(p.row)) is not None and alone_there >= solved.best - EPSILON
         low = (p.result.reward or 0.0) < HALF_SHARE * solved.best - EPSILON
         if change in (Change.TOOL_ERROR, Change.ONE_CALL_MORE) and p.scored and messages_only and low:
             refused.append(p)
