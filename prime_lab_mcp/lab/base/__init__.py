@@ -7,6 +7,7 @@ ENTRY = (
     "codes",
     "credentials",
     "errors",
+    "limited_answers",
     "load_deadline",
     "named_credentials",
     "process",
