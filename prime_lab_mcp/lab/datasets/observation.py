@@ -147,7 +147,7 @@ _GOLD_CHARACTERS = 200
 COMPARED: frozenset[str] = CLASS_FORMATS | NUMERIC_FORMATS | {"boxed", "latex_math", "multi_answer", "short_text"}
 """Formats whose golds a reward compares as text or as one value."""
 _RECORDS, _RECORD_CHARACTERS = 1_000, 4_000
-"""Largest number of rows whose fields are compared with their answers (telling_fields.py), and of characters of each."""
+"""Largest number of rows whose fields are compared with their answers (telling_fields.py), and of their characters."""
 _WORKED: frozenset[str] = frozenset({"gsm8k_hash", "boxed", "free_text", "chat_messages"})
 """Formats whose golds are as long as a completion."""
 _TAGGED: frozenset[str] = frozenset({"free_text", "chat_messages", "tool_call"})
