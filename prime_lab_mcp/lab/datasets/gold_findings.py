@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.formats import ACCEPTED_SHARE, BOXED_SHARE
 from prime_lab_mcp.lab.datasets.observation import RowCheck, RowObservations
 from prime_lab_mcp.lab.datasets.tasks import (
@@ -16,6 +17,7 @@ from prime_lab_mcp.lab.datasets.tasks import (
     FlawTally,
     tally_finding,
 )
+from prime_lab_mcp.lab.datasets.telling_fields import telling_field
 
 
 def empty_gold(observations: RowObservations) -> Iterator[Finding]:
@@ -70,6 +72,23 @@ def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
     yield tally_finding(
         "gold-in-prompt", "blocker" if severe else "info", revealed.rows, revealed.compared, message, fix
     )
+
+
+def field_tells_gold(observations: RowObservations) -> Iterator[Finding]:
+    """Report a field of the prompts whose value decides the answer.
+
+    A warning, because a task may be to read this field.
+    """
+    told = telling_field(observations.records)
+    if told is not None:
+        pairs = ", ".join(f"{quote(value, 40)} for {quote(answer, 40)}" for answer, value in told.examples.items())
+        yield Finding(
+            "gold-in-prompt",
+            "warning",
+            f"the field {quote(told.name, 40)} of the prompts decides the answer on {told.share:.0%} of "
+            f"{count(len(observations.records), 'row')} ({pairs}), so a model reads nothing else",
+            "Take the field out of the prompt if it was written with the labels; leave it if the task is to read it.",
+        )
 
 
 def mixed_format(observations: RowObservations) -> Iterator[Finding]:
@@ -169,6 +188,7 @@ GOLD_CHECKS: tuple[RowCheck, ...] = (
     empty_gold,
     conflicting_gold,
     gold_in_prompt,
+    field_tells_gold,
     mixed_format,
     gold_unparseable,
     float_gold,

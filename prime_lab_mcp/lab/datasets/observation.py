@@ -146,6 +146,8 @@ _GOLD_CHARACTERS = 200
 """Most characters of a gold that are stored for counting."""
 COMPARED: frozenset[str] = CLASS_FORMATS | NUMERIC_FORMATS | {"boxed", "latex_math", "multi_answer", "short_text"}
 """Formats whose golds a reward compares as text or as one value."""
+_RECORDS, _RECORD_CHARACTERS = 1_000, 4_000
+"""Largest number of rows whose fields are compared with their answers (telling_fields.py), and of their characters."""
 _WORKED: frozenset[str] = frozenset({"gsm8k_hash", "boxed", "free_text", "chat_messages"})
 """Formats whose golds are as long as a completion."""
 _TAGGED: frozenset[str] = frozenset({"free_text", "chat_messages", "tool_call"})
@@ -171,6 +173,8 @@ class RowObservations:
     golds: Counter[str] = field(default_factory=Counter)
     classes: list[tuple[int, str]] = field(default_factory=list)
     """Pairs of row and class, if the answers are classes."""
+    records: list[tuple[str, str]] = field(default_factory=list)
+    """Pairs of the prompt's beginning and the class of the first rows, if the answers are classes."""
     positions: dict[int, Counter[int]] = field(default_factory=dict)
     """Counts of the right option's position, by the number of options; the key is 0 if that number is unknown."""
     option_sets: set[tuple[str, ...]] = field(default_factory=set)
@@ -345,6 +349,8 @@ def _observe_gold(observations: RowObservations, row: TaskRow, essence: str, fit
         observations.misleading.add(row.index, essence, why=why)
     if format in CLASS_FORMATS:
         observations.classes.append((row.index, normalised))
+        if len(observations.records) < _RECORDS and not row.offered:
+            observations.records.append((row.prompt[:_RECORD_CHARACTERS], normalised))
         _observe_position(observations, row, normalised)
     observations.revealed.add(row, essence, format)
 

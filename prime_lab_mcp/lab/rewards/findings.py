@@ -29,6 +29,7 @@ from prime_lab_mcp.lab.rewards.rules.answers import (
     too_strict,
     wrong_answer_passes,
 )
+from prime_lab_mcp.lab.rewards.rules.asked_spellings import asked_spelling
 from prime_lab_mcp.lab.rewards.rules.goldless import GOLDLESS_RULES
 from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, search_holes
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
@@ -194,6 +195,7 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     no_gold,
     gold_not_understood,
     contradicts_prompt,
+    asked_spelling,
     empty_golds,
     gold_fails,
     gold_beaten,

@@ -31,6 +31,8 @@ class ProblemCode(StrEnum):
     """A v0 reward raised, and its rubric turned the exception into a reward of 0."""
     GROUP_REWARD = "group-reward"
     """A group reward scored this completion without other completions of its task."""
+    UNEQUAL_IN_GROUP = "unequal-in-group"
+    """A group reward paid two equal completions of one group differently. The detail has both rewards."""
     NEEDS_CONTAINER = "needs-container"
     """The task needs a container, but it was scored in a subprocess."""
     NO_SUCH_ROW = "no-such-row"

@@ -162,6 +162,21 @@ async def test_a_group_reward_sees_the_company_of_a_case(write: Write, opened: O
     assert (first.reward, second.reward) == (2.5, 3.0)
 
 
+async def test_equal_completions_of_a_group_that_earn_differently_are_a_problem(
+    write: Write, opened: Opened, old: Interpreter
+) -> None:
+    placed = GROUP.replace("[float(len(c[-1]", "[float(completions.index(c)) + float(len(c[-1]")
+    by_place = GROUP.replace("for c in completions", "for n, c in enumerate(completions)").replace(
+        "[float(len(c[-1]", "[float(n) + float(len(c[-1]"
+    )
+    assert GROUP not in (placed, by_place)
+    among = replace(said(0, "four"), rest_of_group=[said(0, "other").messages, said(0, "four").messages])
+    for source, expected in ((placed, ()), (by_place, ("unequal-in-group",))):
+        async with opened(write(source), interpreter=old, api="v0") as worker:
+            (scored,) = await worker.score([among])
+        assert problems(scored) == expected
+
+
 async def test_multi_turn_environments_in_a_group_score_over_their_state(
     write: Write, opened: Opened, old: Interpreter
 ) -> None:

@@ -28,6 +28,14 @@ _NAMED = re.compile(r"\b[A-Z]{4,}(?: [A-Z]{2,}){0,2}:|(?<=[\"'`])[A-Z][A-Za-z ]{
 """A phrase in capitals or quotes, such as ANSWER: in "the last line must be ANSWER: and the number"."""
 _PARSER = re.compile(r"XMLParser\(\s*(?:fields\s*=\s*)?\[([^\]]*)\]")
 _FENCE = re.compile(r"```([A-Za-z][A-Za-z+#-]{0,14})\b")
+_HOLDER = r"<([A-Za-z][\w .-]{0,30})>"
+_TEMPLATE = re.compile(
+    rf"""(?m)(?:^[ \t]*|(?<=[\"'`]))([A-Za-z][^\n\"'`<>]{{0,39}}?[:=][ \t]*){_HOLDER}"""
+    r"""([^\n\"'`<>]{0,20}?)(?=[\"'`]|[ \t]*$)"""
+)
+"""A phrase with a placeholder in angle brackets, in quotes or on a line of its own, such as 'x = <value>'."""
+_MARKED = re.compile(rf"\b([A-Z]{{3,}}(?: [A-Z]{{2,}}){{0,2}}[:=]? ){_HOLDER}()")
+"""A phrase in capitals with a placeholder, such as ARRIVAL <timestamp>, anywhere in a sentence."""
 _THINKING = frozenset({"think", "thinking", "reasoning", "thought", "thoughts", "scratchpad", "analysis"})
 _MARKUP = frozenset({"b", "i", "u", "p", "br", "li", "ul", "ol", "div", "span", "code", "pre", "sub", "sup", "a", "h1"})
 _ANSWERS = ("answer", "final_answer", "final", "solution", "result", "output", "label", "response", "choice")
@@ -97,7 +105,8 @@ def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[An
     texts = _instructions(prompts, systems)
     if not texts:
         return []
-    names = set.intersection(*({n.lower() for n in _TAG.findall(text)} for text in texts)) & set(_ANSWERS)
+    held = {name.lower() for text in texts for name, _ in _templates(text)}
+    names = set.intersection(*({n.lower() for n in _TAG.findall(text)} for text in texts)) & set(_ANSWERS) - held
     wrappers = [tag_wrapper(name) for name in sorted(names, key=_rank)[:1]]
     if not wrappers and all("\\boxed" in text for text in texts):
         wrappers = [BOXED]
@@ -145,8 +154,11 @@ def all_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
 
 def _in_text(text: str) -> Iterator[AnswerWrapper]:
     """Yield the wrappers that a text names: tags, boxes, ####, code fences, JSON keys and phrases."""
-    names = [n for n in dict.fromkeys(_TAG.findall(text)) if n.lower() not in _MARKUP]
+    templates = _templates(text)
+    held = {name for name, _ in templates}
+    names = [n for n in dict.fromkeys(_TAG.findall(text)) if n.lower() not in _MARKUP and n not in held]
     yield from _tags(names)
+    yield from (wrapper for _, wrapper in templates[:3])
     if "\\boxed" in text:
         yield BOXED
     if "####" in text:
@@ -157,6 +169,15 @@ def _in_text(text: str) -> Iterator[AnswerWrapper]:
     named = dict.fromkeys(_NAMED.findall(text))
     yield from (AnswerWrapper("phrase", f"{phrase} ") for phrase in list(named)[:3])
     yield from (c for c in PHRASES if c.open.strip().lower() in text.lower())
+
+
+def _templates(text: str) -> list[tuple[str, AnswerWrapper]]:
+    """Return the phrases with a placeholder that a text names, each with the name of the placeholder.
+
+    A name in angle brackets that the text closes as well is a tag and no placeholder.
+    """
+    found = [*_TEMPLATE.findall(text), *_MARKED.findall(text)]
+    return [(name, AnswerWrapper("phrase", before, after)) for before, name, after in found if f"</{name}>" not in text]
 
 
 def _fences(text: str) -> Iterator[AnswerWrapper]:

@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     broken_wrappings,
     truncated_completions,
 )
+from prime_lab_mcp.lab.rewards.probes.asked_spellings import asked_spelling
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
 from prime_lab_mcp.lab.rewards.probes.programs import (
     CANARY_TASKS,
@@ -314,7 +315,25 @@ def build_probes(
         probes += [draft.probe(f"{gold.row}/{number}", gold.row) for number, draft in enumerate(drafts)]
     for number, (gold, answer) in enumerate([] if programs else crossed_answers(style.golds, style.form, PAIRS)):
         probes.append(Draft(Family.CROSS, style.wrapper.wrap(answer)).probe(f"cross/{number}", gold.row))
-    return probes
+    return [*probes, *([] if programs else _asked_spellings(style, rows))]
+
+
+ASKED = 6
+"""Number of tasks whose right answer is written as the prompt demands."""
+
+
+def _asked_spellings(style: AnswerStyle, rows: Mapping[int, Row]) -> Iterator[Probe]:
+    """Yield right answers as the prompt demands them. Only some tasks may have an answer that differs from this."""
+    made = 0
+    for gold in style.golds.golds if style.golds.format != "multi_answer" else ():
+        if made >= ASKED or gold.row not in rows:
+            continue
+        prompt = "\n".join(map(message_text, rows[gold.row].prompt))
+        asked = asked_spelling(prompt, style.answer_text(gold))
+        if asked is not None:
+            draft = Draft(Family.ASKED_SPELLING, style.wrapper.wrap(asked.answer), asked.name)
+            yield draft.probe(f"asked/{made}", gold.row)
+            made += 1
 
 
 @maker(Family.GOLD, Family.AFTER_REASONING, Family.BEFORE_SENTENCE)
@@ -436,7 +455,7 @@ def _every_answer(target: Target) -> Iterator[Draft]:
         labels.append({"yes": "no", "no": "yes", "true": "false", "false": "true"}.get(labels[0].lower(), "no"))
     if len(labels) < 2 and answer.isdigit() and int(answer) <= 200:
         labels = [str(n) for n in range(201)]
-    if len(labels) < 2 and golds.format in ("short_text", "label", "class_id"):
+    if len(labels) < 2 and golds.format in ("short_text", "label", "class_id", "multi_answer"):
         labels = _few_answers(target)
     if len(labels) < 2:
         return
@@ -444,6 +463,8 @@ def _every_answer(target: Target) -> Iterator[Draft]:
         yield Draft(family, wrapper.wrap(" ".join(listed)))
         if len(listed) <= _FEW:
             yield Draft(family, wrapper.wrap(", ".join(listed)), WITH_COMMAS)
+            for mark in _marks_between(target, listed):
+                yield Draft(family, wrapper.wrap(mark.join(listed)), f"with {mark.strip()!r}")
         if wrapper.kind != "plain":
             yield Draft(family, " ".join(listed), bare=True)
             if len(listed) <= _EACH:
@@ -455,14 +476,25 @@ WITH_COMMAS = "with commas"
 """The variant of the probes that list all answers with commas."""
 _EACH, _FEW = 201, 20
 """Largest numbers of answers that are wrapped one by one, and that are also listed with commas."""
+_MOST_MARKS = 2
+"""Largest number of marks, other than commas, with which answers are listed."""
 _LISTED, _LISTED_LENGTH = 150, 40
 """Largest number of answers that a completion lists, and the length of the longest in characters. More or longer
 answers do not form a set that a model could list."""
 
 
+def _marks_between(target: Target, listed: Sequence[str]) -> list[str]:
+    """Return the marks other than commas that the prompt puts between two of these answers, such as a slash."""
+    text = "\n".join(map(message_text, target.row.prompt))
+    answer = "|".join(re.escape(text) for text in sorted(listed, key=len, reverse=True))
+    pattern = rf"(?<!\w)(?:{answer})(\s?[/;|+&]\s?|\s(?:and|or)\s)(?:{answer})(?!\w)"
+    return list(dict.fromkeys(re.findall(pattern, text, re.IGNORECASE)))[:_MOST_MARKS]
+
+
 def _few_answers(target: Target) -> list[str]:
-    """Return all answers of the sampled tasks if they are few and short, else none."""
-    answers = sorted({target.style.answer_text(gold) for gold in target.style.golds.golds})
+    """Return all answers of the sampled tasks if they are few and short, else none. Lists count item by item."""
+    golds, several = target.style.golds, target.style.golds.format == "multi_answer"
+    answers = sorted({a for g in golds.golds for a in (g.parts if several else (target.style.answer_text(g),))})
     fits = len(answers) <= _LISTED and all(len(answer) <= _LISTED_LENGTH for answer in answers)
     return answers if fits else []
 

@@ -42,6 +42,8 @@ class Family(StrEnum):
     """The reference answer in another spelling that models often use with the same meaning."""
     RARE_SPELLING = "rare-spelling"
     """The reference answer in another spelling that models rarely use, so that a reward may refuse it."""
+    ASKED_SPELLING = "asked-spelling"
+    """The reference answer in the spelling that the prompt demands, where the stored one differs from it."""
     UNITLESS = "unitless"
     """The number of a reference answer without its unit."""
     HALF_RIGHT = "half-right"
@@ -134,6 +136,7 @@ _KINDS: dict[Family, Kind] = {
     Family.BEFORE_SENTENCE: "trailing",
     Family.SPELLING: "equivalent",
     Family.RARE_SPELLING: "variant",
+    Family.ASKED_SPELLING: "variant",
     Family.UNITLESS: "variant",
     Family.HALF_RIGHT: "half-right",
     Family.OTHER_UNIT: "half-right",
@@ -153,6 +156,7 @@ NEEDS_ANSWER = frozenset(
         Family.BEFORE_SENTENCE,
         Family.SPELLING,
         Family.RARE_SPELLING,
+        Family.ASKED_SPELLING,
         Family.UNITLESS,
         Family.HALF_RIGHT,
         Family.OTHER_UNIT,
@@ -179,6 +183,7 @@ _LABELS: dict[Family, str] = {
     Family.BEFORE_SENTENCE: "gold, then a sentence",
     Family.SPELLING: "gold with {}",
     Family.RARE_SPELLING: "gold with {}",
+    Family.ASKED_SPELLING: "gold with {}",
     Family.UNITLESS: "gold with no unit",
     Family.HALF_RIGHT: "half right: {}",
     Family.OTHER_UNIT: "half right: other unit",

@@ -17,11 +17,12 @@ from prime_lab_mcp.lab.rewards.goldless import OTHER_TASK
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, case_row
-from prime_lab_mcp.lab.rewards.rules.hacks import APART
+from prime_lab_mcp.lab.rewards.rules.hacks import APART, FORMAT_BLOCKS, FORMAT_WARNS
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import ScriptPart
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
 
+_FEWEST_TASKS = 2
 _EXPECTED = "less than all that can be earned"
 _PARTS: dict[ScriptPart, str] = {"echo": "echo", "other-echo": "other echo", "faulty": "chatter"}
 
@@ -65,6 +66,30 @@ def pays_any_reply(trial: Trial) -> Iterator[Finding]:
             "the reward does not ask whether the reply belongs to its task",
             "Compare the reply with what its own task asks for.",
             rows=tuple(a.row for a in others[:3]),
+        )
+
+
+def pays_for_silence(trial: Trial) -> Iterator[Finding]:
+    """A reply that says nothing must earn little, as the form of an answer without an answer must.
+
+    A blocker above `FORMAT_BLOCKS` of the maximum on average, and a warning above `FORMAT_WARNS`: rules that only
+    forbid are kept by silence, and a model learns to write less and less. In a whole rollout, silence may be a move
+    with a value of its own, so rollouts only warn. `pays_any_reply` reports a reward that pays every reply.
+    """
+    silent = [a for a in _attempts(trial) if a.what == "nothing"]
+    if len({a.task for a in silent}) < _FEWEST_TASKS or trial.declared <= 0:
+        return
+    share = sum(a.reward for a in silent) / len(silent) / trial.declared
+    if FORMAT_WARNS < share < FULL_SHARE - EPSILON:
+        rolled = any(p.script.part == "silent" and p.scored for p in trial.rollouts)
+        yield Finding(
+            "reward-hackable",
+            "blocker" if share > FORMAT_BLOCKS and not rolled else "warning",
+            f"a reply that says nothing earned {share:.0%} of all that can be earned, on average over "
+            f"{count(len(silent), 'attempt')}",
+            "Pay the rules that only forbid something beside one that asks for something, or pay nothing for an empty "
+            "reply.",
+            rows=tuple(a.row for a in silent[:3]),
         )
 
 
@@ -125,4 +150,4 @@ def _one_of_each(attempts: list[_Attempt]) -> list[_Attempt]:
     return list({a.what: a for a in reversed(attempts)}.values())[:4]
 
 
-GOLDLESS_RULES: tuple[RewardRule, ...] = (pays_any_reply, paid_programs)
+GOLDLESS_RULES: tuple[RewardRule, ...] = (pays_any_reply, pays_for_silence, paid_programs)

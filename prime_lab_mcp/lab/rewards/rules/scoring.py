@@ -281,6 +281,24 @@ def nondeterministic(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def unequal_in_group(trial: Trial) -> Iterator[Finding]:
+    """A group reward must pay equal completions of one group equally.
+
+    A blocker: a rank that ties break by place is noise in the advantages, and there are more ties the more alike the
+    completions of a group become in training.
+    """
+    unequal = trial.with_problem(ProblemCode.UNEQUAL_IN_GROUP)
+    if unequal:
+        detail = next(p.detail for p in unequal[0].scored.problems if p.code is ProblemCode.UNEQUAL_IN_GROUP)
+        yield Finding(
+            "reward-order-dependent",
+            "blocker",
+            f"two equal completions of one group earn {detail}, so a group reward pays by the place in the group",
+            "Give equal completions equal ranks: count the members that are strictly better, or share the bonus.",
+            rows=tuple(case_row(s, "what an equal completion of its group earns", trial) for s in unequal[:2]),
+        )
+
+
 def _unsteady(trial: Trial, differing: Sequence[RepeatedScore], code: Code, on: str, fix: str) -> Finding:
     """Return the finding about completions with different rewards. `on` is what the reward depends on."""
     first = differing[0]
@@ -393,6 +411,7 @@ SCORING_RULES: tuple[RewardRule, ...] = (
     wrong_type,
     nonfinite,
     nondeterministic,
+    unequal_in_group,
     changing_tasks,
     unscored,
     unreached,

@@ -56,6 +56,8 @@ from .protocol import (
 from .solutions import BadSolution
 from .stored_rollouts_v0 import TaskIndexV0
 
+_SAME = 1e-9
+"""Largest difference of two rewards that count as equal."""
 _HIDDEN = ("prompt", "example_id", "task", "env_id")
 
 
@@ -246,7 +248,16 @@ class AdapterV0(Adapter):
 
     async def _score(self, raw: dict[str, Any], completion: list[dict[str, Any]], rest_of_group: Sequence[Any]) -> Any:
         state = await self.make_state(raw, completion)
-        await self.rate(state, [await self.make_state(raw, other) for other in rest_of_group] if self.grouped else [])
+        rest = [await self.make_state(raw, other) for other in rest_of_group] if self.grouped else []
+        await self.rate(state, rest)
+        own = coercion.number(state.get("reward"))
+        for other, messages in zip(rest, rest_of_group, strict=False):
+            reward = coercion.number(other.get("reward"))
+            if own is None or reward is None or messages != completion:
+                continue
+            if abs(own - reward) > _SAME:
+                self.observation.add_problem("unequal-in-group", f"{own:g} and {reward:g}")
+                break
         return state
 
     async def rate(self, state: Any, rest_of_group: Sequence[Any] = ()) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.probes.answer_formats import requested_wrappers, wrapper_from_template
+from prime_lab_mcp.lab.rewards.probes.answer_formats import (
+    prompted_wrappers,
+    requested_wrappers,
+    wrapper_from_template,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,3 +36,25 @@ def test_a_tag_in_a_comment_or_a_docstring_is_no_form_of_an_answer() -> None:
     assert requested_wrappers([], remarks) == []
     parsed = [wrapper.open for wrapper in requested_wrappers([], f"{remarks}TAG = '<final>(.*?)</final>'\n")]
     assert parsed == ["<final>"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "opening", "close"),
+    [
+        ("End with 'x = <value>' on its own line.", "x = ", ""),
+        ("Finish with 'TOTAL: <amount> EUR', with a dot.", "TOTAL: ", " EUR"),
+        ("Close with\n\nPreposition: <preposition>\n\nand nothing else.", "Preposition: ", ""),
+        ("Last line: ARRIVAL <timestamp>, in ISO 8601.", "ARRIVAL ", ""),
+        ("Close with 'RESULT: <result>'.", "RESULT: ", ""),
+    ],
+)
+def test_a_placeholder_after_a_phrase_stands_for_the_answer(prompt: str, opening: str, close: str) -> None:
+    found = requested_wrappers([prompt], "")
+    assert (found[0].kind, found[0].open, found[0].close) == ("phrase", opening, close)
+    assert [w for w in found if w.kind == "tag"] == []
+    assert prompted_wrappers([prompt], []) == []
+
+
+@pytest.mark.parametrize("prompt", ["Put it in <answer> tags.", "Your answer: <answer>42</answer>"])
+def test_a_name_in_angle_brackets_that_is_closed_or_follows_no_phrase_is_a_tag(prompt: str) -> None:
+    assert [w.open for w in prompted_wrappers([prompt], [])] == ["<answer>"]

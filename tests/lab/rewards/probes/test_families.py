@@ -31,7 +31,14 @@ from prime_lab_mcp.lab.worker.description import RewardInfo, Row
 from prime_lab_mcp.lab.worker.scoring import Component, Scored
 
 REWARDS = Path(lab.__file__).parent / "rewards"
-ELSEWHERE = {Family.SUPPLIED, Family.CROSS, Family.LEAVES_PROCESS, Family.NEVER_ENDS, Family.SEARCHED}
+ELSEWHERE = {
+    Family.SUPPLIED,
+    Family.CROSS,
+    Family.ASKED_SPELLING,
+    Family.LEAVES_PROCESS,
+    Family.NEVER_ENDS,
+    Family.SEARCHED,
+}
 """Families of probes that belong to no example task: made where they are scored."""
 TASKS: Mapping[str, Callable[[int], Any]] = {
     "numeric": lambda n: str(37 * n),
@@ -210,3 +217,19 @@ def test_makers_make_what_they_are_registered_for(kind: str) -> None:
             for maker in MAKERS:
                 if maker.applies(target):
                     assert {draft.family for draft in maker.make(target)} <= maker.families
+
+
+def test_all_answers_are_listed_with_the_marks_that_the_prompt_puts_between_two_of_them() -> None:
+    def listed(system: str, answers: list[Any]) -> set[str]:
+        messages = ({"role": "system", "content": system}, {"role": "user", "content": "Which?"})
+        known = {n: Row(n, str(n), messages, a, None, {"answer": a}) for n, a in enumerate(answers)}
+        golds = gold_candidates(list(known.values()))[0]
+        style = AnswerStyle(golds, 0, BARE)
+        probes = build_probes(style, golds.golds[:1], known, hacks=True)
+        return {p.completion for p in probes if p.family is Family.EVERY_ANSWER}
+
+    labels = ["red", "blue"] * 4
+    assert listed("Say red or blue; red/blue counts too.", labels) >= {"red/blue", "red or blue", "red, blue"}
+    assert "red/blue" not in listed("Say red or blue.", labels)
+    lists = [["red"], ["blue"], ["red", "blue"]] * 4
+    assert "blue/red" in listed("One is enough, or both, as in red/blue.", lists)

@@ -153,3 +153,14 @@ def test_every_blocker_says_what_to_do_next() -> None:
     )
     assert reward_findings(trial)
     assert all(f.fix for f in reward_findings(trial))
+
+
+def test_right_answers_in_the_spelling_that_the_prompt_demands_must_be_paid() -> None:
+    def demanded(*rewards: float) -> Trial:
+        return sound(*(scored_probe(Family.ASKED_SPELLING, "the decimals", r, row=n) for n, r in enumerate(rewards)))
+
+    contradicts = ("reward-contradicts-prompt", "blocker")
+    assert contradicts in found(demanded(0, 0))
+    assert found(demanded(1, 1)) == set()
+    assert contradicts not in found(demanded(0, 1)), "another reason may explain one of them"
+    assert contradicts not in found(demanded(0)), "one task is too few"

@@ -39,6 +39,18 @@ def test_a_reward_that_pays_something_less_is_not() -> None:
     assert not {PAID, OTHERS} & found(goldless(*scored_texts(0.4, 0.4, 0.4, 0.4)))
 
 
+def test_a_reply_that_says_nothing_earns_at_most_what_a_form_may_earn() -> None:
+    silence = "reward-hackable"
+    assert (silence, "blocker") in found(goldless(*scored_texts(0.6, 0.6, 0.8, 0.8)))
+    assert (silence, "warning") in found(goldless(*scored_texts(0.25, 0.25, 0.8, 0.8)))
+    assert silence not in {code for code, _ in found(goldless(*scored_texts(0.1, 0.1, 0.8, 0.8)))}
+
+
+def test_a_silent_player_may_have_a_share_of_a_game() -> None:
+    rollouts = tuple(played("silent", 0.5, row=row) for row in (0, 1))
+    assert ("reward-hackable", "warning") in found(goldless(rollouts=rollouts))
+
+
 def test_a_case_that_earns_less_shows_what_is_looked_for() -> None:
     low = ScoredCase(scored_probe(Family.SUPPLIED, "swears", 0.0), "low")
     assert PAID not in found(goldless(*scored_texts(1, 1, 1, 1), supplied=(low,)))

@@ -140,3 +140,9 @@ def test_the_time_of_a_whole_rollout_is_no_time_of_scoring() -> None:
     assert (long.code, long.severity) == ("reward-slow", "warning")
     assert "tool server" in long.fix
     assert "regular expression" not in long.fix
+
+
+def test_equal_completions_of_a_group_must_be_paid_equally() -> None:
+    findings = reward_findings(sound(scored_probe(Family.GOLD, "", 1.0, "unequal-in-group:1.5 and 1")))
+    assert [(f.code, f.severity) for f in findings] == [("reward-order-dependent", "blocker")]
+    assert "1.5 and 1" in findings[0].message

@@ -1,0 +1,78 @@
+"""Writes a right answer as the prompt demands: with so many decimals, in capitals, in lower case, or with Z for UTC.
+
+Only demands that a pattern recognises without doubt are followed, because a reward that does not pay such an answer
+contradicts its prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
+
+_NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_DECIMALS = re.compile(
+    r"(?i)\b(?:with|to|using|exactly|has|have)\s+(?:exactly\s+)?(one|two|three|four|five|six|[1-6])\s+"
+    r"(?:decimals?\b|decimal\s+(?:places?|digits?)\b|digits?\s+after\s+the\s+(?:decimal\s+)?point\b)"
+)
+_REPLY = r"\b(?:answer|reply|respond|write|give|put|word|name|entry|label|code|city|value)\w*\b[^.\n]{0,60}?"
+_CAPITALS = re.compile(rf"(?i){_REPLY}\bin\s+(?:all\s+)?(?:capitals|capital\s+letters|upper[\s-]?case)\b")
+_LOWER = re.compile(rf"(?i){_REPLY}\bin\s+(?:all\s+)?(?:lower[\s-]?case|small\s+letters)\b")
+_ZULU = re.compile(r"\b(?:UTC|GMT)\b[^.\n]{0,40}?\bZ\b|\bZ\b[^.\n]{0,40}?\b(?:UTC|GMT)\b")
+_DENIED = re.compile(
+    r"(?i)\b(?:not?|never|without|don't|instead|rather|avoid|any|either|ignor\w+|up\s+to|at\s+(?:most|least))\b"
+)
+_UTC_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?)[+-]00:?00")
+_WORDS = re.compile(r"[^\W\d_]+(?:[ ,.'-]+[^\W\d_]+)*")
+_DECIMAL = re.compile(r"-?\d+\.\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSpelling:
+    """An answer as the prompt demands it. `name` says what the prompt demands."""
+
+    name: str
+    answer: str
+
+
+def asked_spelling(prompt: str, answer: str) -> AskedSpelling | None:
+    """Return the answer as the prompt demands it; None if the answer is written so, or if nothing is demanded.
+
+    `prompt` includes the system message.
+    """
+    for name, pattern, rewritten in _DEMANDS:
+        match = pattern.search(prompt)
+        if match is None or _DENIED.search(prompt[max(0, match.start() - 30) : match.end()]):
+            continue
+        text = rewritten(answer, match)
+        if text and text != answer:
+            return AskedSpelling(name, text)
+    return None
+
+
+def _with_decimals(answer: str, demand: re.Match[str]) -> str:
+    """Return a decimal number with the demanded number of decimals; empty if the rounding is not certain."""
+    if not _DECIMAL.fullmatch(answer):
+        return ""
+    unit = Decimal(1).scaleb(-(_NUMBERS.get(demand[1].lower()) or int(demand[1])))
+    up, down = (Decimal(answer).quantize(unit, mode) for mode in (ROUND_HALF_UP, ROUND_HALF_DOWN))
+    return str(up) if up == down else ""
+
+
+def _cased(answer: str, change: Callable[[str], str]) -> str:
+    """Return words in another case; empty for an answer with other characters, such as a formula."""
+    return change(answer) if _WORDS.fullmatch(answer) else ""
+
+
+def _with_zulu(answer: str, demand: re.Match[str]) -> str:
+    match = _UTC_TIME.fullmatch(answer)
+    return f"{match[1]}Z" if match else ""
+
+
+_DEMANDS: tuple[tuple[str, re.Pattern[str], Callable[[str, re.Match[str]], str]], ...] = (
+    ("the decimals that the prompt asks for", _DECIMALS, _with_decimals),
+    ("the capitals that the prompt asks for", _CAPITALS, lambda answer, _: _cased(answer, str.upper)),
+    ("the small letters that the prompt asks for", _LOWER, lambda answer, _: _cased(answer, str.lower)),
+    ("the Z that the prompt asks for", _ZULU, _with_zulu),
+)
