@@ -48,7 +48,7 @@ class Args(Arguments):
         str | None,
         Field(
             max_length=40,
-            description="Default: by the answer format. No dataset: procedural, stateful_tools, simulated_user, game.",
+            description="Default: by the answer format. No dataset: procedural, stateful_tools, game, ...",
         ),
     ] = None
     hub: Annotated[str | None, Field(max_length=300, description="owner/name[@version] to pull instead.")] = None

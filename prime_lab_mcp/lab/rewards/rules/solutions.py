@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
-from prime_lab_mcp.lab.rewards.solutions import Change
+from prime_lab_mcp.lab.rewards.solutions import Change, Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.worker.scoring import OfferedTool
 
@@ -123,6 +123,28 @@ def untouched_task_paid(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def _reads_only_messages(solved: Solved) -> bool:
+    """Whether the messages of every paid solution earn the same without their rollout."""
+    paid = [p for p in solved.scored if (p.result.reward or 0.0) > EPSILON]
+    return all(p.result.alone is not None and abs(p.result.alone - (p.result.reward or 0.0)) < EPSILON for p in paid)
+
+
+def _pays_for_state_alone(solved: Solved) -> bool:
+    """Whether the reward reads what the calls have changed, and nothing that is said.
+
+    Then the calls of the solution earn as much with any last reply, and any last reply earns nothing without them.
+    """
+    noop = max(solved.rewards_of(Change.NOOP), default=0.0)
+    said = solved.rewards_of(Change.BARE_ANSWER)
+    called = [*solved.rewards_of(Change.ANSWER_FIRST), *solved.rewards_of(Change.PASTED_OUTPUT)]
+    return (
+        not _reads_only_messages(solved)
+        and bool(said and called)
+        and max(said) <= noop + EPSILON
+        and min(called) >= FULL_SHARE * solved.best - EPSILON
+    )
+
+
 def paid_without_use(trial: Trial) -> Iterator[Finding]:
     """Warn if the right answer is paid although the tools were not used to find it."""
     solved = trial.solved
@@ -133,6 +155,8 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
     noop = max(solved.rewards_of(Change.NOOP), default=0.0)
     paid = []
     for change, how in _WITHOUT_USE.items():
+        if change is Change.ANSWER_FIRST and _pays_for_state_alone(solved):
+            continue
         rewards = solved.rewards_of(change)
         if rewards and max(rewards) > max(noop, 0.0) + EPSILON:
             paid.append((max(rewards) / solved.best, how, change))
@@ -170,7 +194,7 @@ def refuses_detours(trial: Trial) -> Iterator[Finding]:
     """
     solved = trial.solved
     refused: list[PlayedScript] = []
-    for change, p in solved.changed:
+    for change, p in solved.changed if _reads_only_messages(solved) else ():
         messages_only = p.result.alone is not None and abs(p.result.alone - (p.result.reward or 0.0)) < EPSILON
         low = (p.result.reward or 0.0) < HALF_SHARE * solved.best - EPSILON
         if change in (Change.TOOL_ERROR, Change.ONE_CALL_MORE) and p.scored and messages_only and low:
@@ -194,7 +218,7 @@ def pays_pasted_output(trial: Trial) -> Iterator[Finding]:
         for c, p in solved.changed
         if c is Change.PASTED_OUTPUT and p.scored and (p.result.reward or 0.0) >= FULL_SHARE * solved.best - EPSILON
     ]
-    if pasted and solved.best > EPSILON:
+    if pasted and solved.best > EPSILON and not _pays_for_state_alone(solved):
         yield Finding(
             "reward-hackable",
             "warning",
