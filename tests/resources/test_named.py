@@ -27,6 +27,8 @@ OTHER_FUNCTIONS = {
     "verify_boxed_math_answer",
     "read_text",
     "correct_answer",
+    "setup_task",
+    "turn",
     "answer_format",
     "load_dataset",
     "reply_characters",

@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
-from prime_lab_mcp.lab.rewards.solutions import Change
+from prime_lab_mcp.lab.rewards.solutions import Change, Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.worker.scoring import OfferedTool
 
@@ -128,6 +128,28 @@ def untouched_task_paid(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def _reads_only_messages(solved: Solved) -> bool:
+    """Whether the messages of every paid solution earn the same without their rollout."""
+    paid = [p for p in solved.scored if (p.result.reward or 0.0) > EPSILON]
+    return all(p.result.alone is not None and abs(p.result.alone - (p.result.reward or 0.0)) < EPSILON for p in paid)
+
+
+def _pays_for_state_alone(solved: Solved) -> bool:
+    """Whether the reward reads what the calls have changed, and nothing that is said.
+
+    Then the calls of the solution earn as much with any last reply, and any last reply earns nothing without them.
+    """
+    noop = max(solved.rewards_of(Change.NOOP), default=0.0)
+    said = solved.rewards_of(Change.BARE_ANSWER)
+    called = [*solved.rewards_of(Change.ANSWER_FIRST), *solved.rewards_of(Change.PASTED_OUTPUT)]
+    return (
+        not _reads_only_messages(solved)
+        and bool(said and called)
+        and max(said) <= noop + EPSILON
+        and min(called) >= FULL_SHARE * solved.best - EPSILON
+    )
+
+
 def paid_without_use(trial: Trial) -> Iterator[Finding]:
     """Warn if the right answer is paid although the tools were not used to find it."""
     solved = trial.solved
@@ -138,7 +160,7 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
     noop = max(solved.rewards_of(Change.NOOP), default=0.0)
     paid = []
     for change, how in _WITHOUT_USE.items():
-        if change is Change.ANSWER_FIRST and not solved.replies_differ:
+        if change is Change.ANSWER_FIRST and (not solved.replies_differ or _pays_for_state_alone(solved)):
             continue
         rewards = solved.rewards_of(change)
         if rewards and max(rewards) > max(noop, 0.0) + EPSILON:
@@ -173,14 +195,13 @@ def _tools_not_needed(trial: Trial) -> Iterator[Finding]:
 def refuses_detours(trial: Trial) -> Iterator[Finding]:
     """A faulty call before the solution, or one call more, should cost at most half of the reward.
 
-    The rule applies to rewards that read only messages: the messages of the solution earn alone what its rollout
-    earned. Where a call changes a state, one call more may end in another state.
+    The rule applies to rewards that read only messages: where a call changes a state, one call more may end in another
+    state.
     """
     solved = trial.solved
     refused: list[PlayedScript] = []
-    alone = {p.row: p.result.alone for p in solved.scored}
-    for change, p in solved.changed:
-        messages_only = (alone_there := alone.get(p.row)) is not None and alone_there >= solved.best - EPSILON
+    for change, p in solved.changed if _reads_only_messages(solved) else ():
+        messages_only = p.result.alone is not None and abs(p.result.alone - (p.result.reward or 0.0)) < EPSILON
         low = (p.result.reward or 0.0) < HALF_SHARE * solved.best - EPSILON
         if change in (Change.TOOL_ERROR, Change.ONE_CALL_MORE) and p.scored and messages_only and low:
             refused.append(p)
@@ -203,7 +224,7 @@ def pays_pasted_output(trial: Trial) -> Iterator[Finding]:
         for c, p in solved.changed
         if c is Change.PASTED_OUTPUT and p.scored and (p.result.reward or 0.0) >= FULL_SHARE * solved.best - EPSILON
     ]
-    if pasted and solved.best > EPSILON and solved.replies_differ:
+    if pasted and solved.best > EPSILON and solved.replies_differ and not _pays_for_state_alone(solved):
         yield Finding(
             "reward-hackable",
             "warning",

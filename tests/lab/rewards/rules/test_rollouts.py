@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_lines
 from prime_lab_mcp.lab.rewards.scripts import Delivery, PlayedScript, RolloutScript, ScriptPart
+from prime_lab_mcp.lab.rewards.solutions import Change, Solved, solution_script
 from prime_lab_mcp.lab.worker.scoring import CaseError, End, OfferedTool, RolloutResult
 from tests.lab.rewards.rules.trials import found, sound
 
@@ -196,3 +197,38 @@ def test_untried_rollouts_name_the_arguments_that_help() -> None:
     assert "num_examples=5" in late.fix
     container = only(no_rollouts="its tasks need a container", no_rollouts_by_design=True)
     assert "env_args" not in container.fix
+
+
+def solved_by_calls(alone: float, **earned: float) -> set[str]:
+    """Codes of the findings about a solution with a tool call, whose messages earn `alone` without their rollout; the
+    changed copies earn what is named."""
+    call = {"id": "c", "type": "function", "function": {"name": "put", "arguments": '{"cents": 5}'}}
+    messages = ({"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "assistant", "content": "Done."})
+
+    def result(reward: float, alone: float) -> RolloutResult:
+        return RolloutResult(messages, reward, "ended", True, alone=alone, again=reward)
+
+    script = solution_script(True)
+    copies = [(Change(name), PlayedScript(0, script, result(paid, min(paid, alone)))) for name, paid in earned.items()]
+    solved = Solved((PlayedScript(0, script, result(1.0, alone)),), tuple(copies))
+    return {f.code for f in reward_findings(sound(solved=solved, rollouts=(RIGHT, WRONG, SILENT)))}
+
+
+def test_a_reward_of_what_calls_have_changed_may_ignore_every_reply_and_count_every_call() -> None:
+    said: dict[str, float] = {"noop": 0.0, "bare-answer": 0.0, "answer-first": 1.0, "pasted-output": 1.0}
+    assert not solved_by_calls(0.0, **said, **{"one-call-more": 0.0}) & {
+        "paid-without-tool",
+        "reward-hackable",
+        "reward-too-strict",
+    }
+
+
+def test_a_reward_of_messages_that_takes_the_output_of_a_tool_for_the_answer_is_told() -> None:
+    said: dict[str, float] = {"noop": 0.0, "bare-answer": 0.0, "answer-first": 1.0, "pasted-output": 1.0}
+    assert {"paid-without-tool", "reward-hackable"} <= solved_by_calls(1.0, **said)
+    assert "reward-too-strict" in solved_by_calls(1.0, **{"one-call-more": 0.0})
+
+
+def test_a_reward_of_state_that_also_takes_the_bare_answer_is_told() -> None:
+    said: dict[str, float] = {"noop": 0.0, "bare-answer": 1.0, "answer-first": 1.0, "pasted-output": 1.0}
+    assert {"paid-without-tool", "reward-hackable"} <= solved_by_calls(0.0, **said)
