@@ -17,8 +17,7 @@ from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.rewards import trial
-from prime_lab_mcp.lab.rewards.search.outcome import DEFAULT_SECONDS
-from prime_lab_mcp.lab.rewards.search.reward_search import search_reward
+from prime_lab_mcp.lab.rewards.search.reward_search import DEFAULT_SECONDS, search_reward
 from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.worker.scoring import Case
 

@@ -30,6 +30,7 @@ from packaging.utils import canonicalize_name
 
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import InterpreterError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Say
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import quote
@@ -41,7 +42,9 @@ Api = Literal["v0", "v1"]
 _DEFAULT = {"v0": V0_INSTALLED, "v1": V1_REQUIREMENT}
 _BUILD_SECONDS = 1200.0
 _LOCK_SECONDS = 1500.0
-_FIX = "Correct the dependencies in the environment's pyproject.toml, then call check_environment."
+_FIX = Fix(
+    "Correct the dependencies in the environment's pyproject.toml, then call ", NamedCall("check_environment"), "."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,13 +91,11 @@ class Lab:
         """The ledger rows of all evaluations that have data on disk, read through a separate connection.
 
         The lab may close its own connection at any time, and SQLite crashes the process if another thread uses a
-        connection that is being closed. Raises FileNotFoundError if the ledger is gone, so that it is not created
-        again.
+        connection that is being closed. Raises LedgerError if the ledger is gone, so that it is not created again.
         """
         from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 
-        self.settings.ledger.stat()
-        reading = Ledger(self.settings.ledger)
+        reading = Ledger(self.settings.ledger, create=False)
         try:
             return reading.job_folders()
         finally:

@@ -17,6 +17,7 @@ from typing import Any, overload
 import anyio
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next, Say
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.distributions import DependencyFingerprints, read_fingerprints
@@ -186,7 +187,7 @@ async def _generation_and_module(snapshot: Snapshot) -> tuple[Api, str]:
     if snapshot.manifest.module is None:
         raise BadInput(
             f"pyproject.toml of {snapshot.name} names no project",
-            fix="Add [project] with a name, then call check_environment.",
+            fix=Fix("Add [project] with a name, then call ", NamedCall("check_environment"), "."),
             code="pyproject-invalid",
             next=next_step,
         )

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.base.versions import NEWEST_PYTHON, OLDEST_PYTHON, SUPPORTED
@@ -87,7 +88,11 @@ async def local_capability(lab: Lab) -> Capability:
                 "uv-missing",
                 "blocker",
                 "the uv program is missing, so no Python environment can be built",
-                "Install the package uv beside prime-lab-mcp (`pip install uv`), then call preflight again.",
+                Fix(
+                    "Install the package uv beside prime-lab-mcp (`pip install uv`), then call ",
+                    NamedCall("preflight"),
+                    " again.",
+                ),
             )
         )
     state = lab.settings.state_dir
@@ -221,7 +226,7 @@ def _package_missing(package: Literal["verifiers", "datasets"]) -> Finding:
         "verifiers-missing" if package == "verifiers" else "datasets-missing",
         "blocker",
         f"{package} is not installed",
-        "Run preflight(install=true); it builds a toolchain environment with uv.",
+        Fix("Run ", NamedCall("preflight", install=True), "; it builds a toolchain environment with uv."),
     )
 
 

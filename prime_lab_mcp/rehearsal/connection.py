@@ -15,6 +15,7 @@ import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from prime_lab_mcp.lab.base.errors import PrimeError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.process import ChildProcess, clean_environment, spawn
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.rehearsal import schema_cache
@@ -118,7 +119,9 @@ async def _ready(child: ChildProcess, state: Path) -> str:
         log = (state / _LOG).read_text(encoding="utf-8", errors="replace")
         raise PrimeError(
             f"the rehearsal platform did not start; it wrote: {quote(log[-300:])}",
-            fix="Run preflight; if it passes, remove the rehearsal folder in the state directory.",
+            fix=Fix(
+                "Run ", NamedCall("preflight"), "; if it passes, remove the rehearsal folder in the state directory."
+            ),
             code="rehearsal-not-started",
         ) from e
     return str(url)

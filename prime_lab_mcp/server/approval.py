@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.base.text import escape
 from prime_lab_mcp.lab.lab import Lab
@@ -153,7 +154,11 @@ def _over_cap(lab: Lab, intent: Intent, request: Request) -> Report | None:
         return _refused(
             "price-unknown",
             "no price is known for this, and the server was started with a spending cap",
-            "Choose a GPU type with a listed price (search_hub kind=gpu), or ask the user to run it themselves.",
+            Fix(
+                "Choose a GPU type with a listed price (",
+                NamedCall("search_hub", kind="gpu").shown("search_hub kind=gpu"),
+                "), or ask the user to run it themselves.",
+            ),
             Next("search_hub", "GPU types with their prices", {"kind": "gpu", "query": ""}),
         )
     if intent.max_cost is not None and lab.ledger.spent(lab.platform) + intent.max_cost > cap + 1e-9:

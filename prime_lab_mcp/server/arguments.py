@@ -44,10 +44,9 @@ def parse(tool: AnyTool, given: Mapping[str, Any]) -> Arguments | Report:
         return _refusal(tool, given, first)
 
 
-def lacks_alternatives(tool: AnyTool, given: Mapping[str, Any]) -> bool:
-    """Whether a call names none of the arguments of which it needs one (`Arguments.ONE_OF`)."""
-    alternatives = tool.args.ONE_OF
-    return bool(alternatives) and not any(given.get(name) for name in alternatives)
+def can_be_called(tool: AnyTool, given: Mapping[str, Any]) -> bool:
+    """Whether a tool takes these arguments, so that a report may recommend the call."""
+    return not tool.args.lacks_alternatives(given) and not isinstance(parse(tool, given), Report)
 
 
 def _without_empty(kind: type[Arguments], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +132,7 @@ def _without(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding]) -
         tool.args.model_validate(rest)
     except ValidationError:
         rest = dict(given)
-    if rest == given or lacks_alternatives(tool, rest) or tool.effect in ("publishes", "spends"):
+    if rest == given or tool.args.lacks_alternatives(rest) or tool.effect in ("publishes", "spends"):
         return Next("workflow_status", "what there is to name in the arguments")
     return Next(tool.name, "without the arguments that are refused", rest or None)
 

@@ -21,7 +21,8 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.base.errors import DISK_FULL, UNDECIDED, BadInput, LabError, disk_full_error, unwritable_error
+from prime_lab_mcp.lab.base.errors import UNDECIDED, BadInput, LabError, file_error
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.load_deadline import shared_load_deadline
 from prime_lab_mcp.lab.base.report import Finding, Next, Progress, Report
 from prime_lab_mcp.lab.base.text import clip, quote
@@ -105,16 +106,10 @@ class Calls:
         except sqlite3.Error as error:
             report = _could_not(tool, ledger_error(error, self.lab.settings.ledger))
         except Exception as error:
-            if isinstance(error, OSError) and error.errno in DISK_FULL:
-                report = _could_not(tool, disk_full_error(self.lab.settings.state_dir))
-                given = parsed.model_dump(mode="json", exclude_unset=True)
-                # The recommended calls are not completed here, because that may write to the full disk.
-                report = replace(report, next=(Next(tool.name, "once the disk has space", given or None),))
-                self._note(tool, report, time.monotonic() - started)
-                return report
-            unwritable = isinstance(error, OSError) and unwritable_error(error, self.lab.settings.workspace)
-            if unwritable:
-                report = _could_not(tool, unwritable)
+            settings = self.lab.settings
+            known = file_error(error, settings.workspace, settings.state_dir) if isinstance(error, OSError) else None
+            if known is not None:
+                report = _could_not(tool, known)
             else:
                 reference = secrets.token_hex(4)
                 log.exception("call %s of %s failed", reference, tool.name)
@@ -245,7 +240,7 @@ class Calls:
         if Fingerprints.of(call.snapshot, call.config) != fingerprints:
             raise LabError(
                 "the files changed while this was being approved",
-                fix=f"Call {tool.name} again; it asks about what would be sent now.",
+                fix=Fix("Call ", NamedCall(tool.name), " again; it asks about what would be sent now."),
                 code="intent-changed",
             )
         again = await self._gate(call).check(tool, call)
@@ -254,7 +249,7 @@ class Calls:
         if again != asked:
             raise LabError(
                 "the evidence changed while this was being approved",
-                fix=f"Call {tool.name} again; it asks about the present evidence.",
+                fix=Fix("Call ", NamedCall(tool.name), " again; it asks about the present evidence."),
                 code="intent-changed",
             )
         confirm = getattr(args, "confirm", None)
@@ -354,10 +349,17 @@ class Calls:
         if self._on_hub(name):
             if _hosted(tool, args):
                 return None
-            hosted = "Pass hosted=true to run on the platform; or pull" if tool.hosted is not None else "Pull"
+            hosted = (
+                Fix("Pass ", SameCall(hosted=True), " to run on the platform; or pull") if tool.hosted else Fix("Pull")
+            )
             raise BadInput(
                 f"{quote(name, 120)} is a name on the Hub, and {tool.name} works on environments of the workspace",
-                fix=f'{hosted} it with create_environment(name=..., hub="{clip(name, 120)}"), or train on it as it is.',
+                fix=Fix(
+                    hosted,
+                    " it with ",
+                    NamedCall("create_environment", name=..., hub=clip(name, 120)),
+                    ", or train on it as it is.",
+                ),
                 code="environment-not-local",
             )
         return await self.lab.snapshot(name)

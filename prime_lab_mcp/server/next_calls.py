@@ -105,9 +105,7 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
     if tool.name == "run_eval" and not given.get("model") and not given.get("rescore"):
         given["model"] = _model(given.get("environment"), present)
     given = _as_called(given, present)
-    if arguments.lacks_alternatives(tool, given) or isinstance(arguments.parse(tool, given), Report):
-        return None
-    return replace(one, arguments=given or None)
+    return replace(one, arguments=given or None) if arguments.can_be_called(tool, given) else None
 
 
 def _same_environment(given: Mapping[str, Any], present: PresentCall) -> bool:

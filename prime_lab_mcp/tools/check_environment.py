@@ -9,6 +9,7 @@ import anyio
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import UNDECIDED, InterpreterError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict, capped, merged, verdict_of, worst_first
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distributions import local_distributions
@@ -44,7 +45,7 @@ _UNBUILT = Finding(
     "wheel-not-checked",
     "blocker",
     "the wheel was not built, because its build runs code that no person has waived",
-    "Mend build-runs-code, or have the user waive it, and call check_environment again.",
+    Fix("Mend build-runs-code, or have the user waive it, and call ", NamedCall("check_environment"), " again."),
     "pyproject.toml",
 )
 

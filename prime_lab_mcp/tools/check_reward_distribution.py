@@ -9,6 +9,7 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
@@ -16,6 +17,7 @@ from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.provenance import ResultsOrigin, origin_of_results
@@ -49,7 +51,13 @@ async def run(call: Call, args: Args) -> Outcome:
     if job.state != "finished":
         raise EvalError(
             f"evaluation {job.id} has not finished (it is {job.state})",
-            fix="Wait for it with watch_run, or run run_eval with the same arguments to resume it.",
+            fix=Fix(
+                "Wait for it with ",
+                NamedCall("watch_run"),
+                ", or run ",
+                NamedCall("run_eval"),
+                " with the same arguments to resume it.",
+            ),
             code="eval-not-finished",
             next=(Next("watch_run", "see how it stands", {"id": job.id}),),
         )
@@ -78,7 +86,7 @@ def _job(lab: Lab, snapshot: Snapshot | None, wanted: str | None) -> Job | None:
     name = snapshot.name if snapshot else "this workspace"
     raise EvalError(
         f"there is no finished evaluation of {name} as it is now",
-        fix="Run run_eval with the model you will train.",
+        fix=Fix("Run ", NamedCall("run_eval"), " with the model you will train."),
         code="eval-missing",
         next=(Next("run_eval", "evaluate it", {"environment": snapshot.name} if snapshot else None),),
     )
@@ -175,7 +183,7 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
 
 
 def _sampled(origin: ResultsOrigin) -> tuple[Finding, ...]:
-    other = verdict.sampling_difference(origin.sampling or {})
+    other = sampling_difference(origin.sampling or {})
     if other is None:
         return ()
     message = f"the file says that it was sampled {other}: the share of usable groups does not carry over"

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
@@ -83,7 +84,7 @@ async def _eval(call: Call, args: Args) -> Outcome:
 def _only_stop(args: Args) -> BadInput:
     return BadInput(
         f"an evaluation can only be stopped, not {args.action}d",
-        fix="Call run_eval with the same arguments; it goes on where the evaluation ended.",
+        fix=Fix("Call ", NamedCall("run_eval"), " with the same arguments; it goes on where the evaluation ended."),
     )
 
 

@@ -25,6 +25,7 @@ from prime_lab_mcp.lab.authoring.template import (
     template_names,
 )
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.inspection import TEMPLATES, Inspection
@@ -95,7 +96,7 @@ async def run(call: Call, args: Args) -> Outcome:
     if kind.generates:
         raise BadInput(
             f"the template {kind.name} makes its own tasks and takes no dataset",
-            fix="Leave dataset out, or template.",
+            fix=Fix("Leave ", SameCall.without("dataset"), " out, or template."),
             code="bad-argument",
         )
     third = await _third_split(call, args, args.dataset, inspection, kind)
@@ -137,7 +138,11 @@ async def _third_split(
         why = "a v0 environment has two splits" if kind.api == "v0" else "that split is trained on or held out already"
         raise BadInput(
             f"test_split {quote(args.test_split, 60)} cannot be a third split: {why}",
-            fix="Leave test_split out, or name split, eval_split and test_split, three different ones.",
+            fix=Fix(
+                "Leave ",
+                SameCall.without("test_split"),
+                " out, or name split, eval_split and test_split, three different ones.",
+            ),
             code="bad-argument",
         )
     third = await _inspected(call, args.model_copy(update={"split": args.test_split, "eval_split": None}), dataset)
@@ -173,8 +178,11 @@ async def _sample(call: Call, args: Args, names: PackageNames, target: Path) -> 
     if args.template is None:
         raise BadInput(
             "give a dataset to build from, a template to begin with, or hub to pull an environment",
-            fix='For example dataset="openai/gsm8k"; or, without data, template="procedural" for generated tasks; or '
-            f"one of: {', '.join(template_names(templates))}.",
+            fix=Fix(
+                'For example dataset="openai/gsm8k"; or, without data, ',
+                SameCall(template="procedural"),
+                f" for generated tasks; or one of: {', '.join(template_names(templates))}.",
+            ),
             code="bad-argument",
         )
     kind = environment_kind(templates, args.template, args.api)
@@ -195,8 +203,11 @@ def _without_template(call: Call, format: str | None) -> Finding:
         "format-without-template",
         "blocker",
         f"answers in the form {format or 'that was found'} have no template of their own",
-        "Name the closest one with template and change it with edit_environment; there are: "
-        f"{', '.join(template_names(call.lab.settings.templates))}.",
+        Fix(
+            "Name the closest one with template and change it with ",
+            NamedCall("edit_environment"),
+            f"; there are: {', '.join(template_names(call.lab.settings.templates))}.",
+        ),
     )
 
 
@@ -324,7 +335,7 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
         if not (folder / "pyproject.toml").is_file():
             raise LabError(
                 f"what the Hub holds for {hub} has no pyproject.toml, so it is no environment package",
-                fix="Check the name with search_hub.",
+                fix=Fix("Check the name with ", NamedCall("search_hub", kind="environment", query=...).bare, "."),
                 code="hub-no-package",
             )
     await note_pulled(call.lab, hub, target)

@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.authoring.file_edits import (
     write_text,
 )
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import count, quote
@@ -115,7 +116,13 @@ def _folder(lab: Lab, args: Args) -> tuple[EnvironmentFolder, bool]:
             exact = f"environments/{parts[-1].replace('-', '_')}"
             raise BadInput(
                 f"there is no environment {quote(named, 80)}, but there is {near[0]}",
-                fix=f'Pass environment="{near[0]}" if you mean that one, or environment="{exact}" for a new one.',
+                fix=Fix(
+                    "Pass ",
+                    SameCall(environment=near[0]),
+                    " if you mean that one, or ",
+                    SameCall(environment=exact),
+                    " for a new one.",
+                ),
                 code="environment-not-found",
             ) from None
         path = workspace.new_environment(parts[-1])
@@ -176,20 +183,26 @@ def edited(before: str | None, path: str, new: str, old: str | None) -> str:
     if old == "":
         raise BadInput(
             f"old is empty, and {quote(path)} holds text",
-            fix="Give the text to replace; leave old out where new is the whole file.",
+            fix=Fix("Give the text to replace; leave ", SameCall.without("old"), " out where new is the whole file."),
             code="old-not-unique",
         )
     if before is None:
         raise BadInput(
             f"there is no file {quote(path)} to replace text in",
-            fix="Leave old out to create it, or call read_environment for the list of files.",
+            fix=Fix(
+                "Leave ",
+                SameCall.without("old"),
+                " out to create it, or call ",
+                NamedCall("read_environment"),
+                " for the list of files.",
+            ),
             code="not-found",
         )
     times = before.count(old)
     if times != 1:
         raise BadInput(
             f"old occurs {count(times, 'time')} in {quote(path)}, not exactly once",
-            fix="Copy it exactly from read_environment, white space included"
+            fix=Fix("Copy it exactly from ", NamedCall("read_environment"), ", white space included")
             + (", with more lines around it." if times else "."),
             code="old-not-unique" if times else "old-not-found",
         )

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.hub import lookup, publish
@@ -48,7 +49,11 @@ def _local(call: Call) -> Snapshot:
     if call.snapshot is None:
         raise BadInput(
             "only an environment of the workspace can be pushed",
-            fix="Name a folder under environments/; pull one from the Hub with create_environment(hub=...).",
+            fix=Fix(
+                "Name a folder under environments/; pull one from the Hub with ",
+                NamedCall("create_environment", hub=...),
+                ".",
+            ),
             code="environment-not-found",
         )
     return call.snapshot
@@ -126,7 +131,7 @@ async def run(call: Call, plan: Plan[PushPlan]) -> Outcome:
     if publish.publish_key(call.lab, snapshot, target) != key:
         raise LabError(
             "the files, the account or the Hub changed while this was being approved",
-            fix="Call push_environment again; it asks about what would be sent now.",
+            fix=Fix("Call ", NamedCall("push_environment"), " again; it asks about what would be sent now."),
             code="intent-changed",
         )
     if target.problem is not None:
@@ -171,7 +176,7 @@ async def _bumped(call: Call, before: Snapshot) -> Snapshot:
     if after.source != before.source or not same or len(after.files) != len(before.files):
         raise LabError(
             f"{before.name} was edited while it was being pushed; nothing was sent",
-            fix="Call push_environment again when the files are still.",
+            fix=Fix("Call ", NamedCall("push_environment"), " again when the files are still."),
             code="edited-meanwhile",
         )
     return after
@@ -183,7 +188,7 @@ def _failed(snapshot: Snapshot, target: PublishTarget, findings: tuple[Finding, 
             "check-after-bump",
             "blocker",
             "check_environment did not pass after the version was raised",
-            "Call check_environment.",
+            Fix("Call ", NamedCall("check_environment"), "."),
         ),
     )
     calls = [Next("check_environment", "see what it names", {"environment": snapshot.name})]
@@ -265,8 +270,12 @@ def _hub_findings(
                 "hub-content-differs",
                 "blocker",
                 held.detail,
-                'Somebody else may push to this name. Call push_environment with bump="patch", or ask the user to '
-                f"waive this for this version: prime-lab-mcp override {snapshot.name} {HUB_DIFFERS} --reason TEXT.",
+                Fix(
+                    "Somebody else may push to this name. Call ",
+                    NamedCall("push_environment").changed(bump="patch"),
+                    ", or ask the user to waive this for this version: prime-lab-mcp override "
+                    f"{snapshot.name} {HUB_DIFFERS} --reason TEXT.",
+                ),
             )
         )
     elif hub_hash and hub_hash != snapshot.cli_hash:
@@ -276,7 +285,11 @@ def _hub_findings(
                 "blocker",
                 f"the Hub holds {target.ref} {published.version} with content hash {hub_hash[:12]}, "
                 f"not {snapshot.cli_hash[:12]} as was validated",
-                'Somebody else may push to this name. Call push_environment with bump="patch".',
+                Fix(
+                    "Somebody else may push to this name. Call ",
+                    NamedCall("push_environment").changed(bump="patch"),
+                    ".",
+                ),
             )
         )
     elif not hub_hash:

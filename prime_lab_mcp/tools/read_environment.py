@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, is_invisible, quote
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -34,7 +35,7 @@ async def run(call: Call, args: Args) -> Outcome:
     if not path.is_file():
         raise BadInput(
             f"{folder.relative} has no file {quote(args.path)}",
-            fix="Call read_environment without path for the list.",
+            fix=Fix("Call ", NamedCall("read_environment"), " without path for the list."),
             code="not-found",
         )
     text = read_text(path)

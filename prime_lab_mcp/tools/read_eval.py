@@ -9,6 +9,7 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
@@ -81,7 +82,7 @@ def _with_the_view(args: Args) -> Args:
     if args.where is not None and args.where.strip().lower() != "all" and args.view != "rollouts":
         raise BadInput(
             f"the view {args.view} does not select by where",
-            fix='Pass view="rollouts", which does; or leave where out.',
+            fix=Fix("Pass ", SameCall(view="rollouts"), ", which does; or leave ", SameCall.without("where"), " out."),
             code="bad-argument",
         )
     return args
@@ -118,7 +119,7 @@ async def _opened(lab: Lab, id: str | None) -> tuple[Job | None, FinishedEvaluat
     if results is None:
         raise EvalError(
             f"evaluation {job.id} has no finished rollout ({job.state})",
-            fix="Wait for it with watch_run, or run run_eval again.",
+            fix=Fix("Wait for it with ", NamedCall("watch_run"), ", or run ", NamedCall("run_eval"), " again."),
             code="results-missing",
             next=(Next("watch_run", "how it stands", {"id": job.id}),),
         )
@@ -130,7 +131,7 @@ def _latest(lab: Lab) -> Job:
     if not ended:
         raise EvalError(
             "there is no evaluation to read in this workspace",
-            fix="Run run_eval first.",
+            fix=Fix("Run ", NamedCall("run_eval"), " first."),
             code="eval-missing",
             next=(Next("run_eval", "evaluate an environment"),),
         )
@@ -168,7 +169,9 @@ def _other(lab: Lab, here: FinishedEvaluation, id: str | None) -> str:
     asked = {"eval": here.id, "view": "compare"}
     raise EvalError(
         f"compare needs another evaluation of {name}",
-        fix=f"Give other one of {listed}." if listed else "Run run_eval with another model or on other files first.",
+        fix=f"Give other one of {listed}."
+        if listed
+        else Fix("Run ", NamedCall("run_eval"), " with another model or on other files first."),
         code="compare-without-other",
         next=tuple(Next("read_eval", "compares with it", {**asked, "other": j.id}) for j in ended[:1])
         or (Next("run_eval", "gives the other one", {"environment": name}),),

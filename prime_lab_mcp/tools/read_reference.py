@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Link
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.pages.illustrate import page_of_evaluation
@@ -43,7 +44,11 @@ async def run(call: Call, args: Args) -> Outcome:
         near = ", ".join(_near(name, [*call.references.names(), models.TOPIC]))
         raise BadInput(
             f"there is no topic {quote(name, 80)}",
-            fix=f"Call read_reference without a topic for the list.{' Near: ' + near if near else ''}",
+            fix=Fix(
+                "Call ",
+                NamedCall("read_reference"),
+                f" without a topic for the list.{(' Near: ' + near if near else '')}",
+            ),
             code="unknown-topic",
         )
     pages = max(1, -(-len(text) // PAGE))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
@@ -31,7 +32,9 @@ async def rescored(call: Call, args: Args) -> Outcome:
     if call.snapshot is None:
         raise BadInput(
             f"{args.environment} is an environment on the Hub; its reward is not here to score with",
-            fix="Name a local environment, or pull it with create_environment(name=..., hub=...).",
+            fix=Fix(
+                "Name a local environment, or pull it with ", NamedCall("create_environment", name=..., hub=...), "."
+            ),
             code="not-local",
         )
     lab = call.lab

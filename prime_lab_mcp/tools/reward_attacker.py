@@ -8,16 +8,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.plan import is_free
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay import endpoints
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess, Price
+from prime_lab_mcp.lab.rewards.observations import AttackerOutcome
 from prime_lab_mcp.lab.rewards.search.attacker import (
     PROMPT_TOKENS,
     REPLY_TOKENS,
     ROUNDS,
-    AttackerOutcome,
     ModelAttacker,
 )
 from prime_lab_mcp.tools.reward_costs import paid_intent, price_unknown, reserved
@@ -49,7 +50,11 @@ async def attacker_model(lab: Lab, text: str) -> AttackerModel:
     if not model.strip():
         raise BadInput(
             f"attacker={quote(text, 80)} names no model",
-            fix='Name an endpoint and a model with a space between them: attacker="prime openai/gpt-5-mini".',
+            fix=Fix(
+                "Name an endpoint and a model with a space between them: ",
+                SameCall(attacker="prime openai/gpt-5-mini"),
+                ".",
+            ),
             code="bad-argument",
         )
     variables = dict(await lab.platform_variables()) if lab.settings.rehearsal else {}

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.evals.plan import is_free
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM
@@ -65,7 +66,7 @@ async def reserved(
     if asked and not _covers(intent, most):
         raise EvalError(
             f"nobody was asked about what the {what} may cost",
-            fix="Call test_reward again; it asks the user.",
+            fix=Fix("Call ", NamedCall("test_reward"), " again; it asks the user."),
             code="intent-changed",
         )
     if most is None:

@@ -10,6 +10,7 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, EvalError, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals import upload, verdict
@@ -209,8 +210,13 @@ async def _plan_comparison(call: Call, args: Args) -> Plan[EvalPlan]:
     if purpose is None or purpose.base_model is None:
         raise BadInput(
             f"no run of this machine is known that {quote(args.model, 100)} is a checkpoint of",
-            fix='Leave compare_base out, evaluate both models, and compare them with read_eval(view="compare", '
-            "other=...).",
+            fix=Fix(
+                "Leave ",
+                SameCall.without("compare_base"),
+                " out, evaluate both models, and compare them with ",
+                NamedCall("read_eval", view="compare", other=...),
+                ".",
+            ),
             code="no-base-model",
         )
     half = args.budget / 2 if args.budget is not None else None
@@ -303,7 +309,7 @@ async def _started(call: Call, work: LocalEval, *, asked: bool) -> Job:
     if (spec.max_cost or 0.0) > (work.max_cost or 0.0) + 1e-9 and not evals.costs_nothing(spec):
         raise LabError(
             "the evaluation may cost more than was planned",
-            fix="Call run_eval again; it plans and asks about the present cost.",
+            fix=Fix("Call ", NamedCall("run_eval"), " again; it plans and asks about the present cost."),
             code="intent-changed",
         )
     await call.progress(0, spec.planned, verdict.size_and_cost_summary(spec))
@@ -315,15 +321,18 @@ def _supported(args: Args) -> None:
     if args.hosted and own != ("prime", "null", "subprocess", False):
         raise BadInput(
             "a hosted evaluation has the platform's own endpoint, harness and runtime, and is there already",
-            fix="Leave endpoint, harness, runtime and upload out, or hosted.",
+            fix=Fix("Leave ", SameCall.without("endpoint", "harness", "runtime", "upload"), " out, or hosted."),
         )
     if args.compare_base and (args.hosted or args.upload):
         raise BadInput(
             "compare_base evaluates on this machine and uploads nothing",
-            fix="Leave hosted and upload out, or compare_base.",
+            fix=Fix("Leave ", SameCall.without("hosted", "upload"), " out, or compare_base."),
         )
     if not args.model:
-        raise BadInput("model is missing", fix='Name the model to be trained; search_hub(kind="model") lists them.')
+        raise BadInput(
+            "model is missing",
+            fix=Fix("Name the model to be trained; ", NamedCall("search_hub", kind="model"), " lists them."),
+        )
 
 
 async def _spec(call: Call, work: LocalEval) -> EvalSpec:
@@ -352,7 +361,7 @@ def _local(call: Call, args: Args) -> Any:
     if call.snapshot is None:
         raise BadInput(
             f"{args.environment} is an environment on the Hub, and run_eval works on local ones",
-            fix="Pull it with create_environment(name=..., hub=...), then evaluate the copy.",
+            fix=Fix("Pull it with ", NamedCall("create_environment", name=..., hub=...), ", then evaluate the copy."),
             code="not-local",
         )
     return call.snapshot

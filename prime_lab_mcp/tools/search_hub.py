@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import Field
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.hub import lookup
@@ -90,7 +91,7 @@ def _warnings(call: Call, entry: HubEntry, dataset: bool | None, kind: str) -> l
                 "huggingface-not-asked",
                 "blocker" if kind == "unknown" and entry.exists is False else "info",
                 f"whether Hugging Face has a dataset {entry.ref} is unknown: {why}",
-                "Ask again with a network connection, or try inspect_dataset with the name.",
+                Fix("Ask again with a network connection, or try ", NamedCall("inspect_dataset"), " with the name."),
             )
         )
     if kind == "neither":

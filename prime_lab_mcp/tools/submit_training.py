@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Link, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.author import ConfigRequest, write_config
@@ -23,6 +24,7 @@ from prime_lab_mcp.lab.training import control, submission
 from prime_lab_mcp.lab.training.bound import CostBound, cost_of
 from prime_lab_mcp.lab.training.budget import ConfigBudget
 from prime_lab_mcp.lab.training.preparation import RunPreparation, prepare_run
+from prime_lab_mcp.lab.training.sources import published_environment_asked_ahead
 from prime_lab_mcp.lab.training.submission import RunStanding, write_sent_copy
 from prime_lab_mcp.tools.argument_types import Dollars, Slug, Text
 from prime_lab_mcp.tools.budgeting import over_budget
@@ -57,13 +59,18 @@ async def config(call: Call, args: Args) -> Path:
         if args.environment or args.model or any(getattr(args, name) is not None for name in _SIZES):
             raise BadInput(
                 "a config says itself which environment, model, steps, batch, group and tokens it has",
-                fix="Pass config alone, or write a changed one with write_training_config(based_on=...).",
+                fix=Fix(
+                    "Pass config alone, or write a changed one with ",
+                    NamedCall("write_training_config", based_on=...),
+                    ".",
+                ),
             )
         return _existing(call, args.config)
     if args.environment is None:
         raise BadInput("neither a config nor an environment was named", fix="Pass config or environment.")
     choices = ConfigChoices((), model=args.model, **{name: getattr(args, name) for name in _SIZES})
-    request = ConfigRequest((args.environment,), choices)
+    environment = await published_environment_asked_ahead(call.lab, args.environment, call.platform)
+    request = ConfigRequest((environment,), choices)
     fit = ConfigBudget(call.lab, args.budget).fit if args.budget is not None else None
     try:
         written = await write_config(call.lab, request, datetime.now(UTC).date(), fit)
@@ -85,14 +92,17 @@ def _hosted(path: Path) -> Path:
     if read_config(path).shape == "sft":
         raise BadInput(
             f"{path.name} is supervised fine-tuning: whether its data lie on the volume cannot be checked from here",
-            fix=f"Ask the user to run `prime train {path.name} --sft` in its folder; "
-            "write_training_config(sft=...) lists what goes before it.",
+            fix=Fix(
+                f"Ask the user to run `prime train {path.name} --sft` in its folder; ",
+                NamedCall("write_training_config", sft=...),
+                " lists what goes before it.",
+            ),
             code="sft-by-hand",
         )
     if read_config(path).target != "hosted":
         raise BadInput(
             f"{path.name} is written for GPUs of one's own; its checks are not those of hosted training",
-            fix='Write a hosted one with write_training_config(based_on=..., target="hosted").',
+            fix=Fix("Write a hosted one with ", NamedCall("write_training_config", based_on=..., target="hosted"), "."),
             code="config-not-hosted",
         )
     return path
@@ -146,7 +156,9 @@ async def _require_paused(call: Call, id: str) -> None:
         return
     watch = Next("watch_run", "how it stands", {"id": id})
     calls: tuple[Next, ...] = (watch,)
-    fix = "Pause it with control_run and wait until it is PAUSED, or submit without resume_from."
+    fix: str = Fix(
+        "Pause it with ", NamedCall("control_run"), " and wait until it is PAUSED, or submit without resume_from."
+    )
     if status in submission.TERMINAL_STATUSES:
         fix = "A run that ended cannot go on: submit with again=true and without resume_from, or use its checkpoint."
         path = _config(call).path.resolve().relative_to(call.lab.workspace.root).as_posix()
@@ -184,7 +196,7 @@ async def run(call: Call, plan: Plan[SubmissionPlan]) -> Outcome:
             return await _known(call, config, at)
         raise LabError(
             f"another call was submitting {at.name}, and the platform did not take it",
-            fix="Call submit_training again; nothing was started so far.",
+            fix=Fix("Call ", NamedCall("submit_training"), " again; nothing was started so far."),
             code="submit-in-flight",
         )
     started = await card_entries(call, args, plan.intent, started, known.validation)
@@ -205,7 +217,11 @@ def _require_agreed(agreed: Intent | None, at: RunStanding, cost: CostBound, ans
         reason = quote(answer.problems[0]) if answer.problems else "no reason given"
         raise LabError(
             f"{NOT_VALIDATED}, and the approval did not say so; nothing was sent: {reason}",
-            fix="Call submit_training again: it asks the platform once more, or says so in the question.",
+            fix=Fix(
+                "Call ",
+                NamedCall("submit_training"),
+                " again: it asks the platform once more, or says so in the question.",
+            ),
             code="config-not-validated",
         )
 
@@ -213,7 +229,7 @@ def _require_agreed(agreed: Intent | None, at: RunStanding, cost: CostBound, ans
 def _changed() -> LabError:
     return LabError(
         "the config, its price or its last run changed while this was being approved",
-        fix="Call submit_training again; it asks about what would be started now.",
+        fix=Fix("Call ", NamedCall("submit_training"), " again; it asks about what would be started now."),
         code="intent-changed",
     )
 
@@ -231,14 +247,26 @@ def _validation_findings(agreed: Intent | None, answer: ValidateAnswer) -> tuple
 def _invalid(config: TrainingConfig, answer: ValidateAnswer) -> Finding:
     rows = tuple({"problem": quote(problem)} for problem in answer.problems)
     message = f"the platform's schema does not accept {config.path.name} ({count(len(rows), 'problem')})"
-    fix = "Correct it with write_training_config(based_on=...), then check_training_config."
+    fix = Fix(
+        "Correct it with ",
+        NamedCall("write_training_config", based_on=...),
+        ", then ",
+        NamedCall("check_training_config"),
+        ".",
+    )
     return Finding("config-rejected", "blocker", message, fix, config.path.name, rows)
 
 
 def _refused(error: LabError) -> Finding:
     problems = getattr(error, "problems", ())
     rows = tuple({"problem": quote(problem)} for problem in problems)
-    fix = "Correct it with write_training_config(based_on=...), then check_training_config."
+    fix = Fix(
+        "Correct it with ",
+        NamedCall("write_training_config", based_on=...),
+        ", then ",
+        NamedCall("check_training_config"),
+        ".",
+    )
     return Finding("config-rejected", "blocker", error.message, fix, rows=rows)
 
 

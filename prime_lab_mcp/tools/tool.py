@@ -41,6 +41,16 @@ class Arguments(BaseModel):
     ONE_OF: ClassVar[tuple[str, ...]] = ()
     """Arguments of which a call names at least one, although the schema has each as optional; empty for most tools."""
 
+    @classmethod
+    def alternatives(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call that are among those of which it names at least one."""
+        return {name: given[name] for name in cls.ONE_OF if given.get(name)}
+
+    @classmethod
+    def lacks_alternatives(cls, given: Mapping[str, Any]) -> bool:
+        """Whether a call names none of the arguments of which it names at least one."""
+        return bool(cls.ONE_OF) and not cls.alternatives(given)
+
 
 class ReferencePages(Protocol):
     """The pages that an agent can read with `read_reference` (resources/catalog.py implements it)."""

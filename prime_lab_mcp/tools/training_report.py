@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.codes import recorded_code
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Link, Next
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.state.ledger.rows import Run
@@ -118,7 +119,9 @@ def _ended(reading: RunReading, later: Sequence[str]) -> list[Finding]:
     if reading.status == "FAILED":
         return [_failed(reading)]
     if reading.status == "STOPPED":
-        fix = "Call submit_training(again=true) to run it once more, or use its last checkpoint."
+        fix = Fix(
+            "Call ", NamedCall("submit_training", again=True), " to run it once more, or use its last checkpoint."
+        )
         return [Finding("run-stopped", "blocker", "the run was stopped before it was done", fix)]
     if reading.status == "PAUSED":
         if later:
@@ -134,7 +137,11 @@ def _failed(reading: RunReading) -> Finding:
     cause = analysis.get("rootCause") or analysis.get("root_cause") if isinstance(analysis, dict) else None
     reason = quote(str(reading.run.get("error_message") or cause or "no reason given"))
     rows = [{"log": component, "line": line} for component, log in reading.logs.items() for line in error_lines(log, 4)]
-    fix = "Mend the cause (`prime train logs` has more), check the config, then submit_training(again=true)."
+    fix = Fix(
+        "Mend the cause (`prime train logs` has more), check the config, then ",
+        NamedCall("submit_training", again=True),
+        ".",
+    )
     return Finding("run-failed", "blocker", f"the run failed: {reason}", fix, rows=tuple(rows[:8]))
 
 

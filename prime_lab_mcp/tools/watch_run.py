@@ -9,6 +9,7 @@ import anyio
 from pydantic import AfterValidator, Field
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.own_gpus import billed_pods_finding
@@ -96,7 +97,7 @@ async def _elsewhere(call: Call, id: str, error: LabError) -> Outcome:
             raise
     raise LabError(
         f"neither this machine nor the account knows a run or evaluation {quote(id, 80)}",
-        fix="Call watch_run without an id to list them.",
+        fix=Fix("Call ", NamedCall("watch_run"), " without an id to list them."),
         code="run-not-found",
         next=(Next("watch_run", "lists what there is"),),
     ) from error
@@ -163,7 +164,7 @@ async def _hosted(call: Call, id: str) -> Outcome:
     findings: tuple[Finding, ...] = ()
     if state in ("FAILED", "TIMEOUT", "CANCELLED"):
         reason = quote(str(evaluation.get("error_message") or "no reason given"))
-        fix = "Mend the cause and call run_eval(hosted=true) again."
+        fix = Fix("Mend the cause and call ", NamedCall("run_eval", hosted=True), " again.")
         findings = (Finding("eval-failed", "blocker", f"the hosted evaluation ended {state}: {reason}", fix),)
     ended = state in _EVAL_ENDED
     status: Literal["running", "passed", "failed"] = "failed" if findings else "passed" if ended else "running"

@@ -11,6 +11,7 @@ import anyio
 from pydantic import AfterValidator, Field
 
 from prime_lab_mcp.lab.base.errors import BadInput, BudgetError
+from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.author import ConfigRequest, WrittenConfig, write_config
@@ -91,12 +92,22 @@ async def run(call: Call, args: Args) -> Outcome:
     if args.gpus == 1 and args.target == "hosted" and args.sft is None:
         raise BadInput(
             "hosted training takes two GPUs at least: one trains, one generates",
-            fix='Pass gpus=2 or more, or target="self-managed" for a single GPU of your own.',
+            fix=Fix(
+                "Pass ",
+                SameCall(gpus=2),
+                " or more, or ",
+                SameCall(target="self-managed"),
+                " for a single GPU of your own.",
+            ),
             code="config-gpus",
         )
     if args.sft is not None:
         if args.budget is not None:
-            raise BadInput("a warm-up has no bound of its cost", fix="Leave budget out.", code="price-unbounded")
+            raise BadInput(
+                "a warm-up has no bound of its cost",
+                fix=Fix("Leave ", SameCall.without("budget"), " out."),
+                code="price-unbounded",
+            )
         return await _warmed_up(call, args, args.sft)
     fit = ConfigBudget(call.lab, args.budget).fit if args.budget is not None else None
     try:

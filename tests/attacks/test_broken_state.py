@@ -41,6 +41,7 @@ async def test_a_full_disk_is_named_and_leaves_no_half_snapshot(lab: Lab, monkey
     monkeypatch.setattr(Path, "write_bytes", full)
     report = await calls.execute("check_environment", {"environment": NAME})
     assert (report.status, codes(report)) == ("error", {"disk-full"})
+    assert [(one.tool, one.arguments) for one in report.next] == [("check_environment", {"environment": NAME})]
     assert [p.name for p in lab.settings.snapshots.iterdir() if p.name.startswith(".")] == []
 
 

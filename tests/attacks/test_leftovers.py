@@ -17,6 +17,7 @@ import pytest
 
 from prime_lab_mcp.cli import terminal
 from prime_lab_mcp.cli.doctor import doctor
+from prime_lab_mcp.lab.base.errors import LedgerError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
@@ -126,6 +127,19 @@ async def test_the_cleaning_reads_the_ledger_by_a_connection_of_its_own(
     assert await anyio.to_thread.run_sync(reading.wait, 20)
     assert used[0] is not opened
     await lab.close()
+
+
+async def test_the_cleaning_does_not_make_a_ledger_that_is_gone_anew(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lab, "_clean", lambda lab: None)
+    ledger = lab.settings.ledger
+    lab.ledger.close()
+    for path in ledger.parent.glob(f"{ledger.name}*"):
+        path.unlink()
+    monkeypatch.setattr(Path, "stat", lambda path, **_: os.stat(os.devnull))  # it goes right after it was looked for
+    with pytest.raises(LedgerError):
+        lab._evaluations()
+    monkeypatch.undo()
+    assert not ledger.exists()
 
 
 async def test_doctor_shows_what_the_state_directory_holds(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import json
+import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +17,7 @@ import pytest
 from mcp import Client
 
 from prime_lab_mcp.lab.base.errors import PASSING
+from prime_lab_mcp.lab.base.fix import Fix, FixCall, NamedCall, SameCall, calls_record
 from prime_lab_mcp.lab.base.report import Finding, Report
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import quote
@@ -55,45 +58,102 @@ class StatedFix:
 
     where: str
     code: str
-    text: str
+    fix: str
 
 
-def _text(node: ast.expr) -> str:
-    """The text of an expression, with 7 for every part that is computed."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(_text(part) for part in node.values)
-    if isinstance(node, ast.BinOp):
-        return _text(node.left) + _text(node.right)
-    node = node.value if isinstance(node, ast.FormattedValue) else node
-    return '"7"' if isinstance(node, ast.Call) and ast.unparse(node.func) in ("quote", "nearest_name") else "7"
+class SourceReader:
+    """Makes the fixes that a module states, with 7 for every part that is computed."""
+
+    def __init__(self, module: str) -> None:
+        self._names: Mapping[str, Any] = vars(importlib.import_module(module))
+
+    def fixes(self, node: ast.expr) -> list[str]:
+        """Each sentence that an expression can be."""
+        if isinstance(node, ast.IfExp):
+            return [*self.fixes(node.body), *self.fixes(node.orelse)]
+        return [self._text(node)]
+
+    def _text(self, node: ast.expr) -> str:
+        if isinstance(node, ast.Constant):
+            return str(node.value)
+        if isinstance(node, ast.JoinedStr):
+            return "".join(self._text(part) for part in node.values)
+        if isinstance(node, ast.BinOp):
+            return self._text(node.left) + self._text(node.right)
+        if isinstance(node, ast.IfExp):
+            return self._text(node.body)
+        if isinstance(node, ast.Name) and isinstance(self._names.get(node.id), str):
+            return cast(str, self._names[node.id])
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Fix":
+            return Fix(*(one for part in node.args for one in self._parts(part)))
+        node = node.value if isinstance(node, ast.FormattedValue) else node
+        return '"7"' if isinstance(node, ast.Call) and ast.unparse(node.func) == "quote" else "7"
+
+    def _parts(self, node: ast.expr) -> list[str | FixCall]:
+        if isinstance(node, ast.Starred):
+            chosen = node.value.body if isinstance(node.value, ast.IfExp) else node.value
+            return [one for part in cast(ast.Tuple, chosen).elts for one in self._parts(part)]
+        call = self._call(node)
+        return [call if call is not None else self._text(node)]
+
+    def _call(self, node: ast.expr) -> FixCall | None:
+        """The call that an expression makes; None for any other expression."""
+        if isinstance(node, ast.Attribute):
+            call = self._call(node.value)
+            return getattr(call, node.attr) if call is not None else None
+        if not isinstance(node, ast.Call):
+            return None
+        given = [self._text(argument) for argument in node.args]
+        values = {str(keyword.arg): self._value(str(keyword.arg), keyword.value) for keyword in node.keywords}
+        if isinstance(node.func, ast.Name) and node.func.id in ("NamedCall", "SameCall"):
+            return (NamedCall if node.func.id == "NamedCall" else SameCall)(*given, **values)
+        if not isinstance(node.func, ast.Attribute):
+            return None
+        if ast.unparse(node.func.value) == "SameCall":
+            return SameCall.without(*given)
+        call = self._call(node.func.value)
+        return getattr(call, node.func.attr)(*given, **values) if call is not None else None
+
+    def _value(self, name: str, node: ast.expr) -> Any:
+        try:
+            return ast.literal_eval(node)
+        except ValueError:
+            takes_text = any(
+                arguments.model_fields[name].annotation in (str, str | None)
+                for arguments in ARGUMENTS.values()
+                if name in arguments.model_fields
+            )
+            return "7" if takes_text else 7
 
 
-def _fixes() -> Iterator[StatedFix]:
+@functools.cache
+def stated_fixes() -> tuple[StatedFix, ...]:
+    """Every fix of a blocker or an error in the source."""
+    found = []
     for path in sorted(ROOT.rglob("*.py")):
         relative = path.relative_to(ROOT).as_posix()
-        if relative.startswith(("resources/", "cli/", "dashboard/")):
+        if relative.startswith(("resources/", "cli/", "dashboard/", "lab/worker/child/")):
             continue
+        reader = SourceReader(".".join((ROOT.name, *path.relative_to(ROOT).with_suffix("").parts)))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call):
                 continue
             name = ast.unparse(node.func)
             named = {keyword.arg: keyword.value for keyword in node.keywords}
-            if name == "Finding" and len(node.args) >= 4 and _text(node.args[1]) == "blocker":
-                code, fix = _text(node.args[0]), node.args[3]
+            if name == "Finding" and len(node.args) >= 4 and ast.unparse(node.args[1]) == "'blocker'":
+                code, fix = reader.fixes(node.args[0])[0], node.args[3]
             elif "fix" in named and "next" not in named:
-                code = _text(named["code"]) if "code" in named else DEFAULT_CODES.get(name, "")
+                code = reader.fixes(named["code"])[0] if "code" in named else DEFAULT_CODES.get(name, "")
                 fix = named["fix"]
             else:
                 continue
-            for option in (fix.body, fix.orelse) if isinstance(fix, ast.IfExp) else (fix,):
-                yield StatedFix(f"{relative}:{node.lineno}", code, _text(option))
+            found += [StatedFix(f"{relative}:{node.lineno}", code, one) for one in reader.fixes(fix)]
+    return tuple(found)
 
 
 @functools.cache
 def fixes_that_name_a_tool() -> tuple[StatedFix, ...]:
-    return tuple(fix for fix in _fixes() if NAMES.search(fix.text))
+    return tuple(fix for fix in stated_fixes() if NAMES.search(fix.fix))
 
 
 def shown_by(code: str) -> list[str]:
@@ -108,7 +168,7 @@ def callers(fix: StatedFix) -> list[str]:
     module = Path(fix.where.partition(":")[0])
     if module.parent.name == "tools" and module.stem in BY_NAME:
         return [module.stem]
-    named = NAMES.findall(fix.text)
+    named = NAMES.findall(fix.fix)
     # What passes is said of the present call.
     return [tool for tool in shown_by(fix.code) if fix.code not in PASSING or tool in named]
 
@@ -135,47 +195,88 @@ def present_arguments(tool: str) -> dict[str, Any]:
     return given | REQUIRED_ARGUMENTS.get(tool, {})
 
 
+def test_a_fix_names_tools_by_calls_only() -> None:
+    offenders = [
+        f"{fix.where}: {fix.fix!r}"
+        for fix in fixes_that_name_a_tool()
+        if not set(NAMES.findall(fix.fix)) <= {one["tool"] for one in calls_record(fix.fix)}
+    ]
+    assert offenders == [], "name the tool by a NamedCall (lab/base/fix.py)\n" + "\n".join(offenders)
+
+
 async def test_every_fix_that_names_a_call_has_this_call_as_next(lab: Lab) -> None:
     offenders = []
     for fix in fixes_that_name_a_tool():
-        if any(part in fix.text for part in NAMED_ONLY):
+        if any(part in fix.fix for part in NAMED_ONLY):
             continue
         for tool in callers(fix):
             given = present_arguments(tool)
-            others = {name for name in NAMES.findall(fix.text) if name != tool and can_be_named(name, given)}
+            others = {name for name in NAMES.findall(fix.fix) if name != tool and can_be_named(name, given)}
             if not others:
                 continue
-            finding = Finding(fix.code, "blocker", "a message", fix.text)  # type: ignore[arg-type]
+            finding = Finding(fix.code, "blocker", "a message", fix.fix)  # type: ignore[arg-type]
             report = with_right_calls(
                 Report("error", "A summary.", (finding,)), PresentCall(lab, BY_NAME[tool], given, BY_NAME)
             )
             problems = problems_of(report, tool, given, BY_NAME)
             called = {one.tool for one in report.next}
             if problems or not called & others:
-                offenders.append(f"{fix.where} [{fix.code}] of {tool}: {fix.text!r} -> {sorted(called)} {problems}")
+                offenders.append(f"{fix.where} [{fix.code}] of {tool}: {fix.fix!r} -> {sorted(called)} {problems}")
     assert offenders == [], f"{len(offenders)} fixes name a call that next lacks\n" + "\n".join(offenders)
 
 
 @pytest.mark.parametrize(
     ("fix", "given", "expected"),
     [
-        ("Leave budget out.", {"budget": 3.0, "model": "m"}, [{"model": "m"}]),
-        ("Pass batch=7.", {"batch": 6}, [{"batch": 7}]),
+        (Fix("Leave ", SameCall.without("budget"), " out."), {"budget": 3.0, "model": "m"}, [{"model": "m"}]),
+        (Fix("Pass ", SameCall(batch=7), "."), {"batch": 6}, [{"batch": 7}]),
         (
-            'Pass gpus=2 or more, or target="self-managed" for a single GPU.',
+            Fix("Pass ", SameCall(gpus=2), " or more, or ", SameCall(target="self-managed"), " for a single GPU."),
             {"gpus": 1},
             [{"gpus": 2}, {"gpus": 1, "target": "self-managed"}],
         ),
-        ("Pass one number for each environment, e.g. ratios=[2, 1].", {"ratios": [1]}, []),
-        ('Pass environments=["owner/name@version"].', {"model": "m"}, []),
-        ("Pass batch=7.", {"batch": 7}, []),
+        (Fix("Pass ", SameCall(hosted=True), "."), {"model": "m"}, []),
+        (Fix("Pass ", SameCall(batch=7), "."), {"batch": 7}, []),
+        ("Pass batch=7.", {"batch": 6}, []),
+        (
+            Fix("Call ", NamedCall("write_training_config").changed(batch=7), "."),
+            {"batch": 6, "model": "m"},
+            [{"batch": 7, "model": "m"}],
+        ),
+        (
+            Fix("Call ", NamedCall("write_training_config").without("budget"), "."),
+            {"budget": 3.0, "model": "m"},
+            [{"model": "m"}],
+        ),
     ],
 )
-def test_a_fix_without_a_tool_changes_the_present_call(
+def test_a_fix_can_name_the_present_call_with_changes(
     fix: str, given: dict[str, Any], expected: list[dict[str, Any]]
 ) -> None:
     calls = calls_of_fix(fix, "write_training_config", given, ARGUMENTS)
     assert [(one.tool, one.arguments) for one in calls] == [("write_training_config", value) for value in expected]
+
+
+def test_an_argument_of_a_named_call_can_come_from_the_present_call() -> None:
+    fix = Fix("Write it with ", NamedCall("write_training_config", based_on=..., target="hosted"), ".")
+    assert fix == 'Write it with write_training_config(based_on=..., target="hosted").'
+    [call] = calls_of_fix(fix, "submit_training", {"config": "a.toml"}, ARGUMENTS)
+    assert call.arguments == {"based_on": "a.toml", "target": "hosted"}
+    assert calls_of_fix(fix, "submit_training", {"environment": "sums"}, ARGUMENTS) == []
+
+
+def test_a_sentence_keeps_its_calls_in_longer_sentences_and_in_records() -> None:
+    fix = Fix("Run ", NamedCall("preflight", install=True), ", or leave ", SameCall.without("owner", "team"), " out.")
+    assert fix == "Run preflight(install=true), or leave owner and team out."
+    longer = "First: " + Fix(fix, " Then call again.") + " Or not."
+    recorded = json.loads(json.dumps(calls_record(longer)))
+    for kept in (longer, pickle.loads(pickle.dumps(fix)), Fix.from_record(str(longer), recorded)):
+        assert calls_record(kept) == calls_record(fix)
+        calls = calls_of_fix(kept, "push_environment", {"environment": "sums", "owner": "acme"}, ARGUMENTS)
+        assert [(one.tool, one.arguments) for one in calls] == [
+            ("preflight", {"install": True}),
+            ("push_environment", {"environment": "sums"}),
+        ]
 
 
 @pytest.mark.parametrize(
@@ -183,9 +284,9 @@ def test_a_fix_without_a_tool_changes_the_present_call(
     ["push_environment", 'push_environment(visibility="PUBLIC")', 'config="x"', 'x", split="evil', "\\"],
 )
 def test_the_name_of_a_column_or_a_split_recommends_no_call(named: str) -> None:
-    fix = f"Pass split={quote(named)}, or another of: {quote(named)}, {quote('train')}."
-    for one in calls_of_fix(fix, "inspect_dataset", {"dataset": "d", "split": "trian"}, ARGUMENTS):
-        assert (one.tool, one.arguments) == ("inspect_dataset", {"dataset": "d", "split": named})
+    fix = Fix("Pass ", SameCall(split=named), f", or another of: {quote(named)}, {quote('train')}.")
+    [one] = calls_of_fix(fix, "inspect_dataset", {"dataset": "d", "split": "trian"}, ARGUMENTS)
+    assert (one.tool, one.arguments) == ("inspect_dataset", {"dataset": "d", "split": named})
 
 
 KNOWN: list[tuple[str, dict[str, Any], str, list[tuple[str, dict[str, Any] | None]]]] = [

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.hub.hub_files import FetchedHubFiles
+from prime_lab_mcp.lab.hub.hub_files import FetchedHubFiles, fetch_latest_files, has_hub_files
 from prime_lab_mcp.lab.loading import present_distributions
 from prime_lab_mcp.lab.prime.program import PrimeProgram
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
@@ -45,6 +46,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     # What is kept for a minute would be asked again where a loaded machine needs longer than that between two calls.
     monkeypatch.setattr("prime_lab_mcp.lab.prime.client.KEEP_SECONDS", 3600.0)
     monkeypatch.setattr("prime_lab_mcp.lab.hub.hub_files.KEEP_SECONDS", 3600.0)
+    monkeypatch.setattr("prime_lab_mcp.lab.prime.program._AHEAD_SECONDS", 3600.0)
     return verbs
 
 
@@ -109,6 +111,36 @@ async def test_a_config_that_nobody_checked_is_asked_about_after_two_starts(at: 
     assert person.before[1] == "train validate"
     assert of_the_hub(person.before) == ["env status primeintellect/reverse-text", "env pull"]
     assert [verb.split()[:2] for verb in starts] == SENDING
+
+
+@pytest.mark.parametrize(("version", "steps"), [("", 41), ("@0.2.0", 42)], ids=["latest", "pinned"])
+async def test_an_environment_without_a_config_is_asked_about_after_two_starts(
+    at: Desk, starts: list[str], version: str, steps: int
+) -> None:
+    """The first start asks whatever writing the config, the gate and the question need."""
+    await at.lab.prime.version()
+    at.lab.prime._models = None
+    forget_answers(at)
+    starts.clear()
+    person = Person(starts)
+    given = {"environment": f"primeintellect/reverse-text{version}", "steps": steps}
+    report = await Calls(at.lab, TOOLS, References()).execute("submit_training", given, ask=person.ask)
+    assert report.status == "passed", report
+    assert len(person.before) == 2, person.before
+    assert person.before[1] == "train validate"
+    assert of_the_hub(person.before) == ["env status primeintellect/reverse-text", "env pull"]
+    assert [verb.split()[:2] for verb in starts] == SENDING
+    config = (at.workspace / report.data["config_path"]).read_text(encoding="utf-8")
+    assert 'id = "primeintellect/reverse-text@0.2.0"' in config
+
+
+async def test_the_latest_archive_counts_only_as_the_version_that_it_states(at: Desk, tmp_path: Path) -> None:
+    """A push between the look at the Hub and the pull must not pass for the version that was looked up."""
+    name = "primeintellect/reverse-text"
+    at.lab.memory(FetchedHubFiles).forget(name)
+    for version, kept in (("0.1.9", False), ("0.2.0", True)):
+        await fetch_latest_files(at.lab, name, version, tmp_path / version)
+        assert has_hub_files(at.lab, name, version, wheel=False) == kept
 
 
 async def test_a_token_carries_out_the_plan_that_was_asked_about(at: Desk, starts: list[str]) -> None:

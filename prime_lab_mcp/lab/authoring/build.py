@@ -38,6 +38,7 @@ from prime_lab_mcp.lab.authoring.template import (
     template_requirements,
 )
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
@@ -68,7 +69,7 @@ def build_folder(target: Path) -> Iterator[Path]:
         except OSError as error:
             raise BadInput(
                 f"environments/{target.name} could not be put in place: {error.strerror or 'it exists now'}",
-                fix="Call create_environment again with another name.",
+                fix=Fix("Call ", NamedCall("create_environment"), " again with another name."),
                 code="environment-exists",
             ) from error
     finally:

@@ -15,6 +15,7 @@ from itertools import islice, takewhile
 from pathlib import Path, PurePath, PurePosixPath
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.text import clip, count, is_invisible, quote
 from prime_lab_mcp.lab.state.manifest import write_atomic
 from prime_lab_mcp.lab.state.workspace import MAX_FILE_BYTES, resolve_inside
@@ -53,7 +54,13 @@ def check_editable(named: str, path: PurePath) -> None:
         if letters.casefold().strip(" .") == "prime" and letters.startswith("."):
             raise BadInput(
                 f"{quote(named, 120)} is in the folder .prime, which prime writes and nobody edits",
-                fix="Call push_environment or create_environment(hub=...); prime then writes what belongs there.",
+                fix=Fix(
+                    "Call ",
+                    NamedCall("push_environment"),
+                    " or ",
+                    NamedCall("create_environment", hub=...),
+                    "; prime then writes what belongs there.",
+                ),
                 code="not-editable",
             )
 
@@ -170,7 +177,7 @@ def _require_entry(path: Path, named: str) -> None:
     if not os.path.lexists(path):
         raise BadInput(
             f"there is no {quote(named, 120)} in the environment",
-            fix="Call read_environment for the list of files.",
+            fix=Fix("Call ", NamedCall("read_environment"), " for the list of files."),
             code="not-found",
         )
 

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from prime_lab_mcp.lab.authoring.template import ConstantValue, PackageNames, TemplateChanges, instantiate_template
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds
@@ -103,7 +104,11 @@ class DroppedRows:
                 "blocker",
                 f"the template cannot read {self.unreadable:,} of {count(self.of, 'row')}: no question, or no answer "
                 "of its form.",
-                "Name the columns (prompt_column, answer_column) or another template; inspect_dataset shows what fits.",
+                Fix(
+                    "Name the columns (prompt_column, answer_column) or another template; ",
+                    NamedCall("inspect_dataset"),
+                    " shows what fits.",
+                ),
                 rows=tuple(self.examples),
             )
             return

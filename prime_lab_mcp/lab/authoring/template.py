@@ -23,6 +23,7 @@ import tomlkit
 from packaging.requirements import Requirement
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.interpreter import Api
 
@@ -93,10 +94,14 @@ def environment_kind(templates: Path, name: str, api: Api) -> EnvironmentKind:
     offered = [k for k in template_names(templates) if k.startswith("v0_") or k in SINGLE_TURN or api == "v1"]
     if name not in offered:
         near = difflib.get_close_matches(name, offered, 1)
-        nearest = f'Pass template="{near[0]}"' if near else 'Call read_reference(topic="guide/environments")'
+        nearest = (
+            Fix("Pass ", SameCall(template=near[0]))
+            if near
+            else Fix("Call ", NamedCall("read_reference", topic="guide/environments"))
+        )
         raise BadInput(
             f"there is no template {quote(name, 60)} for the API {api}",
-            fix=f"{nearest}; the templates are: {', '.join(offered)}.",
+            fix=Fix(nearest, f"; the templates are: {', '.join(offered)}."),
             code="unknown-template",
         )
     if own == "v0" or api == "v1":

@@ -7,6 +7,7 @@ ENTRY = (
     "codes",
     "credentials",
     "errors",
+    "fix",
     "load_deadline",
     "named_credentials",
     "process",

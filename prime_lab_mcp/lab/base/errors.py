@@ -134,8 +134,12 @@ class LedgerError(LabError):
     default_code: Code = "ledger-failed"
 
 
-def unwritable_error(error: OSError, workspace: Path) -> LabError | None:
-    """Return the error for a file or folder of the workspace that this user may not write, or None for other files."""
+def file_error(error: OSError, workspace: Path, state_dir: Path) -> LabError | None:
+    """Return the error for a full disk or an unwritable file of the workspace; None for any other failure."""
+    return _disk_full_error(state_dir) if error.errno in DISK_FULL else _unwritable_error(error, workspace)
+
+
+def _unwritable_error(error: OSError, workspace: Path) -> LabError | None:
     if error.errno not in _UNWRITABLE or not isinstance(error.filename, str):
         return None
     if not Path(error.filename).is_relative_to(workspace):
@@ -148,8 +152,7 @@ def unwritable_error(error: OSError, workspace: Path) -> LabError | None:
     )
 
 
-def disk_full_error(folder: Path) -> LabError:
-    """Return the error for a full disk. `folder` is the folder that was being written."""
+def _disk_full_error(folder: Path) -> LabError:
     return LabError(
         "the disk is full",
         fix=f"Free some space where {folder} is, or start the server with --state-dir on another disk, and call again.",

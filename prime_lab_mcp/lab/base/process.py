@@ -30,6 +30,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 
 from prime_lab_mcp.lab.base.errors import ProcessError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.text import quote, redact
 
 _INHERITED = (
@@ -184,7 +185,7 @@ async def spawn(
         os.close(write)
         raise ProcessError(
             f"{Path(argv[0]).name} could not be started: {error.strerror}",
-            fix="Run preflight; it says what is missing.",
+            fix=Fix("Run ", NamedCall("preflight"), "; it says what is missing."),
         ) from error
     except BaseException:
         os.close(write)  # cancelled during the start: the watchdog kills the program
@@ -311,7 +312,7 @@ def _require_startable(program: str, cwd: Path, env: Mapping[str, str]) -> None:
     if shutil.which(program, path=env.get("PATH")) is None:
         raise ProcessError(
             f"the program {Path(program).name} is not installed",
-            fix="Run preflight(install=true).",
+            fix=Fix("Run ", NamedCall("preflight", install=True), "."),
             code="program-missing",
         )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix, calls_record
 
 Status = Literal["passed", "failed", "inconclusive", "running", "blocked", "needs_confirmation", "error"]
 Verdict = Literal["passed", "failed", "inconclusive", "running"]
@@ -47,13 +48,23 @@ class Finding:
             "code": self.code,
             "severity": self.severity,
             "message": self.message,
-            "fix": self.fix,
+            "fix": str(self.fix),
         }
         if self.where:
             result["where"] = self.where
         if self.rows:
             result["rows"] = [dict(row) for row in self.rows]
         return result
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the finding as JSON values from which `from_record` makes it again."""
+        return {**self.as_json(), "calls": calls_record(self.fix)}
+
+    @classmethod
+    def from_record(cls, record: Json) -> Finding:
+        """Return the finding of a record. Records of older releases name no calls."""
+        stated = {name: value for name, value in record.items() if name != "calls"}
+        return cls(**{**stated, "fix": Fix.from_record(record["fix"], record.get("calls", ()))})
 
 
 @dataclass(frozen=True, slots=True)

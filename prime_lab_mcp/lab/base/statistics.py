@@ -1,4 +1,4 @@
-"""Distributions and 95 % intervals: Student's t, F, Beta, beta-binomial and chi-square.
+"""Distributions and 95 % intervals: Student's t, F, Beta, beta-binomial, binomial and chi-square.
 
 The module uses only `math.lgamma`, because importing scipy takes a server process longer than all computations here.
 An `Interval` says whether an estimate lies on one side of a threshold or may lie on either side.
@@ -144,6 +144,11 @@ def _not_zero(value: float) -> float:
 
 
 _STEPS = 10_000
+
+
+def binomial_tail(hits: int, number: int, chance: float) -> float:
+    """Return the probability of at least `hits` successes in `number` trials with this chance."""
+    return math.fsum(math.comb(number, k) * chance**k * (1 - chance) ** (number - k) for k in range(hits, number + 1))
 
 
 def chi_square_uniform(counts: Sequence[int]) -> tuple[float, int]:

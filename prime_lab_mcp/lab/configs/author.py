@@ -1,4 +1,4 @@
-"""Writes a training config into the workspace as a new version, and returns advice about it.
+"""Writes a training config into the workspace as a new version. advice.py advises on it.
 
 Environments are resolved to names on the Hub and pinned to versions, and evidence about them decides values that the
 request leaves open. No file is overwritten.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
@@ -19,10 +19,10 @@ import anyio
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs import registry
+from prime_lab_mcp.lab.configs.advice import advise_on_config
 from prime_lab_mcp.lab.configs.component_files import read_older_config
-from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, read_config, taskset_identity
+from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, price_per_hour
 from prime_lab_mcp.lab.configs.draft import ConfigLineage, equal_except_date
 from prime_lab_mcp.lab.configs.evidence import evaluated_model, gather_context_of_sources, known_schemas
@@ -30,15 +30,10 @@ from prime_lab_mcp.lab.configs.make import ConfigProposal, proposal_changes, pro
 from prime_lab_mcp.lab.configs.migrate.findings import migration_findings
 from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, LineageHeader, read_header
-from prime_lab_mcp.lab.configs.own_gpus import gpu_not_free_finding
-from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ConfigChoices, SourceChoice, require_config_name
-from prime_lab_mcp.lab.configs.plan.decide import near_models
 from prime_lab_mcp.lab.configs.resolve import ResolvedSource, SourceProof, held_out_keys, resolve_source
 from prime_lab_mcp.lab.configs.rules.sources import environment_keys, harness_keys, taskset_keys
 from prime_lab_mcp.lab.configs.write import finish_text
-from prime_lab_mcp.lab.distribution.sample import EASY_FIRST, suggested_curriculum
-from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import require_trained
 from prime_lab_mcp.lab.prime.answers import PlatformModels
@@ -367,159 +362,3 @@ def _present(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def advise_on_config(proposal: ConfigProposal, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Yield advice on a written config.
-
-    The advice is about its renderer, GPUs, environments without an evaluation, curriculum, secrets and held-out tasks.
-    """
-    yield from _renderer(proposal, context)
-    yield from _hardware(proposal, context)
-    yield from _unmeasured(config, context)
-    yield from _curriculum(proposal, config, context)
-    yield from _secrets(config, context)
-    yield from _not_evaluated(config)
-
-
-def _renderer(proposal: ConfigProposal, context: ConfigContext) -> Iterator[Finding]:
-    renderer = proposal.plan.renderer
-    if renderer is None or renderer.value != "default":
-        return
-    model = str(proposal.plan.model.value)
-    near = near_models(model, context)
-    hint = f" Did you mean {' or '.join(near)}?" if near and model not in near else ""
-    yield Finding(
-        "config-default-renderer",
-        "warning",
-        f"{quote(model, limit=100)} is none of the models that prime-rl knows how to render; its own chat template "
-        f"is used, which does not work with tools.{hint}",
-        'If it was tuned from a known model, pass extra={"orchestrator.renderer.name": "qwen3"} with the renderer of '
-        "that family; else leave it.",
-        "orchestrator.renderer.name",
-    )
-
-
-def _hardware(proposal: ConfigProposal, context: ConfigContext) -> Iterator[Finding]:
-    plan = proposal.plan
-    if plan.hardware.short:
-        yield Finding(
-            "config-gpu-memory",
-            "warning",
-            f"By our formula the GPUs are too few or too small: {plan.hardware.short}.",
-            'Pass gpus= or gpu_type= with more memory, a shorter extra={"seq_len": ...}, or lora=true.',
-            "deployment",
-        )
-    requested = plan.choices.gpu_type
-    if plan.choices.target == "hosted" and requested is not None and context.models is not None:
-        free = [o.gpu_type for o in context.models.offers if o.available_now]
-        now = [o.available_now for o in context.models.offers if o.gpu_type == requested]
-        # The platform does not say whether GPUs of its clusters, which are not rented by the hour, are free.
-        in_clusters = any(requested in types for types in context.models.trainable.values())
-        if False in now or not (now or in_clusters):
-            yield gpu_not_free_finding(requested, free, "a GPU of a hosted run")
-    if plan.choices.target == "hosted" and plan.gpu_type is None and context.models is not None:
-        offers = ", ".join(
-            f"{o.gpu_type} at {o.price_per_gpu_hour:g}"
-            for o in context.models.offers
-            if o.price_per_gpu_hour is not None
-        )
-        yield Finding(
-            "config-gpu-type-open",
-            "info",
-            "No GPU type that fits is free now, so the file names none and the platform chooses"
-            + (f" (offered, in dollars a GPU-hour: {quote(offers, limit=160)})." if offers else "."),
-            'Pass gpu_type= to wait for a certain one; search_hub(kind="gpu") lists them with prices.',
-            "gpu_type",
-        )
-
-
-def _unmeasured(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    without = [
-        s
-        for s in config.train_sources
-        if not _measurement_of(context, s).evaluation and _measurement_of(context, s).usable is None
-    ]
-    if not without:
-        return
-    names = quote(", ".join(s.id for s in without[:4]), limit=160)
-    yield Finding(
-        "config-unmeasured",
-        "info",
-        f"No evaluation of {names} with {quote(config.model, limit=80)} is known here: token budget, group and batch "
-        "size are guesses for it.",
-        f'Call run_eval(model="{quote(config.model, limit=80)[1:-1]}") on it, with hosted=true if its files are on the '
-        "Hub only, and write the config again.",
-        "orchestrator",
-    )
-
-
-def _curriculum(proposal: ConfigProposal, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    if proposal.plan.choices.curriculum is not None:
-        return
-    for source in config.train_sources:
-        measurement = _measurement_of(context, source)
-        if measurement.usable is None or isinstance(source.table.get("curriculum"), dict):
-            continue
-        only = ConfigContext(usable=measurement.usable, usable_group=measurement.usable_group, mean=measurement.mean)
-        share = usable_share_at_group(only, config.group_of(source)) or 0.0
-        advised = suggested_curriculum(share, measurement.solved, measurement.unsolved)
-        if advised in ("pools", "both") and (measurement.infinite or measurement.duplicates):
-            advised = "gate" if advised == "both" else None  # difficulty pools need finite tasksets without duplicates
-        if advised is None:
-            continue
-        dead = f"about {1 - share:.0%} of its groups would have no gradient"
-        ends = f"{measurement.solved} of its tasks are mostly solved and {measurement.unsolved} mostly not"
-        why = {"gate": dead, "pools": ends, "both": f"{dead}, and {ends}"}[advised]
-        yield Finding(
-            "config-curriculum-advised",
-            "info",
-            f"{quote(source.name, limit=60)}: {why}"
-            + (f" (evaluation {measurement.evaluation})." if measurement.evaluation else "."),
-            f'Pass curriculum="{advised}"; read_eval(view="difficulty") shows the tasks. {EASY_FIRST}',
-            "orchestrator.train.source.curriculum",
-        )
-
-
-def _secrets(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Yield a warning for each secret that an environment reads. Only the names of secrets are known here."""
-    for source in config.train_sources:
-        for variable in _measurement_of(context, source).secrets:
-            if config.target == "self-managed":
-                fix = f"Export {variable} where prime-rl runs."
-            elif variable in FORWARDED_VARIABLES:
-                fix = f"Set {variable} where the server runs, or name a file with it in env_files; both are passed on."
-            else:
-                hub = source.hub_name or "OWNER/NAME"
-                fix = (
-                    f"Have a person run `prime env secret create {hub} -n {variable}`, which asks for the value, or "
-                    f"`prime env secret link GLOBAL_ID {hub}`."
-                )
-            yield Finding(
-                "config-secret-needed",
-                "warning",
-                f"{quote(source.id, limit=100)} reads {variable}, without which its rollouts fail.",
-                fix,
-                "orchestrator.train.source",
-            )
-
-
-def _not_evaluated(config: TrainingConfig) -> Iterator[Finding]:
-    """Yield a note on environments without held-out tasks, if others have some.
-
-    check_training_config warns about a run that evaluates nothing at all.
-    """
-    evaluated = {s.env_name for s in config.eval_sources}
-    without = [s.name for s in config.train_sources if s.env_name not in evaluated]
-    if evaluated and without:
-        yield Finding(
-            "config-source-without-eval",
-            "info",
-            f"{quote(', '.join(without), limit=160)} is trained on, not evaluated: its folder shows no held-out split.",
-            'Give the taskset a split argument, or pass eval={"split": "..."} with keys that fit every environment.',
-            "orchestrator.eval.source",
-        )
-
-
-def _measurement_of(context: ConfigContext, source: ConfigSource) -> SourceMeasurement:
-    return context.each.get(source.id, SourceMeasurement())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.text import as_mapping, quote
 
 ConfigShape = Literal["rl", "sft", "shared-lora"]
@@ -192,14 +193,17 @@ def read_config(path: Path) -> TrainingConfig:
     except IsADirectoryError as error:
         raise BadInput(
             f"{path.name} is a folder",
-            fix="Give the path of one TOML file; write_training_config(based_on=FOLDER) makes one of train.toml, "
-            "orch.toml and infer.toml.",
+            fix=Fix(
+                "Give the path of one TOML file; ",
+                NamedCall("write_training_config", based_on=...).shown("write_training_config(based_on=FOLDER)"),
+                " makes one of train.toml, orch.toml and infer.toml.",
+            ),
             code="config-unreadable",
         ) from error
     except OSError as error:
         raise BadInput(
             f"{path.name} cannot be read: {error.strerror}",
-            fix="Give the path of a TOML file, e.g. one that write_training_config wrote.",
+            fix=Fix("Give the path of a TOML file, e.g. one that ", NamedCall("write_training_config"), " wrote."),
             code="config-unreadable",
         ) from error
     if len(raw) > _LIMIT:
@@ -259,7 +263,7 @@ def _table(text: str, path: Path) -> dict[str, Any]:
     except RecursionError:
         raise BadInput(
             f"{path.name} nests too deep to be a training config",
-            fix="Write the file anew with write_training_config.",
+            fix=Fix("Write the file anew with ", NamedCall("write_training_config"), "."),
             code="config-broken-toml",
         ) from None
     except tomllib.TOMLDecodeError as error:

@@ -13,6 +13,7 @@ from typing import Literal
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, run_checks, worst_first
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
@@ -214,7 +215,7 @@ def drop_accepted_keys(findings: Sequence[Finding], answer: ValidateAnswer) -> l
     if not newer:
         return list(findings)
     return [
-        replace(f, severity="warning", fix=f"Nothing, if you mean it: the platform's schema accepts it. {f.fix}")
+        replace(f, severity="warning", fix=Fix("Nothing, if you mean it: the platform's schema accepts it. ", f.fix))
         if _may_be_newer(f)
         else f
         for f in findings
@@ -287,8 +288,13 @@ async def _hub(prime: PlatformReader, source: ConfigSource, findings: list[Findi
                 "config-environment-missing",
                 "blocker",
                 f"The Hub does not hold {quote(source.id, limit=100)}.",
-                f'Correct the name or version: search_hub(kind="environment", query={quote(source.hub_name or "")}) '
-                "lists the versions; or call push_environment.",
+                Fix(
+                    "Correct the name or version: ",
+                    NamedCall("search_hub", kind="environment", query=source.hub_name or ""),
+                    " lists the versions; or call ",
+                    NamedCall("push_environment"),
+                    ".",
+                ),
                 f"orchestrator.{source.kind}.source",
             )
         )
@@ -335,7 +341,11 @@ def _validated(answer: ValidateAnswer, sound: bool) -> list[Finding]:
                 "config-validation-unavailable",
                 "blocker",
                 f"Offline all is well, but the platform could not be asked whether it accepts this config: {reason}",
-                "Call preflight to see what is missing (login, network, uv), mend it and check again.",
+                Fix(
+                    "Call ",
+                    NamedCall("preflight"),
+                    " to see what is missing (login, network, uv), mend it and check again.",
+                ),
             )
         ]
     return [_refused(problem) for problem in answer.problems[:20]] or [_refused("no reason given")]

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
@@ -310,7 +311,11 @@ def _entries(document: Any) -> tuple[tuple[RegistryEntry, ...], dict[str, Any]]:
 def _unreadable(path: Path, why: str) -> BadInput:
     return BadInput(
         f"{path.parent.name}/{path.name} cannot be used: {why}",
-        fix="Mend it or move it away; it is never overwritten. Then call write_training_config again.",
+        fix=Fix(
+            "Mend it or move it away; it is never overwritten. Then call ",
+            NamedCall("write_training_config"),
+            " again.",
+        ),
         code="config-registry-unreadable",
         where=f"{path.parent.name}/{path.name}",
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
@@ -95,7 +96,13 @@ async def resolve_source(lab: Lab, name: str, choices: ConfigChoices, lenient: b
     if hosted and not lenient:
         raise BadInput(
             f"the environment {quote(folder.name, 80)} is not published yet, and hosted training loads it from the Hub",
-            fix=f'Call push_environment(environment="{folder.name}") first, or write for target="self-managed".',
+            fix=Fix(
+                "Call ",
+                NamedCall("push_environment", environment=folder.name),
+                " first, or write for ",
+                SameCall(target="self-managed"),
+                ".",
+            ),
             code="environment-not-published",
         )
     local = folder.name.replace("_", "-")

@@ -15,6 +15,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import answer_syntax, golds
@@ -145,7 +146,11 @@ def _named_prompt(columns: Sequence[Column], rows: Rows, names: str) -> PromptGu
     if not parts:
         raise BadInput(
             "prompt_column names no column",
-            fix="Leave prompt_column out to see the guesses, or name one, or several with commas between them.",
+            fix=Fix(
+                "Leave ",
+                SameCall.without("prompt_column"),
+                " out to see the guesses, or name one, or several with commas between them.",
+            ),
         )
     for part in parts:
         _column(columns, rows, "prompt_column", part)
@@ -160,10 +165,14 @@ def _column(columns: Sequence[Column], rows: Rows, argument: str, name: str) -> 
         return describe_column(name, rows, {})
     column_names = ", ".join(quote(c.name, 40) for c in columns[:30])
     near = difflib.get_close_matches(name, [c.name for c in columns], 1)
-    mended = f"Pass {argument}={quote(near[0], 80)}" if near else f"Leave {argument} out to see the guesses"
+    mended = (
+        Fix("Pass ", SameCall(**{argument: near[0]}))
+        if near
+        else Fix("Leave ", SameCall.without(argument), " out to see the guesses")
+    )
     raise BadInput(
         f"there is no column {quote(name, 80)}",
-        fix=f"{mended}; the columns are: {column_names}.",
+        fix=Fix(mended, f"; the columns are: {column_names}."),
         code="unknown-column",
     )
 

@@ -51,6 +51,7 @@ def _progress_reporter() -> Callable[[str, int], None]:
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     """Scan and check the requested dataset. Return the inspection as JSON values, or the error."""
     from prime_lab_mcp.lab.base.errors import BadInput, LabError
+    from prime_lab_mcp.lab.base.fix import calls_record
     from prime_lab_mcp.lab.datasets.file_scans import ScanWork, scan_files
     from prime_lab_mcp.lab.datasets.hub_dataset import scan_hub
     from prime_lab_mcp.lab.datasets.scan import DatasetRequest
@@ -66,7 +67,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
             splits = {split: [Path(f) for f in files] for split, files in request["splits"].items()}
             inspection = scan_files(work, splits, request["config"], report_progress=report)
     except LabError as error:
-        failure = {"message": error.message, "fix": error.fix, "code": error.code}
+        failure = {"message": error.message, "fix": error.fix, "calls": calls_record(error.fix), "code": error.code}
         return {"error": {**failure, "input": isinstance(error, BadInput)}}
     return {"inspection": dataclasses.asdict(inspection if dataset.whole else _without_rows(inspection))}
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import file_scans
 from prime_lab_mcp.lab.datasets.file_scans import ScanWork, judge_scans
@@ -74,7 +75,9 @@ def _config(datasets: Any, request: DatasetRequest, commit: str) -> str | None:
     if request.config is not None and request.config not in names:
         raise BadInput(
             f"{request.dataset} has no config {quote(request.config, 80)}; it has: {listed}{more}",
-            fix=f"Pass config={nearest_name(request.config, names)}." if names else "Leave config out.",
+            fix=Fix("Pass ", SameCall(config=nearest_name(request.config, names)), ".")
+            if names
+            else Fix("Leave ", SameCall.without("config"), " out."),
             code="unknown-config",
         )
     if request.config is not None or len(names) < 2:
@@ -83,7 +86,7 @@ def _config(datasets: Any, request: DatasetRequest, commit: str) -> str | None:
     if default is None:
         raise BadInput(
             f"{request.dataset} has the configs {listed}{more}",
-            fix=f"Pass config={nearest_name(None, names)}, or another one.",
+            fix=Fix("Pass ", SameCall(config=nearest_name(None, names)), ", or another one."),
             code="config-needed",
         )
     return default

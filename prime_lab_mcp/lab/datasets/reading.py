@@ -20,6 +20,7 @@ import anyio
 
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, ProcessError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Progress
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import dataset_program, text_files
@@ -64,7 +65,9 @@ async def read_files(
 ) -> Inspection:
     """Read and inspect files of the workspace. Raises BadInput and LabError."""
     if request.revision is not None:
-        raise BadInput("files have no revision", fix="Leave revision out.", code="unknown-revision")
+        raise BadInput(
+            "files have no revision", fix=Fix("Leave ", SameCall.without("revision"), " out."), code="unknown-revision"
+        )
     main, held_out = choose_splits(list(source.splits), request.split, request.eval_split)
     work = ScanWork(request, main, held_out, *columns)
     files_to_read = [f for split in work.splits for f in source.splits[split]]
@@ -111,7 +114,9 @@ async def _by_program(
     if python is None:
         raise LabError(
             "reading this dataset needs the package `datasets`, which is not installed",
-            fix="Run preflight(install=true), or name a JSON, JSONL or CSV file of the workspace.",
+            fix=Fix(
+                "Run ", NamedCall("preflight", install=True), ", or name a JSON, JSONL or CSV file of the workspace."
+            ),
             code="datasets-missing",
         )
     full_request = {
@@ -124,7 +129,8 @@ async def _by_program(
     result = await _run(lab, python, full_request, timeout, progress)
     if "error" in result:
         failure = result["error"]
-        raise (BadInput if failure["input"] else LabError)(failure["message"], fix=failure["fix"], code=failure["code"])
+        fix = Fix.from_record(failure["fix"], failure["calls"])
+        raise (BadInput if failure["input"] else LabError)(failure["message"], fix=fix, code=failure["code"])
     from pydantic import TypeAdapter
 
     return TypeAdapter(Inspection).validate_python(result["inspection"])
@@ -199,7 +205,11 @@ def _program_error(ended: process.CompletedProcess) -> ProcessError:
     last = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.returncode}"]
     return ProcessError(
         f"the program that reads datasets failed: {quote(last[0])}",
-        fix="Run preflight; it says what is missing. A JSONL file of the workspace needs no such program.",
+        fix=Fix(
+            "Run ",
+            NamedCall("preflight"),
+            "; it says what is missing. A JSONL file of the workspace needs no such program.",
+        ),
         code="dataset-program-failed",
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import text_files
 from prime_lab_mcp.lab.state.workspace import Workspace
@@ -25,8 +26,8 @@ def split_in(name: str) -> str | None:
 
 
 def nearest_name(wanted: str | None, names: Sequence[str]) -> str:
-    """The quoted one of some names that is spelled most like `wanted`, or the first one."""
-    return quote(next(iter(difflib.get_close_matches(wanted or "", names, 1)), names[0]), 80)
+    """The one of some names that is spelled most like `wanted`, or the first one."""
+    return next(iter(difflib.get_close_matches(wanted or "", names, 1)), names[0])
 
 
 def listed_names(names: Sequence[str]) -> str:
@@ -43,13 +44,17 @@ def choose_splits(names: Sequence[str], split: str | None, eval_split: str | Non
         if requested is not None and requested not in names:
             raise BadInput(
                 f"there is no split {quote(requested, 80)}",
-                fix=f"Pass {argument}={nearest_name(requested, names)}, or another of: {listed_names(names)}.",
+                fix=Fix(
+                    "Pass ",
+                    SameCall(**{argument: nearest_name(requested, names)}),
+                    f", or another of: {listed_names(names)}.",
+                ),
                 code="unknown-split",
             )
     if split is not None and split == eval_split:
         raise BadInput(
             f"split and eval_split are both {quote(split, 80)}",
-            fix="Name two, or leave eval_split out.",
+            fix=Fix("Name two, or leave ", SameCall.without("eval_split"), " out."),
             code="same-split",
         )
     main = split or next((n for n in names if n.lower() in TRAIN_SPLITS and n != eval_split), None)
@@ -147,7 +152,7 @@ def _local(dataset: str, path: Path, root: Path, config: str | None) -> LocalFil
 
 def _refuse_config(config: str | None, why: str) -> None:
     if config is not None:
-        raise BadInput(why, fix="Leave config out.", code="unknown-config")
+        raise BadInput(why, fix=Fix("Leave ", SameCall.without("config"), " out."), code="unknown-config")
 
 
 def _one_file(path: Path) -> dict[str, tuple[Path, ...]]:
@@ -173,7 +178,9 @@ def _of_config(folder: Path, config: str | None) -> tuple[dict[str, tuple[Path, 
         listed = listed_names(list(configs)) or "none"
         raise BadInput(
             f"{quote(folder.name)} has no config {quote(config, 80)}; it has: {listed}",
-            fix=f"Pass config={nearest_name(config, list(configs))}." if configs else "Leave config out.",
+            fix=Fix("Pass ", SameCall(config=nearest_name(config, list(configs))), ".")
+            if configs
+            else Fix("Leave ", SameCall.without("config"), " out."),
             code="unknown-config",
         )
     if config is None and len(configs) > 1:
@@ -181,7 +188,7 @@ def _of_config(folder: Path, config: str | None) -> tuple[dict[str, tuple[Path, 
     if config is None and len(configs) > 1:
         raise BadInput(
             f"{quote(folder.name)} has the configs {listed_names(list(configs))}",
-            fix=f"Pass config={nearest_name(None, list(configs))}, or another one.",
+            fix=Fix("Pass ", SameCall(config=nearest_name(None, list(configs))), ", or another one."),
             code="config-needed",
         )
     name = config or next(iter(configs), None)

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Severity, worst_first
 from prime_lab_mcp.lab.base.statistics import Interval, wilson_interval
 from prime_lab_mcp.lab.base.text import count, quote
@@ -51,12 +52,22 @@ FORMAT_SHARE_FAIL, CORRECT_SHARE_FAIL = 0.60, 0.20
 SATURATED_SHARE = 0.98
 NEAR_FLOOR = 0.05
 
-HARDER_TASKS_FIX = (
-    "Give the model easier tasks (an easy level by env_args), partial credit that cannot be gamed, or a stronger "
-    "model; then run run_eval again."
+HARDER_TASKS_FIX = Fix(
+    "Give the model easier tasks (an easy level by env_args), partial credit that cannot "
+    "be gamed, or a stronger model; then run ",
+    NamedCall("run_eval"),
+    " again.",
 )
-FORMAT_FIX = "State the format in the system prompt with an example, or fine-tune on it first; then run run_eval again."
-EASIER_TASKS_FIX = "Use harder tasks or a weaker model, and leave out what is always solved; then run run_eval again."
+FORMAT_FIX = Fix(
+    "State the format in the system prompt with an example, or fine-tune on it first; then run ",
+    NamedCall("run_eval"),
+    " again.",
+)
+EASIER_TASKS_FIX = Fix(
+    "Use harder tasks or a weaker model, and leave out what is always solved; then run ",
+    NamedCall("run_eval"),
+    " again.",
+)
 
 
 def unclear_finding(what: str, interval: Interval, threshold: float, facts: Distribution, fix: str) -> Finding:
@@ -64,9 +75,9 @@ def unclear_finding(what: str, interval: Interval, threshold: float, facts: Dist
     needed = interval.tasks_to_decide(threshold, facts.tasks)
     size = larger_size(facts, needed) if needed is not None else None
     if needed is None:
-        advice = f"It lies on the threshold, and no sample would decide it. {fix}"
+        advice = Fix("It lies on the threshold, and no sample would decide it. ", fix)
     else:
-        advice = f"{larger_sample(facts, needed)} (or {fix[0].lower()}{fix[1:].rstrip('.')})."
+        advice = Fix(larger_sample(facts, needed), f" (or {fix[0].lower()}{fix[1:].rstrip('.')}).")
     return Finding(
         "distribution-unclear",
         "blocker",
@@ -90,8 +101,13 @@ def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             "eval-all-errors",
             "blocker",
             f"{what}, so nothing is known about the reward",
-            'Look at the errors with read_eval(view="rollouts"), mend the endpoint or the environment, '
-            "and run run_eval again.",
+            Fix(
+                "Look at the errors with ",
+                NamedCall("read_eval", view="rollouts"),
+                ", mend the endpoint or the environment, and run ",
+                NamedCall("run_eval"),
+                " again.",
+            ),
         )
         return
     if facts.error_rate > ERRORS_WARN:
@@ -101,8 +117,13 @@ def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             severity,
             f"{facts.errors} of {count(facts.rollouts, 'rollout')} failed ({facts.error_rate:.0%}); they are left "
             f"out of every number here, and more than {ERRORS_FAIL:.0%} is too many",
-            'Look at the errors with read_eval(view="rollouts"): rate limits need a lower concurrency, others a '
-            "repair; then run run_eval again.",
+            Fix(
+                "Look at the errors with ",
+                NamedCall("read_eval", view="rollouts"),
+                ": rate limits need a lower concurrency, others a repair; then run ",
+                NamedCall("run_eval"),
+                " again.",
+            ),
         )
     if estimates.nonfinite:
         yield Finding(
@@ -110,7 +131,9 @@ def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             "blocker",
             f"{count(estimates.nonfinite, 'rollout')} got a reward that is no finite number; one of them spoils "
             "its group",
-            "Make the reward return a finite number for every completion, then call test_reward.",
+            Fix(
+                "Make the reward return a finite number for every completion, then call ", NamedCall("test_reward"), "."
+            ),
         )
     if facts.truncation_rate > TRUNCATED_WARN:
         severity = "blocker" if facts.truncation_rate > TRUNCATED_FAIL else "warning"
@@ -124,14 +147,14 @@ def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             severity,
             f"{facts.truncation_rate:.0%} of the completions were cut off by the token limit, which looks like "
             f"failure{rest}",
-            "Run run_eval with a higher max_tokens, and train with the same.",
+            Fix("Run ", NamedCall("run_eval"), " with a higher max_tokens, and train with the same."),
         )
 
 
 def on_size(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
     """Judge the size of the sample: the number of tasks and of rollouts for each task."""
     tasks, rollouts = advised_size(facts.available)
-    fix = f"Run run_eval with num_examples={tasks} and rollouts={rollouts}."
+    fix = Fix("Run ", NamedCall("run_eval").changed(num_examples=tasks, rollouts=rollouts), ".")
     least_tasks, least_rollouts = needed_size(facts.available)
     if estimates.full_tasks < least_tasks or facts.scored < least_tasks * least_rollouts:
         # In an environment with few tasks, more rollouts of each task make the sample large enough.
@@ -170,7 +193,7 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             "distribution-all-zero",
             "blocker",
             f"{what} is {mean.value:.3f}, wholly below {MEAN_LOW} ({bounds_text(mean)})",
-            f"If correct answers score 0, mend the reward (test_reward). {HARDER_TASKS_FIX}",
+            Fix("If correct answers score 0, mend the reward (", NamedCall("test_reward"), "). ", HARDER_TASKS_FIX),
         )
     elif mean.side(MEAN_LOW) == "across":
         yield unclear_finding(what, mean, MEAN_LOW, facts, HARDER_TASKS_FIX)
@@ -196,7 +219,7 @@ def _dead_finding(facts: Distribution, answer: AnswerSummary) -> Finding:
         "blocker",
         f"dead: none of {count(answer.scored, 'rollout')} earned anything for its answer{earned}. A run would "
         "learn that alone",
-        f"If correct answers score 0, mend the reward (test_reward). {HARDER_TASKS_FIX}",
+        Fix("If correct answers score 0, mend the reward (", NamedCall("test_reward"), "). ", HARDER_TASKS_FIX),
     )
 
 
@@ -216,7 +239,7 @@ def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
             "distribution-at-floor",
             "blocker",
             f"mean of attainable {mean.value:.3f} ({bounds_text(mean)}) is no better than {floor_text}: {floor:.3f}",
-            f"Balance the answers or choose tasks the model can do better than by guessing. {HARDER_TASKS_FIX}",
+            Fix("Balance the answers or choose tasks the model can do better than by guessing. ", HARDER_TASKS_FIX),
         )
     else:
         yield Finding(
@@ -230,7 +253,11 @@ def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
 def _on_variation(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
     """Judge the standard deviation and the range of the rewards."""
     deviation = estimates.deviation
-    wider = "Give partial credit or a wider reward scale: prime-rl does not divide by the deviation; then run_eval."
+    wider = Fix(
+        "Give partial credit or a wider reward scale: prime-rl does not divide by the deviation; then ",
+        NamedCall("run_eval"),
+        ".",
+    )
     if deviation.side(MIN_STD) == "across":
         yield unclear_finding("the standard deviation of rewards", deviation, MIN_STD, facts, HARDER_TASKS_FIX)
     elif deviation.side(MIN_STD) == "below":
@@ -264,7 +291,11 @@ def on_signal(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             wasted = rest = (
                 f"another {form_only:.0%} differ by form, length or style only, which does not teach the task"
             )
-        fix = "Choose tasks that the model solves sometimes, or a larger group; then run run_eval again."
+        fix = Fix(
+            "Choose tasks that the model solves sometimes, or a larger group; then run ",
+            NamedCall("run_eval"),
+            " again.",
+        )
         if signal.side(USABLE_FAIL) == "below":
             yield Finding(
                 "distribution-no-signal",

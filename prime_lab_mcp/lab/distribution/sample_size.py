@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS, Distribution
 
 ADVISED_TASKS, ADVISED_ROLLOUTS = 50, 8
@@ -49,13 +50,15 @@ def larger_size(facts: Distribution, tasks: int) -> tuple[int, int] | None:
 def larger_sample(facts: Distribution, tasks: int) -> str:
     """Return the advice, as text, to run an evaluation of the size that `larger_size` computes."""
     if facts.available is None or tasks <= facts.available:
-        return f"Run run_eval with num_examples={tasks}"
+        return Fix("Run ", NamedCall("run_eval").changed(num_examples=tasks))
     every = f"all {facts.available} tasks" if facts.available > 1 else "its one task"
     size = larger_size(facts, tasks)
     if size is None:
         return (
             f"Add tasks: the environment has only {facts.available}, and {MOST_ROLLOUTS} rollouts of each are too few"
         )
-    return (
-        f"Run run_eval with num_examples={facts.available} and rollouts={size[1]}, which is {every} of the environment"
+    return Fix(
+        "Run ",
+        NamedCall("run_eval").changed(num_examples=facts.available, rollouts=size[1]),
+        f", which is {every} of the environment",
     )

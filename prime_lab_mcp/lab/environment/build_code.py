@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
@@ -45,9 +46,13 @@ def build_code(package: EnvironmentPackage) -> Iterator[Finding]:
             "build-runs-code",
             "blocker",
             f"building the wheel runs code that the check cannot vouch for: {'; '.join(reasons[:4])}",
-            "Let a plain backend build it (hatchling with packages = [...]); or ask the user to waive this: "
-            f"prime-lab-mcp override {package.snapshot.name} build-runs-code --reason TEXT. Then call "
-            "check_environment again, which builds the wheel.",
+            Fix(
+                "Let a plain backend build it (hatchling with packages = [...]); or ask the user to "
+                f"waive this: prime-lab-mcp override {package.snapshot.name} build-runs-code "
+                "--reason TEXT. Then call ",
+                NamedCall("check_environment"),
+                " again, which builds the wheel.",
+            ),
             "pyproject.toml",
         )
 

@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError, WorkerError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Say
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds
@@ -376,5 +377,5 @@ def _not_built(failed: LabError | None) -> tuple[str, list[Finding]]:
     if isinstance(failed, wheel.WheelFailed):
         return "fails", [Finding("wheel-build-failed", "blocker", failed.message, failed.fix, "pyproject.toml")]
     why = failed.message if failed is not None else "it was not built"
-    fix = failed.fix if failed is not None else "Call check_environment again."
+    fix = failed.fix if failed is not None else Fix("Call ", NamedCall("check_environment"), " again.")
     return "not checked", [Finding("wheel-not-checked", "blocker", f"the wheel was not checked: {why}", fix)]

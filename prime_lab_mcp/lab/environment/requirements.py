@@ -22,6 +22,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from prime_lab_mcp.lab.base import versions
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.distributions import InstalledDistribution, read_distributions, requirement_closure
@@ -384,7 +385,9 @@ def local_distribution_findings(names: Sequence[str]) -> Iterator[Finding]:
             "dependency-unpinned",
             "blocker",
             f"{name} is installed from a folder of this machine, so the proof rests on files that nobody else has",
-            f"Publish {name} and install the released version here, then call check_environment.",
+            Fix(
+                f"Publish {name} and install the released version here, then call ", NamedCall("check_environment"), "."
+            ),
         )
 
 

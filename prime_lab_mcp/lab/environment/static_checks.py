@@ -11,6 +11,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, run_checks
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment.build_code import BUILD_CHECKS
@@ -48,8 +49,11 @@ def pyproject(package: EnvironmentPackage) -> Iterator[Finding]:
             "pyproject-missing" if missing else "pyproject-invalid",
             "blocker",
             "there is no pyproject.toml" if missing else f"pyproject.toml cannot be read: {quote(manifest.problem)}",
-            "Write a pyproject.toml with [project] name, version, description and dependencies; create_environment "
-            "makes one.",
+            Fix(
+                "Write a pyproject.toml with [project] name, version, description and dependencies; ",
+                NamedCall("create_environment"),
+                " makes one.",
+            ),
             "pyproject.toml",
         )
         return
@@ -235,7 +239,7 @@ def layout(package: EnvironmentPackage) -> Iterator[Finding]:
             "no-module",
             "blocker",
             "there is no Python file at the top level and no package folder",
-            "Add the environment's module; create_environment makes a whole package.",
+            Fix("Add the environment's module; ", NamedCall("create_environment"), " makes a whole package."),
         )
     elif snapshot.manifest.module and snapshot.manifest.module not in code.modules:
         yield Finding(

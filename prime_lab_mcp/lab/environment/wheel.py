@@ -30,6 +30,7 @@ import anyio
 
 from prime_lab_mcp.lab.base import process, untrusted_files
 from prime_lab_mcp.lab.base.errors import LabError, ProcessError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.environment.wheel_archive import (
@@ -386,7 +387,11 @@ async def _backend(source: Path, store: Path, interpreter: Interpreter) -> Path:
         if failure is not None and _UNREACHABLE.search(failure):
             raise WheelUnchecked(
                 f"what builds it could not be fetched: {quote(failure, 300)}",
-                fix="Check the network or set UV_INDEX_URL for the server, then call check_environment again.",
+                fix=Fix(
+                    "Check the network or set UV_INDEX_URL for the server, then call ",
+                    NamedCall("check_environment"),
+                    " again.",
+                ),
             )
         if failure is not None:
             raise WheelFailed(failure)

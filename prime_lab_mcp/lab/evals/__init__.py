@@ -2,6 +2,7 @@
 
 ENTRY = (
     "dry_run",
+    "evidence_limits",
     "hosted.evaluation",
     "hosted.plan",
     "pages.illustrate",

@@ -8,9 +8,9 @@ from typing import Any
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.distribution.sample_size import advised_size, needed_size
+from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
 from prime_lab_mcp.lab.evals.results import result_purpose
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.verdict import sampling_difference
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, EvalError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import count, estimate_tokens, quote
 from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, DOCKER, HEADROOM, IN_PROCESS_HARNESS, EvalSpec
@@ -69,8 +70,13 @@ def _harness_and_runtime(role: Role, harness: str | None, runtime: str | None) -
             raise BadInput(
                 f"its agent {quote(role.name, 60)} is played by {quote(chosen_harness, 60)} in containers of Docker, "
                 "whose service can read and change everything on this machine",
-                fix='Name the runtime: run_eval(runtime="docker") asks the user first, and "podman" needs no service; '
-                "run_eval(hosted=true) runs it elsewhere, once it is pushed.",
+                fix=Fix(
+                    "Name the runtime: ",
+                    NamedCall("run_eval", runtime="docker"),
+                    ' asks the user first, and "podman" needs no service; ',
+                    NamedCall("run_eval", hosted=True),
+                    " runs it elsewhere, once it is pushed.",
+                ),
                 code="eval-needs-sandbox",
             )
         chosen_runtime = DEFAULT_RUNTIME
@@ -79,8 +85,13 @@ def _harness_and_runtime(role: Role, harness: str | None, runtime: str | None) -
             raise BadInput(
                 f"its agent {quote(role.name, 60)} is played by {quote(chosen_harness, 60)} in the rented sandbox "
                 f"{quote(chosen_runtime, 40)}, for which a local evaluation has no key",
-                fix='Name a runtime: run_eval(runtime="docker"), or "subprocess" where what the model runs may touch '
-                "this machine; run_eval(hosted=true) uses the sandbox, once it is pushed.",
+                fix=Fix(
+                    "Name a runtime: ",
+                    NamedCall("run_eval", runtime="docker"),
+                    ', or "subprocess" where what the model runs may touch this machine; ',
+                    NamedCall("run_eval", hosted=True),
+                    " uses the sandbox, once it is pushed.",
+                ),
                 code="eval-needs-sandbox",
             )
         chosen_runtime = DEFAULT_RUNTIME  # the chat harness starts no programs, so it needs no sandbox
@@ -139,7 +150,11 @@ class EvalRequest:
         if price is None:
             raise EvalError(
                 f"a budget needs a price, and none is listed for {quote(self.model, 100)}",
-                fix=f"Use an endpoint that lists prices ({presets_with_prices()}), or leave budget out.",
+                fix=Fix(
+                    f"Use an endpoint that lists prices ({presets_with_prices()}), or leave ",
+                    SameCall.without("budget"),
+                    " out.",
+                ),
                 code="price-unknown",
             )
         rollouts = (
@@ -159,8 +174,16 @@ class EvalRequest:
         raise BudgetError(
             f"no evaluation fits ${self.budget:.2f}: {count(fewest, 'task')} x {count(rollouts[-1], 'rollout')} "
             f"({size_note}) of {quote(self.model, 100)} may cost ${cost:.2f}",
-            fix=f"Pass budget={cost:.2f}, a lower max_tokens"
-            + (", or leave num_examples and rollouts out." if self.explicit_sizes else ", or a cheaper model."),
+            fix=Fix(
+                "Pass ",
+                SameCall(budget=cost).shown(f"budget={cost:.2f}"),
+                ", a lower max_tokens, or ",
+                *(
+                    ("leave ", SameCall.without("num_examples", "rollouts"), " out.")
+                    if self.explicit_sizes
+                    else ("a cheaper model.",)
+                ),
+            ),
             least=cost,
         )
 
@@ -205,18 +228,20 @@ def plan_evaluation(
     if loaded.shadowed_by:
         raise BadInput(
             f"vf-eval would load {loaded.shadowed_by} of verifiers instead of {snapshot.name}: they share a name",
-            fix="Rename the project and its module, then call check_environment.",
+            fix=Fix("Rename the project and its module, then call ", NamedCall("check_environment"), "."),
             code="name-taken",
         )
     if loaded.api == "v0" and request.harness not in (None, IN_PROCESS_HARNESS):
         raise BadInput(
-            "harness applies to v1 environments, and this one is v0", fix="Leave harness out.", code="bad-input"
+            "harness applies to v1 environments, and this one is v0",
+            fix=Fix("Leave ", SameCall.without("harness"), " out."),
+            code="bad-input",
         )
     program = interpreter.program("vf-eval") or own_scripts() / "vf-eval"
     if not program.is_file():
         raise EvalError(
             "vf-eval is not installed beside the environment's Python",
-            fix="Run preflight(install=true).",
+            fix=Fix("Run ", NamedCall("preflight", install=True), "."),
             code="program-missing",
         )
     assert snapshot.manifest.module is not None

@@ -23,6 +23,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError, LabError, PrimeError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.base.text import redact
@@ -143,15 +144,22 @@ async def upload_target(lab: Lab, snapshot: Snapshot) -> str:
     if not pushes:
         raise BadInput(
             f"{snapshot.name} as it is now was not published, and an upload belongs to a published environment",
-            fix="Run it without upload, call push_environment, then make this call with upload=true: what finished is "
-            "uploaded, and not evaluated again.",
+            fix=Fix(
+                "Run it without upload, call ",
+                NamedCall("push_environment"),
+                ", then make this call with ",
+                SameCall(upload=True),
+                ": what finished is uploaded, and not evaluated again.",
+            ),
             code="upload-unpublished",
         )
     entry = await lookup.look_up_environment(lab.prime, pushes[0].owner, pushes[0].name)
     if entry.exists is True:
         return entry.ref
     raise entry.problem or PrimeError(
-        f"the Hub does not hold {entry.ref}", fix="Call push_environment, then again.", code="platform-not-found"
+        f"the Hub does not hold {entry.ref}",
+        fix=Fix("Call ", NamedCall("push_environment"), ", then again."),
+        code="platform-not-found",
     )
 
 
@@ -175,7 +183,11 @@ async def upload_results(lab: Lab, job: Job, ref: str) -> Upload:
     expected = job.progress.get("results_sha256")
     results = EvaluationJobs(lab).files(job.id).results()
     if results is None or expected is None:
-        raise EvalError(f"evaluation {job.id} has no results", fix="Run run_eval again.", code="results-missing")
+        raise EvalError(
+            f"evaluation {job.id} has no results",
+            fix=Fix("Run ", NamedCall("run_eval"), " again."),
+            code="results-missing",
+        )
     key = hashlib.sha256(json.dumps(["eval-upload", expected, ref, lab.platform]).encode()).hexdigest()
     name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', job.environment)[:48]}-{key[:8]}"
     spec, folder = EvaluationJobs(lab).spec(job), EvaluationJobs(lab).files(job.id).root / "upload"

@@ -11,19 +11,21 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import prime_lab_mcp
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
 from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.summary import Distribution
+from prime_lab_mcp.lab.evals.evidence_limits import evidence_limits
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.provenance import origin_differences, origin_of_results
 from prime_lab_mcp.lab.evals.runner import endings
@@ -40,14 +42,8 @@ from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 
 GROUP_SIZE = 16
 """Default number of rollouts per group for which the verdict estimates the share of usable groups."""
-TRAINING_TEMPERATURE = 1.0
-"""Default sampling temperature of prime-rl. The share of usable groups holds only for this temperature."""
 CONFIRMED = "confirmed"
 """Key in the progress of a job. It is present once rescore/confirmation.py has checked the job's rewards."""
-_GREEDY = 0.3
-"""Temperature below which rollouts of one task are too alike for a failed verdict to count."""
-_TRAINING: Mapping[str, float] = {"temperature": TRAINING_TEMPERATURE, "top_p": 1.0, "top_k": -1, "min_p": 0.0}
-"""Sampling arguments of prime-rl in training (docs/validation.md, Sampling)."""
 _JudgedResults = tuple[Distribution, tuple[Finding, ...]]
 """Statistics of a results file, and findings on the file itself."""
 
@@ -156,7 +152,13 @@ def _origin_findings(results: Path, spec: EvalSpec) -> tuple[Finding, ...]:
             "results-not-as-asked",
             "blocker" if other_origin else "warning",
             f"the results say other than this evaluation asked for: {'; '.join(d.text for d in differing)}",
-            "Call check_environment: the environment may set its own model, sampling or harness; then run_eval again.",
+            Fix(
+                "Call ",
+                NamedCall("check_environment"),
+                ": the environment may set its own model, sampling or harness; then ",
+                NamedCall("run_eval"),
+                " again.",
+            ),
         ),
     )
 
@@ -171,14 +173,17 @@ def _results_finding(files: JobFiles, job: Job) -> Finding | None:
     results, expected = files.results(), job.progress.get("results_sha256")
     if results is None or expected is None:
         return Finding(
-            "eval-results-missing", "blocker", "the results of this evaluation are gone", "Run run_eval again."
+            "eval-results-missing",
+            "blocker",
+            "the results of this evaluation are gone",
+            Fix("Run ", NamedCall("run_eval"), " again."),
         )
     if file_sha256(results) != expected:
         return Finding(
             "eval-results-changed",
             "blocker",
             "the results of this evaluation were changed after it ended",
-            "Run run_eval again.",
+            Fix("Run ", NamedCall("run_eval"), " again."),
         )
     return None
 
@@ -203,67 +208,17 @@ def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> 
         )
         status = "inconclusive" if status == "passed" else status
     for recorded in job.progress.get("findings") or ():
-        findings.append(Finding(**recorded))
+        findings.append(Finding.from_record(recorded))
         if recorded["severity"] == "blocker" and status != "inconclusive":
             status = "inconclusive"
     if awaits_confirmation(spec, job) and status != "inconclusive":
         findings.append(_unconfirmed(job))
         status = "inconclusive"
-    difference = sampling_difference(spec.sampling)
-    if difference:
-        greedy = spec.temperature < _GREEDY and status == "failed"
-        findings.append(
-            Finding(
-                "distribution-other-sampling",
-                "blocker" if greedy else "warning",
-                f"sampled {difference}: the share of usable groups does not carry over",
-                "Run run_eval without temperature.",
-            )
-        )
-        status = "inconclusive" if greedy else status
-    if spec.hosted is not None:
-        from prime_lab_mcp.lab.evals.hosted.plan import hosted_notes
-
-        notes = hosted_notes(spec, job)
-        status = "inconclusive" if notes and notes[0].severity == "blocker" else status
-        findings += notes
-    findings += _rehearsal_findings(spec)
-    if spec.order == "file":
-        findings.append(
-            Finding(
-                "eval-file-order",
-                "info",
-                f"verifiers {spec.verifiers} takes tasks in file order, not a random sample",
-                "Shuffle the data in the environment if its order means something.",
-            )
-        )
+    limits = tuple(evidence_limits(spec, job, failed=status == "failed"))
+    if any(finding.severity == "blocker" for finding in limits):
+        status = "inconclusive"
+    findings += limits
     return EvaluationVerdict(status, tuple(findings), distribution)
-
-
-def _rehearsal_findings(spec: EvalSpec) -> Iterator[Finding]:
-    """Yield a warning if the rehearsal's scripted model could not play the solutions of all tasks."""
-    if spec.rehearsed is None or spec.rehearsed[0] >= spec.rehearsed[1]:
-        return
-    playable, tasks = spec.rehearsed
-    solutions = f"the solutions of {playable} of {count(tasks, 'task')} can be played" if playable else "none is stated"
-    yield Finding(
-        "rehearsal-cannot-play",
-        "warning",
-        f"the rehearsal's model has no way to use tools or play turns without the solution of a task, and {solutions}: "
-        "elsewhere it answers at once, so these rewards say nothing about tools or turns",
-        'State how a task is solved (read_reference(topic="guide/rewards"), "Solutions"), then call run_eval; a real '
-        "model needs no solution.",
-    )
-
-
-def sampling_difference(sampling: Mapping[str, Any]) -> str | None:
-    """Return how the sampling differs from that of training, in words. None if it does not differ."""
-    differences = [
-        f"at {name} {float(value):g}, while training samples at {trained:g}"
-        for name, trained in _TRAINING.items()
-        if isinstance(value := sampling.get(name), int | float) and value != trained
-    ]
-    return "; ".join(differences) or None
 
 
 def awaits_confirmation(spec: EvalSpec, job: Job) -> bool:
@@ -278,7 +233,11 @@ def _unconfirmed(job: Job) -> Finding:
         "eval-rewards-unconfirmed",
         "blocker",
         "the rewards are not confirmed yet: a sample of the rollouts has to be scored again",
-        f'Call check_reward_distribution(results="{job.id}"): it waits for the confirmation, which needs no inference.',
+        Fix(
+            "Call ",
+            NamedCall("check_reward_distribution", results=job.id),
+            ": it waits for the confirmation, which needs no inference.",
+        ),
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment.wheel_archive import wheel_files, wheel_metadata
 from prime_lab_mcp.lab.lab import Lab
@@ -47,6 +48,8 @@ class HubFiles:
     problems: tuple[str, ...] = ()
     wheel_metadata: str | None = None
     """The digest of the wheel's requirements and entry points."""
+    project_version: str | None = None
+    """The version that the archive's pyproject.toml states."""
 
 
 class FetchedHubFiles:
@@ -104,6 +107,17 @@ async def fetch_hub_files(
     return files
 
 
+async def fetch_latest_files(lab: Lab, ref: str, version: str, archive: Path) -> None:
+    """Cache the archive that the Hub serves for `owner/name` without a version as the files of its latest version.
+
+    `archive` is the folder in which the archive is unpacked. If its project has another version, for example because
+    of a push at this moment, nothing is cached.
+    """
+    files = await _fetch(lab, ref, archive, None)
+    if not files.problems and files.project_version == version:
+        lab.memory(FetchedHubFiles).put(ref, version, False, files)
+
+
 def forget_hub_files(lab: Lab, ref: str) -> None:
     """Drop the cached files of a name after a push to it."""
     lab.memory(FetchedHubFiles).forget(ref)
@@ -154,6 +168,7 @@ async def _fetch(lab: Lab, pinned: str, archive_folder: Path, wheel_file: Path |
         parts.get("served", True),
         listed,
         parts.get("metadata"),
+        manifest.version,
     )
 
 
@@ -169,10 +184,18 @@ def _read_archive(folder: Path) -> dict[str, bytes]:
             path = Path(root, name)
             total += path.lstat().st_size
             if path.is_symlink() or total > MAX_BYTES or len(contents) >= MAX_FILES:
-                raise LabError("it holds links or is too large", fix="Look at it with search_hub.", code="prime-failed")
+                raise LabError(
+                    "it holds links or is too large",
+                    fix=Fix("Look at it with ", NamedCall("search_hub", kind="environment", query=...).bare, "."),
+                    code="prime-failed",
+                )
             contents[path.relative_to(folder).as_posix()] = path.read_bytes()
     if not contents:
-        raise LabError("it is empty", fix="Look at it with search_hub.", code="hub-no-package")
+        raise LabError(
+            "it is empty",
+            fix=Fix("Look at it with ", NamedCall("search_hub", kind="environment", query=...).bare, "."),
+            code="hub-no-package",
+        )
     return contents
 
 

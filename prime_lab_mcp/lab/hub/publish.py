@@ -20,6 +20,7 @@ from typing import Any, Literal
 import anyio
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.environment.build_code import may_build
@@ -53,14 +54,19 @@ _READ_ONLY = frozenset({"VIEWER", "GUEST"})
 async def explain_refusal(lab: Lab, owner: str, name: str, refused: PrimeRefusal) -> PrimeRefusal:
     """Return the error of a refused push with a remedy: the permitted owners, or the conflict to resolve."""
     if refused.code in ("platform-forbidden", "platform-not-found"):
-        fix = f"{quote(owner, 80)} is not yours to publish under. {await _owners(lab)}"
+        fix = Fix(f"{quote(owner, 80)} is not yours to publish under. ", await _owners(lab))
     elif refused.code == "platform-conflict":
-        fix = (
-            f"The Hub holds this content, or the name {quote(name, 80)}, elsewhere (search_hub shows it). "
-            "Change the files, or [project].name in pyproject.toml, then call check_environment and push_environment."
+        fix = Fix(
+            f"The Hub holds this content, or the name {quote(name, 80)}, elsewhere (",
+            NamedCall("search_hub", kind="environment", query=...).bare,
+            " shows it). Change the files, or [project].name in pyproject.toml, then call ",
+            NamedCall("check_environment"),
+            " and ",
+            NamedCall("push_environment"),
+            ".",
         )
     elif refused.code == "payment-required":
-        fix = f"{refused.fix} Nothing was published; call push_environment again afterwards."
+        fix = Fix(refused.fix, " Nothing was published; call ", NamedCall("push_environment"), " again afterwards.")
     else:
         return refused
     return PrimeRefusal(refused.message, fix=fix, code=refused.code, effect=refused.effect, problems=refused.problems)
@@ -71,7 +77,7 @@ async def _owners(lab: Lab) -> str:
     try:
         account, teams = await lab.prime.account(), await lab.prime.teams()
     except LabError:
-        return "Pass no owner for the user's own, or a team of theirs (preflight shows them)."
+        return Fix("Pass no owner for the user's own, or a team of theirs (", NamedCall("preflight"), " shows them).")
     choices = [f"owner={account.user}"] if account.user else []
     choices += [f"team={t.slug}" for t in teams if t.role.upper() not in _READ_ONLY]
     return (
@@ -176,7 +182,13 @@ def _version_is_source(snapshot: Snapshot, version: str) -> Finding:
         "blocker",
         f"the version counts as source, because the code may read it ({quote(snapshot.own_files_reader or '', 200)}), "
         "so raising it here would push what was not proven",
-        f'Set version = "{version}" in pyproject.toml, run test_reward and run_eval again, then push without bump.',
+        Fix(
+            f'Set version = "{version}" in pyproject.toml, run ',
+            NamedCall("test_reward"),
+            " and ",
+            NamedCall("run_eval"),
+            " again, then push without bump.",
+        ),
         where="pyproject.toml",
     )
 
@@ -186,7 +198,11 @@ def _taken_version_finding(target: PublishTarget) -> Finding:
         "version-taken",
         "blocker",
         f"version {target.version} of {target.ref} was published already, with other content",
-        'Call push_environment again with bump="patch"; it raises the version in pyproject.toml.',
+        Fix(
+            "Call ",
+            NamedCall("push_environment").changed(bump="patch").shown('push_environment again with bump="patch"'),
+            "; it raises the version in pyproject.toml.",
+        ),
         where="pyproject.toml",
     )
 
@@ -278,7 +294,7 @@ async def build_pushed_wheel(lab: Lab, snapshot: Snapshot, target: Path) -> Push
         if not may_build(snapshot, lab.ledger.overrides(lab.key)):
             raise LabError(
                 "its build runs code that no person has waived",
-                fix="Call check_environment, which names the code and the way to waive it.",
+                fix=Fix("Call ", NamedCall("check_environment"), ", which names the code and the way to waive it."),
             )
         api = detect_generation(snapshot).api
         interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api)
@@ -404,7 +420,9 @@ class EnvironmentPush(AtMostOnce[PublishResult]):
     def unknown(self, why: str, seconds: float) -> LabError:
         return PrimeError(
             f"whether {self._target.ref} {self._target.version} was published is not known: {why}",
-            fix="Call push_environment again when the platform answers; it looks before it sends.",
+            fix=Fix(
+                "Call ", NamedCall("push_environment"), " again when the platform answers; it looks before it sends."
+            ),
             code="push-outcome-unknown",
         )
 

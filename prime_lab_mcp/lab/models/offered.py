@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Collection, Iterable
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.models.registry import find_model, load_registry
@@ -22,9 +23,12 @@ def not_trained_message(model: str) -> str:
     return f"the platform does not train {quote(model, 100)}"
 
 
-NOT_TRAINED_FIX = (
-    'Choose a model that search_hub(kind="model") lists as trainable, or train on GPUs of your own '
-    '(target="self-managed").'
+NOT_TRAINED_FIX = Fix(
+    "Choose a model that ",
+    NamedCall("search_hub", kind="model"),
+    " lists as trainable, or train on GPUs of your own (",
+    SameCall(target="self-managed"),
+    ").",
 )
 
 
@@ -41,7 +45,11 @@ def not_served_finding(model: str, served: Collection[str]) -> Finding:
     message = f"the platform does not serve {quote(model, 100)}"
     if served:
         message += f"; {_instead('serves', model, served)}"
-    fix = 'Choose a model that search_hub(kind="model") lists as served, or evaluate at an endpoint that serves it.'
+    fix = Fix(
+        "Choose a model that ",
+        NamedCall("search_hub", kind="model"),
+        " lists as served, or evaluate at an endpoint that serves it.",
+    )
     return Finding("model-not-offered", "blocker", message, fix)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.models import memory
@@ -312,7 +313,11 @@ def readiness_points(
                 "no",
                 f"{quote(model.name, 100)} is closed: {model.closed} does not give out its weights, so it can be "
                 "evaluated but not trained.",
-                'Choose an open model: search_hub(kind="model") lists those the platform trains.',
+                Fix(
+                    "Choose an open model: ",
+                    NamedCall("search_hub", kind="model"),
+                    " lists those the platform trains.",
+                ),
                 "model.name",
             ),
         )

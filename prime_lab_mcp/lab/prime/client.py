@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.prime import answers, download, pods, refusals
@@ -465,7 +466,11 @@ class Prime:
                 raise
             raise PrimeRefusal(
                 f"{doing}: nothing came within {seconds:g} seconds; a run that has not started has no log yet",
-                fix="Call watch_run: it says whether the run has started. Then ask for the log again.",
+                fix=Fix(
+                    "Call ",
+                    NamedCall("watch_run"),
+                    ": it says whether the run has started. Then ask for the log again.",
+                ),
                 code="platform-slow",
             ) from refused
 
@@ -603,7 +608,13 @@ def _require_name(name: str) -> str:
     if not name or name.startswith("-"):
         raise BadInput(
             f"{quote(name, 80)} is no name or id of anything on the platform",
-            fix="Use names from search_hub and ids from watch_run.",
+            fix=Fix(
+                "Use names from ",
+                NamedCall("search_hub", kind="environment", query=...).bare,
+                " and ids from ",
+                NamedCall("watch_run"),
+                ".",
+            ),
         )
     return name
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import LabError, PrimeError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.process import CompletedProcess
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.base.versions import OLDEST_PRIME
@@ -64,11 +65,13 @@ class _Kind:
     effect: Effect = "none"
 
 
-MISSING = _Kind("prime-missing", "prime is not installed", "Run preflight(install=true); it installs prime.")
+MISSING = _Kind(
+    "prime-missing", "prime is not installed", Fix("Run ", NamedCall("preflight", install=True), "; it installs prime.")
+)
 TOO_OLD = _Kind(
     "prime-too-old",
     f"prime is older than {OLDEST_PRIME}",
-    "Run preflight(install=true), or ask the user to upgrade prime (`uv tool upgrade prime`).",
+    Fix("Run ", NamedCall("preflight", install=True), ", or ask the user to upgrade prime (`uv tool upgrade prime`)."),
 )
 SLOW = _Kind(
     "platform-slow",
@@ -125,17 +128,33 @@ _BY_STATUS = {
     403: _Kind(
         "platform-forbidden",
         "the account has no right to this",
-        "Use an owner or team of the account (preflight shows them), or ask the user for the right.",
+        Fix(
+            "Use an owner or team of the account (",
+            NamedCall("preflight"),
+            " shows them), or ask the user for the right.",
+        ),
     ),
     404: _Kind(
         "platform-not-found",
         "the platform has no such thing",
-        "Check the name or id (search_hub lists environments, watch_run lists runs).",
+        Fix(
+            "Check the name or id (",
+            NamedCall("search_hub", kind="environment", query=...).bare,
+            " lists environments, ",
+            NamedCall("watch_run"),
+            " lists runs).",
+        ),
     ),
     409: _Kind(
         "platform-conflict",
         "the platform says it conflicts with what is there",
-        "Look at what is there first (search_hub or watch_run), then change the name, version or content.",
+        Fix(
+            "Look at what is there first (",
+            NamedCall("search_hub", kind="environment", query=...).bare,
+            " or ",
+            NamedCall("watch_run"),
+            "), then change the name, version or content.",
+        ),
     ),
     422: _REJECTED,
     429: _Kind(
@@ -165,15 +184,27 @@ _BY_TEXT: tuple[tuple[str, _Kind], ...] = (
     ("content hash", _BY_STATUS[409]),
     (
         "Failed to parse pyproject.toml",
-        _Kind("push-unbuildable", "the package could not be built", "Run check_environment and mend what it names."),
+        _Kind(
+            "push-unbuildable",
+            "the package could not be built",
+            Fix("Run ", NamedCall("check_environment"), " and mend what it names."),
+        ),
     ),
     (
         "Build failed!",
-        _Kind("push-unbuildable", "the package could not be built", "Run check_environment and mend what it names."),
+        _Kind(
+            "push-unbuildable",
+            "the package could not be built",
+            Fix("Run ", NamedCall("check_environment"), " and mend what it names."),
+        ),
     ),
     (
         "Build tool not found",
-        _Kind("uv-missing", "prime found no uv to build the package with", "Run preflight(install=true)."),
+        _Kind(
+            "uv-missing",
+            "prime found no uv to build the package with",
+            Fix("Run ", NamedCall("preflight", install=True), "."),
+        ),
     ),
     (
         "Enter your desired username",

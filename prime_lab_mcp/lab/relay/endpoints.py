@@ -26,6 +26,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.settings import NamedEndpoint
 from prime_lab_mcp.lab.base.text import quote, redact, text_or_none
 
@@ -218,10 +219,14 @@ def checked_url(url: str, named: Sequence[NamedEndpoint] = ()) -> str:
     if parts.scheme not in ("http", "https") or not host or not (holds_more or _URL.fullmatch(url)):
         names = [*PRESETS, *(endpoint.name for endpoint in named)]
         near = difflib.get_close_matches(url, names, 1)
-        nearest = f'Pass endpoint="{near[0]}"' if near else "Call preflight, which says what endpoints answer"
+        nearest = (
+            Fix("Pass ", SameCall(endpoint=near[0]))
+            if near
+            else Fix("Call ", NamedCall("preflight"), ", which says what endpoints answer")
+        )
         raise BadInput(
             f"{quote(url, 80)} is neither a preset nor a URL",
-            fix=f"{nearest}; the names are {', '.join(names)}, or give a URL such as https://host/v1.",
+            fix=Fix(nearest, f"; the names are {', '.join(names)}, or give a URL such as https://host/v1."),
             code="endpoint-unknown",
         )
     if holds_more:
@@ -277,7 +282,9 @@ async def query_endpoint(access: EndpointAccess, model: str, *, exact: bool) -> 
     except httpx.HTTPError as error:
         raise EvalError(
             f"the endpoint {host} cannot be reached ({type(error).__name__})",
-            fix="Start the model server or correct the URL; preflight says which endpoints answer.",
+            fix=Fix(
+                "Start the model server or correct the URL; ", NamedCall("preflight"), " says which endpoints answer."
+            ),
             code="endpoint-unreachable",
         ) from error
     if response.status_code in (401, 403):
@@ -287,7 +294,7 @@ async def query_endpoint(access: EndpointAccess, model: str, *, exact: bool) -> 
     if row is None and exact and listed:
         raise EvalError(
             f"the endpoint {host} has no model {quote(model, 100)}; it has {_nearest(model, listed)}",
-            fix='Use one of its models; search_hub(kind="model") lists those of prime.',
+            fix=Fix("Use one of its models; ", NamedCall("search_hub", kind="model"), " lists those of prime."),
             code="endpoint-no-model",
         )
     return replace(access, price=_price(row or {}))

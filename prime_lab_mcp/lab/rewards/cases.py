@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import escape, quote, redact
 from prime_lab_mcp.lab.datasets import golds as gold_answers
@@ -154,7 +155,11 @@ def gsm8k_cases(style: AnswerStyle | None) -> list[SuppliedCase]:
     if not numeric:
         raise BadInput(
             "the preset gsm8k needs numeric golds; this environment has none",
-            fix="Call test_reward without the preset, or supply cases.",
+            fix=Fix(
+                "Call ",
+                NamedCall("test_reward").without("preset").shown("test_reward without the preset"),
+                ", or supply cases.",
+            ),
             code="preset-does-not-fit",
         )
     gold, number = random.Random(0).choice(numeric)
@@ -212,7 +217,7 @@ class TrialFolder:
         if not isinstance(recorded, list):
             raise BadInput(
                 "no failing cases are kept of this environment",
-                fix="Call test_reward without cases_file first.",
+                fix=Fix("Call ", NamedCall("test_reward").without("cases_file"), " first."),
                 code="bad-cases",
                 next=(Next("test_reward", "finds failing cases", {"environment": self.environment}),),
             )

@@ -4,6 +4,7 @@ Tasks are matched by the user's prompt and never by position, because a port may
 are compared as shares of the reward for a right answer in the same environment, so that a port may scale all weights by
 one factor. Then the components are compared one by one (compared_components.py). In environments with tools or several
 turns, whole rollouts are compared: a scripted model says the same in both, and each environment responds.
+comparison_findings.py says what a comparison means.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import golds as gold_answers
 from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
 from prime_lab_mcp.lab.rewards import scripts
@@ -26,7 +26,6 @@ from prime_lab_mcp.lab.rewards.compared_components import (
 )
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind
-from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.rewards.scripted_rollouts import rollout_probe
 from prime_lab_mcp.lab.worker.description import Message, RewardInfo, Row
@@ -40,7 +39,6 @@ TOLERANCE = 1e-6
 """Largest difference between equal shares of the maximum, which may have rounding errors."""
 ROLLOUT_SECONDS = 60.0
 """Time limit in seconds for all rollouts in the other environment."""
-_MOST_LISTED = 8
 _RIGHT: frozenset[Kind] = frozenset({"gold", "verbose"})
 
 
@@ -333,218 +331,3 @@ def unexercised_components(compared: Sequence[ComparedCompletion], rewards: Sequ
 
 def _pays(reward: float | None) -> bool:
     return reward is not None and reward > 0
-
-
-def comparison_findings(comparison: RewardComparison) -> list[Finding]:
-    """Return the findings of a comparison; none if both environments pay the same and all was compared."""
-    return [
-        *_not_compared(comparison),
-        *_missing(comparison),
-        *_differences(comparison),
-        *_unreached(comparison),
-        *_left_out(comparison),
-        *_other_conversations(comparison),
-    ]
-
-
-def _not_compared(comparison: RewardComparison) -> list[Finding]:
-    """Return the blocker if no completion could be compared, or none earned anything."""
-    if comparison.reached_nothing:
-        return [
-            Finding(
-                "reward-not-compared",
-                "blocker",
-                f"none of {count(len(comparison.compared), 'completion')} earned anything here or in "
-                f"{quote(comparison.name, 80)}, so nothing is known about any component",
-                "Give rendering or cases with completions that are paid, then call test_reward with same_as again.",
-            )
-        ]
-    if comparison.compared:
-        return []
-    return [
-        Finding(
-            "reward-not-compared",
-            "blocker",
-            f"no task of {quote(comparison.name, 80)} asks the same as a task of this environment, so nothing was "
-            "compared",
-            "Give both the same prompts (the user's message, not the system prompt) and the same split, set "
-            "[tool.prime-lab] check_args where one of them loads another split, then call test_reward again.",
-            rows=_prompts(comparison),
-        )
-    ]
-
-
-def _differences(comparison: RewardComparison) -> list[Finding]:
-    """Return the blocker for different weights, different scores of a component, or different rewards."""
-    different = comparison.different
-    if not different and comparison.compared and comparison.weights:
-        name, here, there = comparison.weights[0]
-        return [
-            Finding(
-                "reward-differs",
-                "blocker",
-                f"{quote(name, 80)} weighs {here:g} here and {there:g} in {quote(comparison.name, 80)}, beside the "
-                "others; no completion that was tried shows the difference",
-                "Give both the same weights, or cases that earn this component.",
-            )
-        ]
-    apart = [c for c in comparison.components if c.verdict == "differs"]
-    if not different and apart:
-        return [
-            Finding(
-                "reward-differs",
-                "blocker",
-                f"{quote(apart[0].name, 80)} scores {apart[0].differ} of {count(apart[0].completions, 'completion')} "
-                f"otherwise than in {quote(comparison.name, 80)}, although the sums are equal",
-                "Port each component as it is: data.same_as.components says which differ.",
-            )
-        ]
-    if not different:
-        return []
-    summary = f"{len(different)} of {count(len(comparison.compared), 'completion')} earned another share of the maximum"
-    if comparison.other_maximum <= 0 < comparison.maximum:
-        summary = f"{quote(comparison.name, 80)} paid none of the right answers, this environment did"
-    if comparison.weights:
-        name, here, there = comparison.weights[0]
-        summary = f"{quote(name, 80)} weighs {here:g} here and {there:g} there beside the others; {summary}"
-    kinds: dict[tuple[Family, str], ComparedCompletion] = {}
-    for pair in different:
-        kinds.setdefault((pair.here.probe.family, pair.here.probe.variant), pair)
-    listed = [*kinds.values(), *(pair for pair in different if pair not in kinds.values())][:_MOST_LISTED]
-    return [
-        Finding(
-            "reward-differs",
-            "blocker",
-            f"{summary} in {quote(comparison.name, 80)}: {_example_text(listed[0], comparison)}",
-            "Port what decides these completions (where the answer is looked for, how it is compared, what the format "
-            "pays), or keep the difference on purpose: then test_reward without same_as judges the reward alone.",
-            rows=tuple(_row(pair, comparison) for pair in listed),
-        )
-    ]
-
-
-def _example_text(pair: ComparedCompletion, comparison: RewardComparison) -> str:
-    here = _reward_text(pair.here.reward, comparison.maximum)
-    there = _reward_text(pair.there.reward, comparison.other_maximum)
-    return f"{here} here and {there} there for {quote(pair.here.probe.completion, 120)}"
-
-
-def _reward_text(reward: float | None, maximum: float) -> str:
-    return "nothing computable" if reward is None else f"{reward:g} of {maximum:g}"
-
-
-def _row(pair: ComparedCompletion, comparison: RewardComparison) -> CaseRow:
-    """Return a row of a finding with the rewards and components of one completion in both environments."""
-    scored_probe, there = pair.here, pair.there
-    row: dict[str, Any] = {
-        "case": scored_probe.probe.label,
-        "task": scored_probe.probe.row,
-        "completion": quote(scored_probe.probe.completion) if scored_probe.probe.messages else "(no reply)",
-        "expected": f"as there: {_reward_text(there.reward, comparison.other_maximum)}",
-        "reward": scored_probe.reward if scored_probe.reward is None else round(scored_probe.reward, 6),
-        "there": there.reward if there.reward is None else round(there.reward, 6),
-        "task_there": comparison.matched.pairs[scored_probe.probe.row],
-        "components": {n: c.score for n, c in scored_probe.scored.components.items()},
-        "components_there": {n: c.score for n, c in there.components.items()},
-    }
-    raised = next((e for s in (scored_probe.scored, there) for e in s.errors), None)
-    if raised is not None:
-        row["error"] = quote(f"{raised.type}: {raised.message}", 160)
-    return CaseRow(scored_probe, row)
-
-
-def _missing(comparison: RewardComparison) -> list[Finding]:
-    """Return the blocker for components that one reward lacks."""
-    if not comparison.missing or not comparison.compared:
-        return []
-    first = comparison.missing[0]
-    here = first.verdict == "only-here"
-    where = f"is not in {quote(comparison.name, 80)}" if here else f"of {quote(comparison.name, 80)} is not here"
-    weight = first.weight if here else first.other_weight
-    names = quote(", ".join(c.name for c in comparison.missing), 160)
-    more = f" ({len(comparison.missing)} in all: {names})" if len(comparison.missing) > 1 else ""
-    return [
-        Finding(
-            "reward-differs",
-            "blocker",
-            f"the component {quote(first.name, 80)} (weight {weight:g}) {where}{more}",
-            "Write it by hand: create_environment(port=...) listed it in data.left. Or leave it out on purpose, and "
-            "call test_reward without same_as.",
-        )
-    ]
-
-
-def _unreached(comparison: RewardComparison) -> list[Finding]:
-    """Return the warning about components that no compared completion earned."""
-    if not comparison.unexercised or comparison.reached_nothing or not comparison.compared:
-        return []
-    names = quote(", ".join(comparison.unexercised), 160)
-    return [
-        Finding(
-            "reward-partly-compared",
-            "warning",
-            f"no completion that was tried earned anything from {names}: nothing is known about it",
-            "Give cases that earn it (completion as a list of messages where tools or turns are needed).",
-        )
-    ]
-
-
-def _other_conversations(comparison: RewardComparison) -> list[Finding]:
-    """Return findings about different tools, first messages and responses of the environments."""
-    findings = []
-    if comparison.other_tools:
-        names = quote(", ".join(comparison.other_tools), 160)
-        findings.append(
-            Finding(
-                "conversation-differs",
-                "blocker",
-                f"only one of this environment and {quote(comparison.name, 80)} offers the model {names}",
-                "Offer the same tools: write those that create_environment(port=...) listed in data.left by hand.",
-            )
-        )
-    if comparison.other_starts:
-        findings.append(
-            Finding(
-                "conversation-differs",
-                "warning",
-                f"{comparison.other_starts} of {count(len(comparison.matched.pairs), 'task')} begin with other "
-                f"messages than in {quote(comparison.name, 80)}, such as another system prompt",
-                "Keep the prompts of the older environment where the port must train as it did.",
-            )
-        )
-    if comparison.other_replies:
-        first = comparison.other_replies[0]
-        ours, theirs = (quote(said, 120) if said else "nothing" for said in comparison.other_reply or ("", ""))
-        findings.append(
-            Finding(
-                "conversation-differs",
-                "warning",
-                f"in {len(comparison.other_replies)} of {count(comparison.rollouts, 'rollout')} the environment or its "
-                f"tools said something else than in {quote(comparison.name, 80)}, first when the model "
-                f"{first.here.probe.variant or 'spoke'}: {ours} here, {theirs} there",
-                "Compare what env_response and the tools give; verifiers itself words some errors of tools otherwise.",
-            )
-        )
-    return findings
-
-
-def _left_out(comparison: RewardComparison) -> list[Finding]:
-    """Return the warning about tasks without a counterpart in the other environment."""
-    missing = comparison.matched.unmatched
-    if not missing or not comparison.compared:
-        return []
-    total = len(missing) + len(comparison.matched.pairs)
-    return [
-        Finding(
-            "reward-partly-compared",
-            "warning",
-            f"{len(missing)} of {count(total, 'task')} have no counterpart in {quote(comparison.name, 80)} and were "
-            "not compared",
-            "Expected where one side drops rows or holds them out; otherwise give both the same rows and prompts.",
-            rows=_prompts(comparison),
-        )
-    ]
-
-
-def _prompts(comparison: RewardComparison) -> tuple[dict[str, Any], ...]:
-    return tuple({"task": row.index, "prompt": quote(prompt_of(row), 160)} for row in comparison.matched.unmatched[:3])

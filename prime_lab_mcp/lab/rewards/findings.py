@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix
 from prime_lab_mcp.lab.base.report import Finding, run_checks, worst_first
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
@@ -23,21 +24,20 @@ from prime_lab_mcp.lab.rewards.rules.answers import (
     empty_golds,
     gold_beaten,
     gold_fails,
-    gold_not_understood,
     ignores_format,
     malformed_beats_wrong,
-    no_gold,
-    supplied_cases,
     too_strict,
     wrong_answer_passes,
 )
 from prime_lab_mcp.lab.rewards.rules.goldless import GOLDLESS_RULES
-from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, SIDE_ACTION_RULES, search_holes
+from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, search_holes
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
+from prime_lab_mcp.lab.rewards.rules.known_answers import gold_not_understood, no_gold, supplied_cases
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import LEAK_RULES
 from prime_lab_mcp.lab.rewards.rules.partly_right import PARTLY_RIGHT_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
 from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
+from prime_lab_mcp.lab.rewards.rules.side_actions import SIDE_ACTION_RULES
 from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
 from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
 from prime_lab_mcp.lab.worker.faults import ProblemCode
@@ -89,7 +89,7 @@ def _without_companions(findings: Sequence[Finding]) -> list[Finding]:
     if not held:
         return list(findings)
     codes = ", ".join(dict.fromkeys(f.code for f in held))
-    cause = replace(causes[0], fix=f"{causes[0].fix} Warnings that may follow from this are left out ({codes}).")
+    cause = replace(causes[0], fix=Fix(causes[0].fix, f" Warnings that may follow from this are left out ({codes})."))
     return [cause if f is causes[0] else f for f in findings if f not in held]
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.replays import Replay
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
-from prime_lab_mcp.lab.rewards.search.outcome import SearchOutcome
 from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, same_reward
 from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
@@ -147,6 +146,112 @@ class JudgeUse:
     """Host of the endpoint behind the relay; None without a relay."""
     capped: int = 0
     """Number of questions that the relay refused because of its limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutVerdict:
+    """The verdict on a find from its rewards on the held-out tasks."""
+
+    tasks: int
+    """Number of held-out tasks."""
+    paid: int
+    """Number of tasks on which the find is paid like the right answer."""
+    mean: float
+    """Mean share of the maximum."""
+    deserved: float
+    """Share of tasks that a trivial policy deserves."""
+    deserved_mean: float
+    """Mean share of the maximum that a trivial policy deserves."""
+    counts: bool
+    """Whether the find is a hole."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttackerOutcome:
+    """The use of the attacker in one search.
+
+    `model` and `host` name the model and its endpoint. `requests` and `proposed` are numbers of requests and of
+    proposals, and `cost` is in US dollars. `failed` is the reason why a request got no usable reply; the search then
+    continues without the attacker.
+    """
+
+    model: str
+    host: str
+    requests: int = 0
+    proposed: int = 0
+    cost: float | None = None
+    failed: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the field `attacker` of the report's data."""
+        data: dict[str, Any] = {
+            "model": self.model,
+            "endpoint": self.host,
+            "requests": self.requests,
+            "proposed": self.proposed,
+        }
+        data |= {} if self.cost is None else {"cost": round(self.cost, 4)}
+        return data | ({"failed": self.failed} if self.failed else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A hole in the reward: a find of the search that was confirmed on held-out tasks."""
+
+    recipe: str
+    """The recipe as text for people."""
+    steps: tuple[str, ...]
+    """The first recipe and the mutations that led to the find."""
+    verdict: HeldOutVerdict
+    scored_probes: tuple[ScoredProbe, ...]
+    """The completions with the highest rewards on held-out tasks, the highest first."""
+    number: int
+    """Number of completions that the search had scored when it made the find."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutcome:
+    """The outcome of one search."""
+
+    skipped: str = ""
+    """The reason why no search was run; empty if one was run."""
+    ended: str = ""
+    """The reason why the search ended."""
+    holes: tuple[Hole, ...] = ()
+    completions: int = 0
+    """Number of scored completions."""
+    seconds: float = 0.0
+    signals: int = 0
+    """Number of branches of the code and of component scores that the search reached."""
+    tasks: int = 0
+    """Number of tasks on which the search scored completions."""
+    held_out: int = 0
+    """Number of held-out tasks for judging finds."""
+    seed: int = 0
+    remembered: bool = False
+    """The outcome comes from an earlier call with the same inputs."""
+    faults: tuple[ScoredProbe, ...] = ()
+    """Completions that hung or ended the process both in the search and with the longer time limit of probes."""
+    attacker: AttackerOutcome | None = None
+
+    def as_json(self) -> Mapping[str, Any]:
+        """Return the field `search` of the report's data."""
+        if self.skipped:
+            return {"ran": False, "why": self.skipped}
+        data: dict[str, Any] = {
+            "ran": True,
+            "completions": self.completions,
+            "seconds": round(self.seconds, 1),
+            "reached": self.signals,
+            "tasks": self.tasks,
+            "held_out": self.held_out,
+            "seed": self.seed,
+            "ended": self.ended,
+            "holes": [hole.recipe[:300] for hole in self.holes],
+        }
+        if self.attacker is not None:
+            data["attacker"] = self.attacker.as_json()
+        return data | ({"remembered": True} if self.remembered else {})
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ import msgspec
 import orjson
 
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.untrusted_files import open_results
 from prime_lab_mcp.lab.rollouts import layouts
 from prime_lab_mcp.lab.rollouts import scores as light
@@ -273,7 +274,7 @@ def locate_results(path: Path) -> Path:
             )
     raise EvalError(
         f"there are no results at {path.name}",
-        fix="Name a traces.jsonl, a results.jsonl, the folder of one, or run run_eval.",
+        fix=Fix("Name a traces.jsonl, a results.jsonl, the folder of one, or run ", NamedCall("run_eval"), "."),
         code="results-missing",
     )
 
@@ -466,6 +467,10 @@ def _empty(path: Path, why: str) -> EvalError:
     known = path.name in RESULT_FILES or not path.lstat().st_size
     return EvalError(
         f"{path.name} has no rollout: {why}",
-        fix="Call watch_run to see how the evaluation stands, or name a results file that vf-eval wrote.",
+        fix=Fix(
+            "Call ",
+            NamedCall("watch_run"),
+            " to see how the evaluation stands, or name a results file that vf-eval wrote.",
+        ),
         code="results-empty" if known else "results-unreadable",
     )

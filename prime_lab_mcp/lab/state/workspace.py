@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import quote
 
 HUB_NAME = re.compile(r"^(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?:@(?P<version>[\w.+-]+))?$")
@@ -90,11 +91,14 @@ class Workspace:
                 return EnvironmentFolder(path.name, path, path.relative_to(self.root).as_posix())
         known = ", ".join(e.name for e in self.list_environments()) or "none yet"
         near = self.similar_names(name)
-        named = quote(near[0], 80) if near else ""
-        meant = f"Pass environment={named} if you mean that one" if near else "Call workflow_status, which lists them"
+        meant = (
+            Fix("Pass ", SameCall(environment=near[0]), " if you mean that one")
+            if near
+            else Fix("Call ", NamedCall("workflow_status"), ", which lists them")
+        )
         raise BadInput(
             f"there is no environment {quote(name)} in the workspace (there are: {known})",
-            fix=f"{meant}, or call create_environment.",
+            fix=Fix(meant, ", or call ", NamedCall("create_environment"), "."),
             code="environment-not-found",
         )
 
@@ -118,8 +122,12 @@ class Workspace:
         if path.exists():
             raise BadInput(
                 f"environments/{path.name} exists already and is never overwritten",
-                fix=f'Pass name="{self._free_name(path.name)}" to make another one from the data as they are now. '
-                "To change the existing one, read and edit its files.",
+                fix=Fix(
+                    "Pass ",
+                    SameCall(name=self._free_name(path.name)),
+                    " to make another one from the data as they are now. To change the existing one, read "
+                    "and edit its files.",
+                ),
                 code="environment-exists",
             )
         return path

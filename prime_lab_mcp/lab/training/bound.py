@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, value_at
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, gates_resample
@@ -229,7 +230,7 @@ def _resampled(config: TrainingConfig, context: ConfigContext) -> float:
         raise _UnboundedError(
             GATES_KEY,
             "a gate samples groups anew until they are usable, and no evaluation measured how often that happens",
-            "Run run_eval with this model on the environment, or remove the gates.",
+            Fix("Run ", NamedCall("run_eval"), " with this model on the environment, or remove the gates."),
         )
     return _RESAMPLED / max(context.usable, 1e-3)
 

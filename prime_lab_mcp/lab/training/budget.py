@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BudgetError, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import MIN_BATCH, MIN_GROUP, ConfigContext
@@ -55,7 +56,7 @@ class ConfigBudget:
         if requested.target != "hosted":
             raise LabError(
                 "a budget bounds hosted runs; the price of GPUs of one's own is not known here",
-                fix='Leave budget out, or write for target="hosted".',
+                fix=Fix("Leave ", SameCall.without("budget"), " out, or write for ", SameCall(target="hosted"), "."),
                 code="price-unknown",
             )
         comfortable, tight = self._variants(requested, render)
@@ -86,8 +87,15 @@ class ConfigBudget:
         if bound.price_per_hour is None:
             raise LabError(
                 f"a budget needs a price, and {bound.why}",
-                fix='Log in (preflight says how), name a gpu_type that search_hub(kind="gpu") lists with its price, '
-                "or leave budget out.",
+                fix=Fix(
+                    "Log in (",
+                    NamedCall("preflight"),
+                    " says how), name a gpu_type that ",
+                    NamedCall("search_hub", kind="gpu"),
+                    " lists with its price, or leave ",
+                    SameCall.without("budget"),
+                    " out.",
+                ),
                 code="price-unknown",
             )
         if bound.max_cost is None:
@@ -165,9 +173,14 @@ class ConfigBudget:
             f"no config fits ${self.usd:.2f}: {count(steps, 'step')} ({which}) of {size} of {config.model} on "
             f"{count(config.gpus, 'GPU')} at ${bound.price_per_hour:.2f} an hour may cost ${_cost(bound):.2f} "
             f"({bound.why})",
-            fix=f"Pass budget={least}"
-            + (f", or leave {' and '.join(named)} out" if named else "")
-            + ', or a smaller model or cheaper gpu_type (search_hub(kind="gpu")).',
+            fix=Fix(
+                "Pass ",
+                SameCall(budget=least),
+                *((", or leave ", SameCall.without(*named), " out") if named else ()),
+                ", or a smaller model or cheaper gpu_type (",
+                NamedCall("search_hub", kind="gpu"),
+                ").",
+            ),
             least=least,
         )
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.text import as_mapping, quote, redact
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.evidence import evidence_of_push, newest_push
@@ -97,7 +98,11 @@ async def run_card(lab: Lab, id: str) -> str:
     if not runs:
         raise BadInput(
             f"no training run {quote(id, 80)} was started from this machine",
-            fix="Call watch_run without an id to list the runs; the platform's page shows runs started elsewhere.",
+            fix=Fix(
+                "Call ",
+                NamedCall("watch_run"),
+                " without an id to list the runs; the platform's page shows runs started elsewhere.",
+            ),
             code="run-not-found",
         )
     run = runs[0]

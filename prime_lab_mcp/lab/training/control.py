@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import taskset_identity
@@ -86,13 +87,22 @@ def require_status(action: str, id: str, run: Mapping[str, Any], recorded: Run |
     if status == needed:
         return
     watch = Next("watch_run", "how it stands", {"id": id})
-    fix, calls = f"Wait with watch_run until it is {needed}, then call again.", (watch,)
+    fix = Fix("Wait with ", NamedCall("watch_run"), f" until it is {needed}, then call again.")
+    calls: tuple[Next, ...] = (watch,)
     if status in TERMINAL_STATUSES:
         again = submission_again(recorded)
-        fix = "A run that ended cannot go on; start one anew with submit_training(again=true), or use its checkpoint."
+        fix = Fix(
+            "A run that ended cannot go on; start one anew with ",
+            NamedCall("submit_training", again=True),
+            ", or use its checkpoint.",
+        )
         calls = (*((again,) if again is not None and status != "COMPLETED" else ()), watch)
     elif action == "resume":
-        fix = "Nothing has to be resumed: call watch_run with its id to see how it stands."
+        fix = Fix(
+            "Nothing has to be resumed: call ",
+            NamedCall("watch_run", id=...).shown("watch_run with its id"),
+            " to see how it stands.",
+        )
     raise BadInput(
         f"run {id} is {status}; {action} needs it {needed}",
         fix=fix,
@@ -152,7 +162,13 @@ async def require_not_resumed(lab: Lab, id: str) -> None:
     if resumed is not None and _live(await run_status(lab, resumed.id)):
         raise BadInput(
             f"run {id} was resumed as {resumed.id}, which is live and billed",
-            fix=f"Watch {resumed.id} with watch_run, or stop it with control_run and submit again.",
+            fix=Fix(
+                f"Watch {resumed.id} with ",
+                NamedCall("watch_run"),
+                ", or stop it with ",
+                NamedCall("control_run"),
+                " and submit again.",
+            ),
             code="run-resumed-already",
         )
 
@@ -242,8 +258,11 @@ class ResumedRun(_ControlIntent):
     def unknown(self, why: str, seconds: float) -> LabError:
         return PrimeError(
             f"whether run {self._id} was resumed is not known: {why}",
-            fix=f"Call control_run again in {max(10, round(seconds) + 5)} seconds; it looks the new run up before it "
-            "sends anything.",
+            fix=Fix(
+                "Call ",
+                NamedCall("control_run"),
+                f" again in {max(10, round(seconds) + 5)} seconds; it looks the new run up before it sends anything.",
+            ),
             code="resume-outcome-unknown",
         )
 
@@ -300,8 +319,11 @@ class RestartedRun(_ControlIntent):
     def unknown(self, why: str, seconds: float) -> LabError:
         return PrimeError(
             f"whether run {self._id} was restarted is not known: {why}",
-            fix=f"Call control_run again in {max(10, round(seconds) + 5)} seconds; it looks at the run before it sends "
-            "anything.",
+            fix=Fix(
+                "Call ",
+                NamedCall("control_run"),
+                f" again in {max(10, round(seconds) + 5)} seconds; it looks at the run before it sends anything.",
+            ),
             code="restart-outcome-unknown",
         )
 
@@ -370,7 +392,7 @@ async def _present(lab: Lab, id: str) -> Mapping[str, Any]:
 def _no_such_run(id: str) -> LabError:
     return LabError(
         f"the account has no run {quote(id, 80)}",
-        fix="Call watch_run without an id to list the runs.",
+        fix=Fix("Call ", NamedCall("watch_run"), " without an id to list the runs."),
         code="run-not-found",
     )
 

@@ -10,7 +10,10 @@ import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.evidence import newest_push
 from prime_lab_mcp.lab.configs.packages import NamedPackage, named_packages
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
+from prime_lab_mcp.lab.configs.resolve import resolve_source
 from prime_lab_mcp.lab.distributions import named_fingerprints
 from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.hub.hub_files import (
@@ -18,6 +21,7 @@ from prime_lab_mcp.lab.hub.hub_files import (
     compare_hub_files,
     fetch_folder,
     fetch_hub_files,
+    fetch_latest_files,
     has_hub_files,
 )
 from prime_lab_mcp.lab.hub.ownership import FileFingerprints, Ownership, failed_verdicts, read_ownership
@@ -39,7 +43,7 @@ from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.gates import Subject, subject_history, subject_of
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.state.workspace import Workspace, is_plain_id
+from prime_lab_mcp.lab.state.workspace import HUB_NAME, Workspace, is_plain_id
 
 
 async def gather_source_facts(
@@ -83,6 +87,48 @@ async def gather_package_facts(
     ]
 
 
+async def published_environment_asked_ahead(lab: Lab, named: str, platform: PlatformReader | None = None) -> str:
+    """Ask the platform in one process whatever a submission of an environment without a config needs.
+
+    That is all that the config, the gate and the question ask, so that the platform is not asked again for each step.
+    Returns the environment with its version, if it is on the Hub; else its name as it is. Raises BadInput for an
+    environment that is not published.
+    """
+    prime = platform or lab.prime
+    matched = HUB_NAME.match(named)
+    if matched and not matched["version"] and not (lab.workspace.root / named).is_dir():
+        owner, name = matched["owner"], matched["name"]
+        if newest_push(lab, owner, name, None) is None:
+            version = await _latest_asked_ahead(lab, prime, owner, name)
+            return f"{named}@{version}" if version else named
+    published = (await resolve_source(lab, named, ConfigChoices(()))).id
+    matched = HUB_NAME.match(published)
+    if matched and matched["version"]:
+        ref, wheel = f"{matched['owner']}/{matched['name']}", _is_ours(lab, matched["owner"], matched["name"])
+        async with fetch_folder(lab) as folder:
+            has = has_hub_files(lab, ref, matched["version"], wheel=wheel)
+            archives = {} if has else {published: folder / "archive"}
+            await prime.ask_ahead([ref], [published] if wheel else [], archives)
+            await fetch_hub_files(lab, ref, matched["version"], wheel=wheel, archive=archives.get(published))
+    return named
+
+
+async def _latest_asked_ahead(lab: Lab, prime: PlatformReader, owner: str, name: str) -> str | None:
+    """The latest version of a name on the Hub, whose files are then cached; None if there is none."""
+    ref = f"{owner}/{name}"
+    async with fetch_folder(lab) as folder:
+        await prime.ask_ahead([ref], [], {ref: folder / "archive"})
+        entry = await lookup.look_up_environment(prime, owner, name)
+        if entry.version is not None:
+            await fetch_latest_files(lab, ref, entry.version, folder / "archive")
+    return entry.version
+
+
+def _is_ours(lab: Lab, owner: str | None, name: str) -> bool:
+    """Whether this machine pushed a name, so that the wheel of a version is compared with what was proven."""
+    return bool(lab.ledger.pushes(owner=owner, name=name, platform=lab.platform))
+
+
 def _as_source(package: NamedPackage) -> ConfigSource:
     owner, name, version = package.identity
     return ConfigSource("eval", package.where, package.id, owner, name, version)
@@ -115,7 +161,7 @@ async def _gather(
 
     owned: list[Ownership] = []
     versioned = {s.id: s for s in sources if s.owner and s.version and is_plain_id(s.id)}.values()
-    pinned = [s.id for s in versioned if lab.ledger.pushes(owner=s.owner, name=s.env_name, platform=lab.platform)]
+    pinned = [s.id for s in versioned if _is_ours(lab, s.owner, s.env_name)]
     archives: dict[str, Path] = {}
 
     async def ask_owner() -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
@@ -230,15 +231,18 @@ class RunSubmission(AtMostOnce[Run]):
     def in_flight(self) -> LabError:
         return PrimeError(
             f"another server is submitting {self.name} right now",
-            fix="Call submit_training again in a minute; it returns that run.",
+            fix=Fix("Call ", NamedCall("submit_training"), " again in a minute; it returns that run."),
             code="submit-in-flight",
         )
 
     def unknown(self, why: str, seconds: float) -> LabError:
         return PrimeError(
             f"whether run {self.name} was created is not known: {why}",
-            fix=f"Call submit_training again in {max(10, round(seconds) + 5)} seconds; it looks the run up before it "
-            "sends anything.",
+            fix=Fix(
+                "Call ",
+                NamedCall("submit_training"),
+                f" again in {max(10, round(seconds) + 5)} seconds; it looks the run up before it sends anything.",
+            ),
             code="submit-outcome-unknown",
         )
 

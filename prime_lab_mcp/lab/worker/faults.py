@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from prime_lab_mcp.lab.base.errors import LabError, WorkerError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.worker.zygote import Ended
 
@@ -149,7 +150,11 @@ class LoadFailed(LabError):
         self.unreachable = type in _UNREACHABLE or bool(_NLTK_DATA.search(reason))
         """Whether data or a host could not be reached. Such a failure says nothing about the environment's quality."""
         raised = f"the environment's code raised {type}{place} while {doing}: {quote(reason)}"
-        fix = GET_THE_DATA if self.unreachable else "Mend the code that raises, then call check_environment."
+        fix = (
+            GET_THE_DATA
+            if self.unreachable
+            else Fix("Mend the code that raises, then call ", NamedCall("check_environment"), ".")
+        )
         super().__init__(
             f"data or a host that {doing} needs could not be reached: {raised}" if self.unreachable else raised,
             fix=_WITHOUT_CREDENTIAL if secret else fix,
@@ -176,7 +181,11 @@ def timed_out(doing: str, limit: float, output: str) -> WorkerError:
     tail = f"; its last output: {quote(output[-300:])}" if output.strip() else ""
     return WorkerError(
         f"the environment did not end {doing} within {limit:.3g} seconds and was stopped{tail}",
-        fix="Look for a loop, a wait for input or a download in the environment's code; then call check_environment.",
+        fix=Fix(
+            "Look for a loop, a wait for input or a download in the environment's code; then call ",
+            NamedCall("check_environment"),
+            ".",
+        ),
         code="worker-timeout",
     )
 
@@ -185,7 +194,7 @@ def flooded(doing: str, output: str) -> WorkerError:
     tail = f": {quote(output[-100:])}" if output.strip() else ""
     return WorkerError(
         f"the environment wrote far too much output while {doing} and was stopped{tail}",
-        fix="Remove what it prints or returns in bulk; then call check_environment.",
+        fix=Fix("Remove what it prints or returns in bulk; then call ", NamedCall("check_environment"), "."),
         code="worker-flood",
     )
 
@@ -193,7 +202,7 @@ def flooded(doing: str, output: str) -> WorkerError:
 def out_of_memory(doing: str) -> WorkerError:
     return WorkerError(
         f"the environment was out of memory while {doing} (4 GiB more than verifiers itself are allowed)",
-        fix="Load the data lazily or in smaller parts; then call check_environment.",
+        fix=Fix("Load the data lazily or in smaller parts; then call ", NamedCall("check_environment"), "."),
         code="worker-memory",
     )
 
@@ -218,6 +227,10 @@ def exited(doing: str, ended: Ended) -> WorkerError:
     tail = f"; its last output: {quote(ended.output[-300:])}" if ended.output.strip() else ""
     return WorkerError(
         f"the environment ended its own process while {doing}, {how}{tail}",
-        fix="Remove the call that ends the process or the crash in native code; then call check_environment.",
+        fix=Fix(
+            "Remove the call that ends the process or the crash in native code; then call ",
+            NamedCall("check_environment"),
+            ".",
+        ),
         code="worker-exited",
     )

@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError, WorkerError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.sandbox import confine
 from prime_lab_mcp.lab.sandbox.caches import DataCache
@@ -104,7 +105,11 @@ class Witness:
 def _failed(why: str) -> WorkerError:
     return WorkerError(
         f"no second process could score the sample: {why}",
-        fix="Call test_reward again; if it repeats, see whether the package loads from another folder.",
+        fix=Fix(
+            "Call ",
+            NamedCall("test_reward"),
+            " again; if it repeats, see whether the package loads from another folder.",
+        ),
         code="worker-failed",
     )
 

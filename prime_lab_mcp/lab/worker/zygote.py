@@ -21,6 +21,7 @@ import anyio
 
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import InterpreterError, WorkerError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.interpreter import Api, Interpreter
 from prime_lab_mcp.lab.sandbox.kernel_support import present_support
@@ -189,7 +190,7 @@ class Zygote:
                     if last:
                         raise WorkerError(
                             f"the process that holds verifiers ended or hangs ({type(error).__name__}): {quote(log)}",
-                            fix="Call again; if it repeats, run preflight(install=true).",
+                            fix=Fix("Call again; if it repeats, run ", NamedCall("preflight", install=True), "."),
                             code="worker-failed",
                         ) from error
         raise AssertionError("unreachable")
@@ -229,7 +230,11 @@ class Zygote:
             return dict(message["ready"])
         raise InterpreterError(
             f"verifiers cannot be imported for {self.api} environments: {quote(message.get('broken'))}",
-            fix="Check the verifiers requirement in the package's pyproject.toml, then run preflight(install=true).",
+            fix=Fix(
+                "Check the verifiers requirement in the package's pyproject.toml, then run ",
+                NamedCall("preflight", install=True),
+                ".",
+            ),
         )
 
     def _log(self) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.environment.loaded_checks import LoadedObservations, loaded_findings, task_findings
+from prime_lab_mcp.lab.environment.loaded_checks import LoadedObservations, loaded_findings
+from prime_lab_mcp.lab.environment.task_findings import task_findings
 from prime_lab_mcp.lab.worker.description import ArgumentEffect, Loaded, RewardInfo, Row, Rows, Traits
 
 NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve")

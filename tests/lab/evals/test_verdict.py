@@ -9,8 +9,8 @@ import pytest
 
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
-from prime_lab_mcp.lab.evals.verdict import sampling_difference
 from prime_lab_mcp.lab.lab import Lab
 from tests.lab.evals.finished import episode, finished, mixed, record_confirmed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -52,6 +53,20 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "l.sqlite3").write_text("not a database, and long enough to be read as a header" * 20, encoding="utf-8")
     with pytest.raises(LedgerError, match="cannot be opened"):
         Ledger(tmp_path / "l.sqlite3")
+
+
+def test_a_connection_without_leave_to_create_makes_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "l % ?#.sqlite3"
+    with pytest.raises(LedgerError, match="cannot be opened"):
+        Ledger(path, create=False)
+    assert not path.parent.exists()
+    Ledger(path).record(evidence())
+    reading = Ledger(path, create=False)
+    assert [row.source for row in reading.evidence("w")] == ["s0"]
+    shutil.rmtree(path.parent)
+    with pytest.raises(LedgerError, match="deleted"):
+        reading.record(evidence(1))
+    assert not path.parent.exists()
 
 
 def test_an_intent_is_claimed_by_exactly_one_of_many_threads_and_ledgers(tmp_path: Path) -> None:

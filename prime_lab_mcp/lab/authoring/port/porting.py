@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.authoring.port.package import OldPort, PortedEnvironment,
 from prime_lab_mcp.lab.authoring.port.rows import MOST_ROWS, PortedRows, port_rows
 from prime_lab_mcp.lab.authoring.template import PackageNames
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Say
 from prime_lab_mcp.lab.datasets import task_golds
 from prime_lab_mcp.lab.lab import Lab
@@ -57,7 +58,7 @@ async def port_environment(lab: Lab, old: Snapshot, target: Path, names: Package
         if opened.api != "v0":
             raise BadInput(
                 f"{old.name} is an environment for v1 already",
-                fix="Name a v0 environment, or work on this one with edit_environment.",
+                fix=Fix("Name a v0 environment, or work on this one with ", NamedCall("edit_environment"), "."),
                 code="bad-argument",
                 next=(Next("test_reward", "proves the reward of the environment", {"environment": old.relative}),),
             )
@@ -66,14 +67,16 @@ async def port_environment(lab: Lab, old: Snapshot, target: Path, names: Package
         if not traits.port:
             raise LabError(
                 f"{old.name} could not be described by its interpreter",
-                fix="Call check_environment of the old environment: its findings say what to mend.",
+                fix=Fix(
+                    "Call ", NamedCall("check_environment"), " of the old environment: its findings say what to mend."
+                ),
                 code="worker-nonsense",
             )
         rows, read = await _rows(opened.worker)
         if not rows.counts:
             raise BadInput(
                 f"{old.name} has no rows, so there is nothing to port",
-                fix="Call check_environment of the old environment.",
+                fix=Fix("Call ", NamedCall("check_environment"), " of the old environment."),
                 code="bad-argument",
                 next=(Next("check_environment", "says why it has no rows", {"environment": old.relative}),),
             )
@@ -116,7 +119,9 @@ def _main_file(source: SourceCode, old: Snapshot) -> str:
     if len(candidates) != 1:
         raise BadInput(
             f"{len(candidates)} files of {old.name} define load_environment",
-            fix="Let one file of the old package define it, then call create_environment again.",
+            fix=Fix(
+                "Let one file of the old package define it, then call ", NamedCall("create_environment"), " again."
+            ),
             code="bad-argument",
             where=str(CodePlace(candidates[0], 1)) if candidates else None,
             next=(Next("read_environment", "shows its files", {"environment": old.relative}),),

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.statistics import LOG_HIGH, LOG_LOW
 from prime_lab_mcp.lab.configs.context import MIN_BATCH, MIN_GROUPS, ConfigContext, SourceMeasurement
 from prime_lab_mcp.lab.configs.plan.choices import ChosenValue, ConfigChoices, SourceChoice
@@ -79,7 +80,7 @@ def choose_batching(choices: ConfigChoices, context: ConfigContext) -> tuple[Cho
         raise BadInput(
             f"a batch of {batch.value} rollouts is no multiple of "
             + (f"the group size {group.value}" if group.value else "any useful group size"),
-            fix=f"Pass batch={near}.",
+            fix=Fix("Pass ", SameCall(batch=near), "."),
             code="config-batch-group",
         )
     return group, batch

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.configs.plan.batching import choose_batching, choose_steps, own_group_sizes
@@ -98,7 +99,13 @@ def require_open_model(model: str) -> None:
     if vendor is not None:
         raise BadInput(
             f"{quote(model, limit=100)} cannot be trained: {quote(vendor, limit=60)} publishes no weights of it",
-            fix=f'Pass model="{DEFAULT_MODEL}", or another that search_hub(kind="model") lists as trainable.',
+            fix=Fix(
+                "Pass ",
+                SameCall(model=DEFAULT_MODEL),
+                ", or another that ",
+                NamedCall("search_hub", kind="model"),
+                " lists as trainable.",
+            ),
             code="model-closed",
         )
 
@@ -226,8 +233,11 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
     if not choices.sources:
         raise BadInput(
             "no environment was named to train on",
-            fix='Pass environments=["owner/name@version"], or based_on=a config that names them; '
-            "workflow_status lists those of the workspace.",
+            fix=Fix(
+                'Pass environments=["owner/name@version"], or based_on=a config that names them; ',
+                NamedCall("workflow_status"),
+                " lists those of the workspace.",
+            ),
             code="config-no-train-source",
         )
     why = choices.because

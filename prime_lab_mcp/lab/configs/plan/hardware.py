@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.configs.plan.choices import ChosenValue, ConfigChoices, round_up
 from prime_lab_mcp.lab.models import memory
@@ -195,7 +196,13 @@ def _single_gpu(choices: ConfigChoices, reason: str, checkpointing: ChosenValue 
     if choices.target == "hosted":
         raise BadInput(
             "hosted training takes at least two GPUs, one that trains and one that generates",
-            fix='Pass gpus=2 or more, or target="self-managed" for a single GPU of your own.',
+            fix=Fix(
+                "Pass ",
+                SameCall(gpus=2),
+                " or more, or ",
+                SameCall(target="self-managed"),
+                " for a single GPU of your own.",
+            ),
             code="config-gpus",
         )
     shared = "the same GPU trains and generates"
@@ -214,7 +221,7 @@ def _whole_nodes(
     if total % PER_NODE:
         raise BadInput(
             f"{total} GPUs are no whole number of nodes of {PER_NODE}",
-            fix=f"Pass gpus={round_up(total, PER_NODE)}, or at most {PER_NODE} for a single node.",
+            fix=Fix("Pass ", SameCall(gpus=round_up(total, PER_NODE)), f", or at most {PER_NODE} for a single node."),
             code="config-gpus",
         )
     nodes = total // PER_NODE

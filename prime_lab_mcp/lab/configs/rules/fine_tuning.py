@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import as_mapping, quote
 from prime_lab_mcp.lab.configs.config import DEFAULT_MODEL, TrainingConfig
@@ -27,8 +28,12 @@ def typed_renderer(config: TrainingConfig, context: ConfigContext) -> Iterator[F
     yield prime_rl_refuses(
         "config-sft-renderer",
         f"{cause}, and fine-tuning needs one that tells the model's tokens from the others",
-        'Set [renderer] name to the renderer of the model it was tuned from (e.g. "qwen3") if its chat template is '
-        'the same, or fine-tune a model that search_hub(kind="model") lists with a renderer.',
+        Fix(
+            'Set [renderer] name to the renderer of the model it was tuned from (e.g. "qwen3") if '
+            "its chat template is the same, or fine-tune a model that ",
+            NamedCall("search_hub", kind="model"),
+            " lists with a renderer.",
+        ),
         "renderer.name",
     )
 

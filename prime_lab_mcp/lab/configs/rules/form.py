@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote, redact
 from prime_lab_mcp.lab.configs.config import TrainingConfig
@@ -29,7 +30,11 @@ def retired_shape(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
         "blocker",
         f"This is a shared-LoRA config ({shape}), a shape that Hosted Training no longer accepts; "
         "it runs prime-rl configs on dedicated clusters now.",
-        "Call write_training_config(based_on=this file): it writes the present shape and lists every change.",
+        Fix(
+            "Call ",
+            NamedCall("write_training_config", based_on=...).shown("write_training_config(based_on=this file)"),
+            ": it writes the present shape and lists every change.",
+        ),
         config.path.name,
         tuple({"key": path, "to": old.to or "dropped", "why": old.why} for path, old in old_keys_in(config.table))[
             :_MOST_LISTED
@@ -86,7 +91,11 @@ def schema_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
             "config-unknown-key",
             "blocker",
             f"{len(problems) - _MOST_LISTED} more keys do not fit the schema.",
-            "Mend the ones shown first, then check again; or write the file anew with write_training_config.",
+            Fix(
+                "Mend the ones shown first, then check again; or write the file anew with ",
+                NamedCall("write_training_config"),
+                ".",
+            ),
             config.path.name,
         )
 
@@ -116,7 +125,13 @@ def _old_key(config: TrainingConfig, path: str, key: OldKey) -> Finding:
         "config-old-key",
         "blocker",
         f"{path} is a key of an earlier platform: {key.why}.",
-        f"{to[0].upper()}{to[1:]}, or call write_training_config(based_on={config.path.name!r}) to have it done.",
+        Fix(
+            f"{to[0].upper()}{to[1:]}, or call ",
+            NamedCall("write_training_config", based_on=...).shown(
+                f"write_training_config(based_on={config.path.name!r})"
+            ),
+            " to have it done.",
+        ),
         path,
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
@@ -29,7 +30,11 @@ def model_published(config: TrainingConfig, context: ConfigContext) -> Iterator[
             "config-model-name",
             "blocker",
             f"{quote(name, limit=100)} is no name on Hugging Face (owner/name), where Hosted Training looks for it.",
-            'Name a published model: search_hub(kind="model") lists those that the platform trains.',
+            Fix(
+                "Name a published model: ",
+                NamedCall("search_hub", kind="model"),
+                " lists those that the platform trains.",
+            ),
             "model.name",
         )
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
@@ -30,7 +31,13 @@ def sources_present(config: TrainingConfig, context: ConfigContext) -> Iterator[
             "config-no-train-source",
             "blocker",
             "The config names no training environment: there is no [[orchestrator.train.source]].",
-            "Add one, or call write_training_config(environments=[...], based_on=this file).",
+            Fix(
+                "Add one, or call ",
+                NamedCall("write_training_config", environments=..., based_on=...).shown(
+                    "write_training_config(environments=[...], based_on=this file)"
+                ),
+                ".",
+            ),
             config.path.name,
         )
     if isinstance(config.at("orchestrator.eval"), Mapping) and not config.eval_sources:
@@ -89,7 +96,7 @@ def source_pinned(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
                 "config-unpublished-source",
                 "blocker",
                 f"{quote(source.id, limit=80)} is no environment on the Hub: hosted training loads owner/name@version.",
-                "Call push_environment first, then name it as owner/name@version.",
+                Fix("Call ", NamedCall("push_environment"), " first, then name it as owner/name@version."),
                 where,
             )
         elif source.id and not is_plain_id(source.id):
@@ -106,7 +113,11 @@ def source_pinned(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
                 "config-unpinned-source",
                 "warning" if is_own else "blocker",
                 f"{quote(source.id, limit=80)} has no version: the run would take whatever is newest when it starts.",
-                'Pin it: id = "owner/name@version" (search_hub lists the versions).',
+                Fix(
+                    'Pin it: id = "owner/name@version" (',
+                    NamedCall("search_hub", kind="environment", query=...).bare,
+                    " lists the versions).",
+                ),
                 where,
             )
 

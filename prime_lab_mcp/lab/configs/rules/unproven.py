@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
@@ -182,13 +183,18 @@ def _tables(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[s
 
 def _fix(setting: UnprovenSetting) -> str:
     if "resume" in setting.path:
-        return (
-            "Remove the table and call submit_training with resume_from=RUN: then the checkpoint's evaluation counts."
+        return Fix(
+            "Remove the table and call ",
+            NamedCall("submit_training"),
+            " with resume_from=RUN: then the checkpoint's evaluation counts.",
         )
-    return (
-        "Remove it, or give the environment the value as an argument of its taskset, with which test_reward and "
-        "run_eval can be called. A person may waive it: prime-lab-mcp override CONFIG.toml config-unproven-setting "
-        "--reason ..."
+    return Fix(
+        "Remove it, or give the environment the value as an argument of its taskset, with which ",
+        NamedCall("test_reward"),
+        " and ",
+        NamedCall("run_eval"),
+        " can be called. A person may waive it: prime-lab-mcp override CONFIG.toml "
+        "config-unproven-setting --reason ...",
     )
 
 

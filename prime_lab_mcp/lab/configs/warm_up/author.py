@@ -17,6 +17,7 @@ from datetime import date
 from pathlib import Path
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import positive_int_or_none, quote
 from prime_lab_mcp.lab.configs import registry
 from prime_lab_mcp.lab.configs.author import ConfigRequest
@@ -132,8 +133,13 @@ def warm_up_renderer(choices: ConfigChoices, model: str) -> str | None:
         raise BadInput(
             f"prime-rl has no renderer for {quote(model, limit=100)} that tells the model's tokens from the others, "
             "which fine-tuning needs",
-            fix='Pass extra={"renderer.name": "qwen3"} with the renderer of the model it was tuned from, if its chat '
-            'template is the same; or a model that search_hub(kind="model") lists with a renderer.',
+            fix=Fix(
+                "Pass ",
+                SameCall(extra={"renderer.name": "qwen3"}),
+                " with the renderer of the model it was tuned from, if its chat template is the same; or a model that ",
+                NamedCall("search_hub", kind="model"),
+                " lists with a renderer.",
+            ),
             code="config-sft-renderer",
         )
     return None if requested else family
@@ -158,7 +164,7 @@ def size_warm_up(choices: ConfigChoices, examples: WarmUpExamples, model: str, l
     if batch % gpus:
         raise BadInput(
             f"a batch of {batch} sequences does not divide among {gpus} GPUs",
-            fix=f"Pass batch={-(-batch // gpus) * gpus}.",
+            fix=Fix("Pass ", SameCall(batch=-(-batch // gpus) * gpus), "."),
             code="config-batch-group",
         )
     return WarmUpSize(gpus, batch, seq_len, steps, reason)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.resolve import held_out_keys
@@ -206,7 +207,9 @@ def warm_up_examples(lab: Lab, source: str, held_out: Mapping[str, Any] | None) 
     if not _HUB.fullmatch(source):
         raise BadInput(
             f"{quote(source, limit=120)} is no evaluation, no file of the workspace and no dataset",
-            fix='Pass an eval id (watch_run lists them), a JSONL path, or a dataset as "owner/name".',
+            fix=Fix(
+                "Pass an eval id (", NamedCall("watch_run"), ' lists them), a JSONL path, or a dataset as "owner/name".'
+            ),
             code="sft-data",
         )
     return WarmUpExamples(None, source, f"dataset {source}")
@@ -216,13 +219,19 @@ def _of_evaluation(lab: Lab, job: Job, held_out: Mapping[str, Any] | None) -> Wa
     spec, results = EvaluationJobs(lab).spec(job), EvaluationJobs(lab).files(job.id).results()
     if results is None:
         raise BadInput(
-            f"evaluation {job.id} has no finished rollout", fix="Wait for it with watch_run.", code="results-missing"
+            f"evaluation {job.id} has no finished rollout",
+            fix=Fix("Wait for it with ", NamedCall("watch_run"), "."),
+            code="results-missing",
         )
     keys = held_out if held_out is not None else _held_out_keys(lab, job)
     if keys and _selects(spec.env_args, keys):
         raise BadInput(
             f"evaluation {job.id} played the held-out tasks, which must never be trained on",
-            fix="Pass an evaluation of training tasks: run_eval without the held-out environment arguments.",
+            fix=Fix(
+                "Pass an evaluation of training tasks: ",
+                NamedCall("run_eval"),
+                " without the held-out environment arguments.",
+            ),
             code="sft-held-out",
         )
     solved = solved_conversations(lambda: read_rollouts(results), spec.weights, _held_out_tasks(lab, job, keys or {}))
@@ -230,7 +239,11 @@ def _of_evaluation(lab: Lab, job: Job, held_out: Mapping[str, Any] | None) -> Wa
         raise BadInput(
             f"{len(solved.rows)} of the {count(solved.played, 'rollout')} of {job.id} can be learned from: too few "
             f"({_omission_summary(solved.omitted)})",
-            fix="Evaluate a stronger model on these tasks with run_eval and pass that evaluation, or pass a dataset.",
+            fix=Fix(
+                "Evaluate a stronger model on these tasks with ",
+                NamedCall("run_eval"),
+                " and pass that evaluation, or pass a dataset.",
+            ),
             code="sft-nothing-solved",
         )
     summary = f"{count(len(solved.rows), 'solved rollout')} of {count(solved.tasks, 'task')} from {job.id}"

@@ -14,11 +14,13 @@ import anyio
 
 from prime_lab_mcp.lab.base.codes import recorded_code
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Progress
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.evidence_limits import FOREIGN
 from prime_lab_mcp.lab.evals.hosted import launch, platform
-from prime_lab_mcp.lab.evals.hosted.plan import FOREIGN, HostedPlan, hosted_question, hosted_standing
+from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, hosted_question, hosted_standing
 from prime_lab_mcp.lab.evals.hosted.platform import HostedStatus
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.plan import EvalRequest
@@ -84,7 +86,7 @@ async def evaluate_hosted(
     if standing.state == "fresh" and approved != standing.key:
         raise LabError(
             "what would be started changed while it was being approved",
-            fix="Call run_eval again; it asks about what would be started now.",
+            fix=Fix("Call ", NamedCall("run_eval"), " again; it asks about what would be started now."),
             code="intent-changed",
         )
     job = await launch.start_hosted(lab, planned, confirmed=confirmed)
@@ -134,7 +136,8 @@ def _ended_outcome(lab: Lab, job: Job, planned: HostedPlan) -> Outcome:
     """
     failure = job.progress.get("failure")
     if failure and not job.progress.get("evaluation"):
-        raise PrimeError(str(failure["message"]), fix=str(failure["fix"]), code=recorded_code(str(failure["code"])))
+        fix = Fix.from_record(str(failure["fix"]), failure.get("calls", ()))
+        raise PrimeError(str(failure["message"]), fix=fix, code=recorded_code(str(failure["code"])))
     reason = str(job.progress.get("reason") or "no reason was recorded")
     final = job.progress.get("ended") in platform.ENDED_WITHOUT_RESULT
     again = "starts a new one" if final else "attaches to the same evaluation again, and starts no other"
@@ -142,7 +145,7 @@ def _ended_outcome(lab: Lab, job: Job, planned: HostedPlan) -> Outcome:
         "eval-crashed" if job.state == "crashed" else "eval-stopped",
         "blocker",
         f"the hosted evaluation {job.id} did not finish: {reason}",
-        f"Mend the cause if the message names one; the same run_eval call {again}.",
+        Fix("Mend the cause if the message names one; the same ", NamedCall("run_eval"), f" call {again}."),
     )
     return Outcome(
         "inconclusive",
@@ -191,7 +194,9 @@ async def fetch_evaluation(lab: Lab, id: str) -> FinishedEvaluation:
         if job is not None and job.workspace == lab.key and (results := EvaluationJobs(lab).files(job.id).results()):
             return FinishedEvaluation(job.id, EvaluationJobs(lab).spec(job), lambda: read_rollouts(results))
     if not id.replace("_", "").replace("-", "").isalnum():
-        raise BadInput(f"{quote(id, 80)} is no id of an evaluation", fix="Use an id from watch_run.")
+        raise BadInput(
+            f"{quote(id, 80)} is no id of an evaluation", fix=Fix("Use an id from ", NamedCall("watch_run"), ".")
+        )
     answer = await lab.prime.eval_get(id)
     status = platform.status_of(answer)
     target = lab.settings.evals / "platform" / lab.platform / f"{id}.jsonl"

@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError, PrimeError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.settings import Platform, Settings
 from prime_lab_mcp.lab.base.statistics import MeanOfTasks
 from prime_lab_mcp.lab.base.text import quote
@@ -113,8 +114,11 @@ class HostedStart(AtMostOnce[str]):
     def unknown(self, why: str, seconds: float) -> LabError:
         return PrimeError(
             f"whether hosted evaluation {self._name} was started is not known: {why}",
-            fix=f"Make the same run_eval call again in {max(10, round(seconds) + 5)} seconds; it looks before it sends "
-            "anything.",
+            fix=Fix(
+                "Make the same ",
+                NamedCall("run_eval"),
+                f" call again in {max(10, round(seconds) + 5)} seconds; it looks before it sends anything.",
+            ),
             code="hosted-outcome-unknown",
         )
 
@@ -265,7 +269,9 @@ class HostedFollower:
             if error.code not in TRANSIENT_CODES or waited > self._pace.patience:
                 raise PrimeError(
                     f"evaluation {self.id} could not be followed: {error.message}",
-                    fix="It goes on at the platform; the same run_eval call attaches to it again.",
+                    fix=Fix(
+                        "It goes on at the platform; the same ", NamedCall("run_eval"), " call attaches to it again."
+                    ),
                     code=error.code,
                 ) from error
             self.progress["trouble"] = error.message

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, HostedStanding
 from prime_lab_mcp.lab.evals.runner.command import UPSTREAM_KEY, JobFiles, own_module_command
 from prime_lab_mcp.lab.evals.runner.jobs import START_LEASE, EvaluationJobs
@@ -58,7 +59,7 @@ def _reserve(lab: Lab, standing: HostedStanding, amount: float | None, confirmed
     if not confirmed and ledger.unasked(platform) + (amount or 0.0) > ASK_AFTER + 1e-9:
         raise EvalError(
             f"other evaluations started meanwhile, and those that nobody was asked about reach ${ASK_AFTER:.0f}",
-            fix="Call run_eval again; it asks the user.",
+            fix=Fix("Call ", NamedCall("run_eval"), " again; it asks the user."),
             code="intent-changed",
         )
     purpose = f"hosted evaluation {standing.name}"

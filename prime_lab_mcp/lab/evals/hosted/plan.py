@@ -1,7 +1,6 @@
 """The plan of a hosted evaluation: the version that would run, its cost, and whether it was started before.
 
-The plan also compares the published files with those that were pushed from this machine. `hosted_notes` returns what a
-finished hosted evaluation does not prove.
+The plan also compares the published files with those that were pushed from this machine.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
-from prime_lab_mcp.lab.base.report import Finding, Unmet
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
+from prime_lab_mcp.lab.base.report import Unmet
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.evals.evidence_limits import FOREIGN
 from prime_lab_mcp.lab.evals.hosted.platform import ENDED_WITHOUT_RESULT
 from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, EvalRequest
 from prime_lab_mcp.lab.evals.rehearsal_answers import served_unlisted
@@ -36,42 +37,6 @@ from prime_lab_mcp.lab.state.config_gate import HubContent
 from prime_lab_mcp.lab.state.ledger.rows import Job, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
-
-FOREIGN = "hub:"
-"""Prefix of the fingerprint of an environment whose files are not known to be those of this workspace."""
-
-
-def hosted_notes(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
-    """Return findings on what a finished hosted evaluation does not prove.
-
-    The first is a blocker if another version than the planned one may have run.
-    """
-    if spec.source.startswith(FOREIGN):
-        return (
-            Finding(
-                "distribution-not-evidence",
-                "info",
-                f"what ran is {spec.hosted} as the Hub holds it, which is not known to be files of this workspace: it "
-                "opens no gate",
-                "For evidence, push an environment of this workspace, or evaluate it on this machine.",
-            ),
-        )
-    moved = job.progress.get("moved")
-    if moved is False:
-        return ()
-    reason = (
-        "the Hub's latest version changed while it started"
-        if moved
-        else "the Hub did not say which version is its latest"
-    )
-    return (
-        Finding(
-            "hosted-version-moved",
-            "blocker",
-            f"{reason}, so it is not known that {spec.hosted} is what ran",
-            "Run run_eval(hosted=true) again; push_environment first if the Hub's latest version is not yours.",
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +101,7 @@ async def require_hosted(
         reason = lookup_result.unmet[0].detail if lookup_result.unmet else "it was not pushed"
         raise BadInput(
             f"{quote(environment, 120)} cannot be evaluated on the platform: {reason}",
-            fix="Call push_environment; it publishes what was proven.",
+            fix=Fix("Call ", NamedCall("push_environment"), "; it publishes what was proven."),
             code="hosted-unpublished",
         )
     return lookup_result.subject
@@ -161,14 +126,24 @@ async def _look_up_by_name(lab: Lab, prime: PlatformReader, environment: str) ->
     if name is None:
         raise BadInput(
             f"{quote(environment, 120)} is neither a folder of the workspace nor owner/name on the Hub",
-            fix="Name a folder under environments/, or owner/name; search_hub finds them.",
+            fix=Fix(
+                "Name a folder under environments/, or owner/name; ",
+                NamedCall("search_hub", kind="environment", query=...).bare,
+                " finds them.",
+            ),
             code="environment-not-found",
         )
     entry = await _require_entry(prime, name["owner"], name["name"])
     if not entry.exists or entry.version is None:
         raise PrimeError(
             f"the Hub holds no published version of {entry.ref}",
-            fix="Check the name with search_hub; publish one of your own with push_environment.",
+            fix=Fix(
+                "Check the name with ",
+                NamedCall("search_hub", kind="environment", query=...).bare,
+                "; publish one of your own with ",
+                NamedCall("push_environment"),
+                ".",
+            ),
             code="platform-not-found",
         )
     pushes = lab.ledger.pushes(owner=entry.owner, name=entry.name, platform=lab.platform)

@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.fix import calls_record
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.hosted.following import FollowPace, HostedFollower
@@ -139,7 +140,12 @@ class _Job:
         try:
             return await self.follower.to_end()
         except LabError as error:
-            self.follower.progress["failure"] = {"code": error.code, "message": error.message, "fix": error.fix}
+            self.follower.progress["failure"] = {
+                "code": error.code,
+                "message": error.message,
+                "fix": error.fix,
+                "calls": calls_record(error.fix),
+            }
             return AttemptEnding("crashed", error.message)
 
     async def _interrupt(self, stop: anyio.Event, following: anyio.CancelScope) -> None:

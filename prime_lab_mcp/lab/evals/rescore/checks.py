@@ -17,6 +17,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.evals.rescore.stored import RecordFormat, StoredRecord, missing_reward_error
@@ -163,7 +164,7 @@ _REASONS = {
     "data": "their data changed, which tools and turns may use",
     "ambiguous": "several present tasks ask the same",
 }
-REPEATED_ROLLOUTS = "Run run_eval without rescore."
+REPEATED_ROLLOUTS = Fix("Run ", NamedCall("run_eval").without("rescore"), ".")
 
 
 class RescoreError(EvalError):
@@ -198,7 +199,7 @@ def require_scoring_finished(scores: Sequence[Scored]) -> None:
         message = cause.errors[0].message if cause.errors else ", ".join(map(str, cause.problems))
         raise RescoreError(
             f"the reward hung or ended its process again and again: {quote(message)}",
-            fix="Mend the reward (test_reward shows the completion), then call again.",
+            fix=Fix("Mend the reward (", NamedCall("test_reward"), " shows the completion), then call again."),
             code="rescore-unfinished",
         )
 
@@ -214,7 +215,13 @@ def require_repeatable(first: Sequence[Scored], again: Sequence[Scored]) -> None
         raise RescoreError(
             f"{len(differing)} of {count(len(pairs), 'stored rollout')} earned something else when scored twice "
             f"({_number(a.reward)}, then {_number(b.reward)})",
-            fix="Make the reward a function of the rollout (test_reward shows where it is not), or run run_eval anew.",
+            fix=Fix(
+                "Make the reward a function of the rollout (",
+                NamedCall("test_reward"),
+                " shows where it is not), or run ",
+                NamedCall("run_eval"),
+                " anew.",
+            ),
             code="rescore-not-reproducible",
         )
 
@@ -395,6 +402,6 @@ def _untried(why: str) -> RescoreError:
 def _changed_environment(why: str) -> RescoreError:
     return RescoreError(
         why,
-        fix="Undo the change of tools or turns, or run run_eval without rescore.",
+        fix=Fix("Undo the change of tools or turns, or run ", NamedCall("run_eval").without("rescore"), "."),
         code="rescore-environment-changed",
     )

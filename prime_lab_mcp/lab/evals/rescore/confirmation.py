@@ -20,6 +20,7 @@ from dataclasses import replace
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Say
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment.wheel import files_left_out
@@ -93,7 +94,7 @@ async def _confirmed(lab: Lab, job: Job, say: Say | None) -> Job | None:
         findings = [_unconfirmed(source, f"scoring a sample took more than {_SECONDS:g} seconds")]
     except LabError as error:
         findings = [_unconfirmed(source, error.message)]
-    noted = [*(job.progress.get("findings") or ()), *(f.as_json() for f in findings)]
+    noted = [*(job.progress.get("findings") or ()), *(f.as_record() for f in findings)]
     progress = {**job.progress, "findings": noted, verdict.CONFIRMED: True}
     return replace(job, progress=progress) if lab.ledger.note_finished(job, progress) else None
 
@@ -185,8 +186,11 @@ def _differs_there(name: str, scores: Sequence[tuple[float | None, float | None,
         "blocker",
         f"{subject} of {len(apart)} of {count(len(scores), 'rollout')} is another in a process without this server "
         f"({_text(apart[0][1])} here, {_text(apart[0][0])} there), more often than the reward varies by itself",
-        "Find the code of the environment that changes rewards outside of its reward functions, mend it, "
-        "and call run_eval again.",
+        Fix(
+            "Find the code of the environment that changes rewards outside of its reward functions, mend it, and call ",
+            NamedCall("run_eval"),
+            " again.",
+        ),
     )
 
 
@@ -243,7 +247,13 @@ def _raises(raising: Sequence[Scored], of: int) -> Finding:
         "blocker" if 2 * len(raising) > of else "warning",
         f"scoring raises for {len(raising)} of {count(of, 'rollout')} that were scored again, and the rubric paid 0: "
         f"{text}",
-        "Mend the line that raises; test_reward shows for which completions it does. Then call run_eval again.",
+        Fix(
+            "Mend the line that raises; ",
+            NamedCall("test_reward"),
+            " shows for which completions it does. Then call ",
+            NamedCall("run_eval"),
+            " again.",
+        ),
         where=error.where or None,
     )
 
@@ -290,8 +300,11 @@ def _differs(
         "eval-rewards-differ",
         "blocker" if decides else "warning",
         message,
-        "Find the code of the environment that changes rewards outside of its reward functions, mend it, "
-        "and call run_eval again.",
+        Fix(
+            "Find the code of the environment that changes rewards outside of its reward functions, mend it, and call ",
+            NamedCall("run_eval"),
+            " again.",
+        ),
     )
 
 
@@ -314,6 +327,9 @@ def _unconfirmed(source: RescoreSource, why: str) -> Finding:
         "eval-rewards-unconfirmed",
         "blocker",
         f"the rewards could not be confirmed: {why}",
-        f'Call run_eval(environment="{source.job.environment}", rescore="{source.job.id}"): it scores the stored '
-        "rollouts again, without inference.",
+        Fix(
+            "Call ",
+            NamedCall("run_eval", environment=source.job.environment, rescore=source.job.id),
+            ": it scores the stored rollouts again, without inference.",
+        ),
     )

@@ -24,6 +24,7 @@ import anyio
 import orjson
 
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Progress, Say
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.base.untrusted_files import PlantedPath, open_results
@@ -148,7 +149,7 @@ class Scoring:
             if anyio.current_time() > deadline:
                 raise RescoreError(
                     f"scoring the stored rollouts took more than {_SECONDS / 60:g} minutes",
-                    fix="Make the reward faster, or run run_eval with fewer examples.",
+                    fix=Fix("Make the reward faster, or run ", NamedCall("run_eval"), " with fewer examples."),
                     code="rescore-unfinished",
                 )
             yield batch, await self.score(batch)
@@ -269,7 +270,7 @@ def _job(
         "results": str(target.relative_to(EvaluationJobs(lab).files(id).root)),
         "results_sha256": file_sha256(target),
         "rescored": rescored,
-        "findings": [f.as_json() for f in findings],
+        "findings": [f.as_record() for f in findings],
     }
     if source.job.progress.get("capped"):
         progress["capped"] = source.job.progress["capped"]
@@ -374,7 +375,7 @@ def _newer_evaluation_findings(lab: Lab, source: RescoreSource) -> list[Finding]
         comparable = spec.get("model") == source.spec.model and spec.get("env_args") == dict(source.spec.env_args)
         if other and comparable and job.platform == source.job.platform:
             message = f"evaluation {job.id} with the same model is newer, and the latest rollouts count, not the best"
-            fix = f'Call run_eval with rescore="{job.id}".'
+            fix = Fix("Call ", NamedCall("run_eval").changed(rescore=job.id), ".")
             return [Finding("rescore-not-latest", "blocker", message, fix)]
     return []
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.untrusted_files import open_results
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
@@ -236,13 +237,13 @@ def rescore_source(lab: Lab, id: str, environment: str) -> RescoreSource:
     if job.environment != environment:
         raise BadInput(
             f"evaluation {job.id} is one of {job.environment}, not of {environment}",
-            fix="Name an evaluation of this environment; watch_run lists them.",
+            fix=Fix("Name an evaluation of this environment; ", NamedCall("watch_run"), " lists them."),
             code="rescore-other-environment",
         )
     if job.state != "finished":
         raise EvalError(
             f"evaluation {job.id} is {job.state}, and only a finished one can be scored again",
-            fix="Wait for it, or resume it with the same run_eval call.",
+            fix=Fix("Wait for it, or resume it with the same ", NamedCall("run_eval"), " call."),
             code="eval-not-finished",
         )
     return RescoreSource(job, spec, require_unchanged_results(lab, job))
@@ -253,12 +254,14 @@ def require_unchanged_results(lab: Lab, job: Job) -> Path:
     path, expected = EvaluationJobs(lab).files(job.id).results(), job.progress.get("results_sha256")
     if path is None or expected is None:
         raise EvalError(
-            f"the results of evaluation {job.id} are gone", fix="Run run_eval again.", code="eval-results-missing"
+            f"the results of evaluation {job.id} are gone",
+            fix=Fix("Run ", NamedCall("run_eval"), " again."),
+            code="eval-results-missing",
         )
     if file_sha256(path) != expected:
         raise EvalError(
             f"the results of evaluation {job.id} were changed after it ended",
-            fix="Run run_eval again.",
+            fix=Fix("Run ", NamedCall("run_eval"), " again."),
             code="eval-results-changed",
         )
     return path

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.relay.replies import NotedReply, calls_fingerprint, message_fingerprint, text_fingerprint
@@ -28,9 +29,11 @@ from prime_lab_mcp.lab.rollouts.rollout import Rollout
 TOLERATED = 0.01
 """Share of rollouts with an unknown reply up to which the evaluation still counts, because programs repair broken
 replies."""
-_FIX = (
-    "Find the code of the environment that writes results, or scores rollouts without asking the model, "
-    "mend it, and call run_eval again."
+_FIX = Fix(
+    "Find the code of the environment that writes results, or scores rollouts without "
+    "asking the model, mend it, and call ",
+    NamedCall("run_eval"),
+    " again.",
 )
 
 

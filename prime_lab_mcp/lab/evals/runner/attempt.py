@@ -20,6 +20,7 @@ import anyio
 from anyio.abc import ByteReceiveStream
 
 from prime_lab_mcp.lab.base import process, untrusted_files
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.statistics import MeanOfTasks
 from prime_lab_mcp.lab.evals.runner import command
@@ -326,7 +327,7 @@ class JobAttempt:
             progress["results"] = str(results.relative_to(self.files.root))
             progress["results_sha256"] = file_sha256(results)
             progress["rollout_errors"] = rollout_errors(results) if self.counter.errors else []
-            progress["findings"] = [finding.as_json() for finding in self._forged(results)]
+            progress["findings"] = [finding.as_record() for finding in self._forged(results)]
         progress["refused"] = refusals(self.files.refused)
         self.ledger.update_job(self.id, state=ending.state, progress=progress, lease=time.time())
 
@@ -339,7 +340,11 @@ class JobAttempt:
                     "results-not-as-asked",
                     "blocker",
                     f"the results are no rollouts of verifiers {self.spec.api}, which ran",
-                    "Find the code of the environment that writes results, mend it, and call run_eval again.",
+                    Fix(
+                        "Find the code of the environment that writes results, mend it, and call ",
+                        NamedCall("run_eval"),
+                        " again.",
+                    ),
                 ),
             )
         return self.answered.findings(results, self.counter.with_turns)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.codes import Code, recorded_code
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.base.untrusted_files import open_results
@@ -193,33 +194,66 @@ _MESSAGES: Mapping[Code, str] = {
     "eval-context-exceeded": "prompt and max_tokens exceed the context of the model",
     "eval-request-rejected": "the endpoint {host} rejected requests as invalid",
 }
-_FIXES: Mapping[Code, str] = {
-    "eval-endpoint-dead": "Start the model server or correct the endpoint (preflight says which ones answer).",
-    "eval-timeouts": "Call run_eval with concurrency={fewer} or a lower max_tokens.",
-    "eval-rate-limited": "Call run_eval with concurrency={fewer}.",
-    "eval-endpoint-failing": "Wait until the provider has recovered, or look at the model server's log; "
-    "concurrency={fewer} helps one that is overloaded.",
-    "eval-key-refused": "Ask the user to correct the key, then call again.",
-    "eval-payment-required": "Ask the user to top up the account, or use another endpoint.",
-    "eval-model-not-served": 'Name a model that it serves; search_hub(kind="model") lists those of prime.',
-    "eval-context-exceeded": "Lower max_tokens, serve the model with a longer context, or drop the longest prompts.",
-    "eval-request-rejected": "Read the endpoint's words in last_error: it does not take a parameter or message of this "
-    "evaluation.",
-    "eval-rollouts-raise": 'Read them with read_eval(view="rollouts"), then mend the environment '
-    "(check_environment, test_reward).",
-    "eval-capped": "Ask for fewer examples or a lower max_tokens, or have the user raise --max-spend.",
-    "eval-disk-full": "Free space on the disk of the state directory (preflight shows what is left).",
-    "eval-out-of-memory": "Call run_eval with concurrency={fewer}, or free memory.",
-    "eval-killed": "Call run_eval with concurrency={fewer} if memory ran out; else see who killed it.",
-    "eval-deadline": "Call run_eval again; a higher concurrency makes it faster, if the endpoint bears it.",
-    "confined": "Let the environment read its own files or a dataset and write where Python's tempfile says; "
-    "what it must reach beyond that cannot be evaluated here (docs/security.md).",
-    "eval-incomplete": "Call run_eval again for what is missing; if that repeats, call check_environment.",
-    "eval-busy": "Call run_eval again in half a minute.",
-}
-FAILURE_CODES = frozenset(_FIXES)
+
+
+def _fixes(fewer: int) -> Mapping[Code, str]:
+    """The fix of each finding on failed requests and rollouts. `fewer` is a concurrency that spares the endpoint."""
+    less = NamedCall("run_eval").changed(concurrency=fewer)
+    again = NamedCall("run_eval")
+    return {
+        "eval-endpoint-dead": Fix(
+            "Start the model server or correct the endpoint (", NamedCall("preflight"), " says which ones answer)."
+        ),
+        "eval-timeouts": Fix("Call ", less, " or a lower max_tokens."),
+        "eval-rate-limited": Fix("Call ", less, "."),
+        "eval-endpoint-failing": Fix(
+            "Wait until the provider has recovered, or look at the model server's log; ",
+            SameCall(concurrency=fewer),
+            " helps one that is overloaded.",
+        ),
+        "eval-key-refused": "Ask the user to correct the key, then call again.",
+        "eval-payment-required": "Ask the user to top up the account, or use another endpoint.",
+        "eval-model-not-served": Fix(
+            "Name a model that it serves; ", NamedCall("search_hub", kind="model"), " lists those of prime."
+        ),
+        "eval-context-exceeded": "Lower max_tokens, serve the model with a longer context, or drop the longest "
+        "prompts.",
+        "eval-request-rejected": "Read the endpoint's words in last_error: it does not take a parameter or message of "
+        "this evaluation.",
+        "eval-rollouts-raise": Fix(
+            "Read them with ",
+            NamedCall("read_eval", view="rollouts"),
+            ", then mend the environment (",
+            NamedCall("check_environment"),
+            ", ",
+            NamedCall("test_reward"),
+            ").",
+        ),
+        "eval-capped": "Ask for fewer examples or a lower max_tokens, or have the user raise --max-spend.",
+        "eval-disk-full": Fix(
+            "Free space on the disk of the state directory (", NamedCall("preflight"), " shows what is left)."
+        ),
+        "eval-out-of-memory": Fix("Call ", less, ", or free memory."),
+        "eval-killed": Fix("Call ", less, " if memory ran out; else see who killed it."),
+        "eval-deadline": Fix("Call ", again, " again; a higher concurrency makes it faster, if the endpoint bears it."),
+        "confined": "Let the environment read its own files or a dataset and write where Python's tempfile says; "
+        "what it must reach beyond that cannot be evaluated here (docs/security.md).",
+        "eval-incomplete": Fix(
+            "Call ",
+            again,
+            " again for what is missing; if that repeats, call ",
+            NamedCall("check_environment"),
+            ".",
+        ),
+        "eval-busy": Fix("Call ", again, " again in half a minute."),
+    }
+
+
+FAILURE_CODES = frozenset(_fixes(1))
 """Codes of the findings that explain failed rollouts or a failed evaluation."""
-_DEFAULT_FIX = "Mend the cause if the message names one (check_environment, preflight)."
+_DEFAULT_FIX = Fix(
+    "Mend the cause if the message names one (", NamedCall("check_environment"), ", ", NamedCall("preflight"), ")."
+)
 
 
 def broken_finding(spec: EvalSpec, job: Job) -> Finding:
@@ -229,16 +263,17 @@ def broken_finding(spec: EvalSpec, job: Job) -> Finding:
     if cause:
         code = recorded_code(str(cause))
     reason = str(job.progress.get("reason") or "no reason was recorded")
-    fix = "" if code == "eval-stopped" else _fix(code, spec)
+    retry = retry_call(spec)
+    fix = retry if code == "eval-stopped" else Fix(_fix(code, spec), " ", retry)
     message = f"the evaluation {job.id} did not finish: {reason}"
-    return Finding(code, "blocker", message, f"{fix} {retry_call(spec)}".strip())
+    return Finding(code, "blocker", message, fix)
 
 
 def retry_call(spec: EvalSpec) -> str:
     """Return a sentence on what another call of run_eval with the same arguments does."""
     if spec.resumes:
-        return "The same run_eval call resumes it without repeating finished rollouts."
-    return f"The same run_eval call starts it anew: verifiers {spec.verifiers} cannot resume."
+        return Fix("The same ", NamedCall("run_eval"), " call resumes it without repeating finished rollouts.")
+    return Fix("The same ", NamedCall("run_eval"), f" call starts it anew: verifiers {spec.verifiers} cannot resume.")
 
 
 def failure_findings(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
@@ -362,4 +397,4 @@ def _message(code: Code, spec: EvalSpec) -> str:
 
 
 def _fix(code: Code, spec: EvalSpec) -> str:
-    return _FIXES.get(code, _DEFAULT_FIX).format(fewer=max(1, spec.concurrency // 4))
+    return _fixes(max(1, spec.concurrency // 4)).get(code, _DEFAULT_FIX)

@@ -22,6 +22,7 @@ import anyio
 
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next, Progress
 from prime_lab_mcp.lab.evals.runner.admitted_costs import AdmittedCosts
 from prime_lab_mcp.lab.evals.runner.command import UPSTREAM_KEY, JobFiles, own_module_command
@@ -123,7 +124,7 @@ class EvaluationJobs:
         if not confirmed and ledger.unasked(platform) + spec.max_cost > ASK_AFTER + 1e-9:
             raise EvalError(
                 f"other evaluations started meanwhile, and those that nobody was asked about reach ${ASK_AFTER:.0f}",
-                fix="Call run_eval again; it asks the user.",
+                fix=Fix("Call ", NamedCall("run_eval"), " again; it asks the user."),
                 code="intent-changed",
             )
         purpose = f"evaluation {job.id} of {spec.environment}"
@@ -213,7 +214,7 @@ class EvaluationJobs:
             newest = ", ".join(j.id for j in self.list()[:5]) or "none yet"
             raise EvalError(
                 f"there is no evaluation of that id in this workspace (newest: {newest})",
-                fix="Call watch_run without an id to list them.",
+                fix=Fix("Call ", NamedCall("watch_run"), " without an id to list them."),
                 code="eval-not-found",
             )
         return self._reconciled(job)
@@ -230,7 +231,7 @@ class EvaluationJobs:
         except (TypeError, KeyError, ValueError) as error:
             raise EvalError(
                 f"evaluation {job.id} was recorded in a form this version cannot read",
-                fix="Run run_eval again.",
+                fix=Fix("Run ", NamedCall("run_eval"), " again."),
                 code="eval-unreadable",
             ) from error
 
@@ -265,7 +266,7 @@ class EvaluationJobs:
         if job.state in LIVE_STATES:
             raise EvalError(
                 f"evaluation {id} has not ended within {_STOP_WAIT:g} seconds of being asked to",
-                fix="Call control_run with stop again; its deadline ends it in any case.",
+                fix=Fix("Call ", NamedCall("control_run"), " with stop again; its deadline ends it in any case."),
                 code="eval-not-stopping",
             )
         return job
@@ -281,13 +282,15 @@ class EvaluationJobs:
         if results is None and job.progress.get("completed") and not self.files(job.id).root.exists():
             raise EvalError(
                 f"the rollouts of evaluation {id} were deleted to free space; its verdict is still known",
-                fix="Call run_eval again for new rollouts, which costs what they cost.",
+                fix=Fix("Call ", NamedCall("run_eval"), " again for new rollouts, which costs what they cost."),
                 code="results-missing",
             )
         if results is None:
             raise EvalError(
                 f"evaluation {id} has no finished rollout",
-                fix="Call watch_run with its id to see how it stands.",
+                fix=Fix(
+                    "Call ", NamedCall("watch_run", id=...).shown("watch_run with its id"), " to see how it stands."
+                ),
                 code="results-missing",
                 next=(Next("watch_run", "how it stands", {"id": id}),),
             )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.statistics import LARGEST_ADVISED_SAMPLE, Interval, student_975
 from prime_lab_mcp.lab.base.text import count, quote, rounded
@@ -221,7 +222,11 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
     if not shared:
         raise EvalError(
             f"evaluations {evaluated.id} and {other.id} have no scored task in common",
-            fix="Compare evaluations of the same tasks: run_eval both with the same environment and env_args.",
+            fix=Fix(
+                "Compare evaluations of the same tasks: ",
+                NamedCall("run_eval"),
+                " both with the same environment and env_args.",
+            ),
             code="compare-no-shared-tasks",
             next=(_on_the_same_tasks(evaluated.spec, other.spec),),
         )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.statistics import Cells, fit_concentration, incomplete_beta, log_beta
 from prime_lab_mcp.lab.base.text import count, rounded
@@ -109,7 +110,13 @@ def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = D
     if not tasks:
         raise EvalError(
             f"evaluation {evaluated.id} has no scored rollout, so nothing is known about its tasks",
-            fix='Look at the errors with read_eval(view="rollouts", where="error"), and run run_eval again.',
+            fix=Fix(
+                "Look at the errors with ",
+                NamedCall("read_eval", view="rollouts", where="error"),
+                ", and run ",
+                NamedCall("run_eval"),
+                " again.",
+            ),
             code="eval-nothing-scored",
         )
     best = _best(sample, evaluated)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.evals.views.columns import (
@@ -278,7 +279,11 @@ def _no_such_rollout(evaluated: FinishedEvaluation, where: str) -> EvalError:
     near = next(iter(difflib.get_close_matches(where.lower(), FILTER_WORDS, 1)), "all")
     return EvalError(
         f"no rollout and no task of evaluation {evaluated.id} is called {quote(where, 80)}",
-        fix=f'Pass where="{near}", another of {", ".join(FILTER_WORDS)}, or a task or id that the view shows.',
+        fix=Fix(
+            "Pass ",
+            SameCall(where=near),
+            f", another of {', '.join(FILTER_WORDS)}, or a task or id that the view shows.",
+        ),
         code="filter-unreadable",
         next=(Next("read_eval", "rollouts with their ids", {"eval": evaluated.id, "view": "rollouts", "where": near}),),
     )

@@ -1,7 +1,7 @@
 """Rules about answers: a right answer earns more than a wrong one, and an empty one no more than a wrong one.
 
-Further rules: every gold earns the maximum, other spellings of the right answer are accepted, and supplied cases earn
-the reward that the caller expects. The rules about partly right answers are in partly_right.py.
+Further rules: every gold earns the maximum, and other spellings of the right answer are accepted. The rules about
+partly right answers are in partly_right.py, those about what is known of right answers in known_answers.py.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.rewards.observations import PromptedGolds, ScoredCase, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.observations import PromptedGolds, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import (
     GOLD_PASS,
@@ -24,148 +24,8 @@ from prime_lab_mcp.lab.rewards.rules.amounts import (
     nearer_to_gold,
     paid_text,
 )
-from prime_lab_mcp.lab.rewards.rules.solutions import lacks_solution
+from prime_lab_mcp.lab.rewards.rules.known_answers import cases_suffice
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
-from prime_lab_mcp.lab.worker.faults import UNKNOWN_REWARD, ProblemCode
-
-MIN_CASES = 8
-MIN_SIDE = 3
-"""Smallest number of supplied cases for an environment without golds, and smallest numbers of cases that are expected
-high and of cases that are expected low."""
-
-
-def supplied_cases(trial: Trial) -> Iterator[Finding]:
-    """Every supplied case must earn the reward that the caller expects."""
-    unknown = UNKNOWN_REWARD | {ProblemCode.NOT_RUN}
-    failing = [s for s in trial.supplied if not s.scored_probe.scored.has(*unknown) and not meets_expectation(s, trial)]
-    low = [s for s in failing if not s.high]
-    high = [s for s in failing if s.high]
-    groups: tuple[tuple[Code, list[ScoredCase], str], ...] = (
-        ("reward-wrong-passes", low, "earned more than they should"),
-        ("reward-too-strict", high, "earned less than they should"),
-    )
-    for code, cases, how in groups:
-        if cases:
-            yield Finding(
-                code,
-                "blocker",
-                f"{count(len(cases), 'supplied case')} {how}: {paid_text(cases[0].scored_probe, trial)}",
-                "Mend the reward, or the case's expectation if that is wrong, then call test_reward.",
-                rows=tuple(case_row(s.scored_probe, str(s.expected), trial) for s in cases[:5]),
-            )
-    if trial.unmatched:
-        yield Finding(
-            "case-without-task",
-            "warning",
-            f"{count(len(trial.unmatched), 'supplied case')} could not be run: no task has their answer",
-            'Give each case the index of its task as "task", or an "answer" that a task has.',
-        )
-
-
-def meets_expectation(case: ScoredCase, trial: Trial) -> bool:
-    """Whether a case earned the expected reward.
-
-    An expected number may be the total reward, a share of the maximum or of the weights, or the score of the component
-    with the highest weight. The tolerance is 0.011.
-    """
-    reward, expected = case.scored_probe.reward, case.expected
-    if reward is None:
-        return False
-    half = HALF_SHARE * (trial.max_reward or trial.declared)
-    if isinstance(expected, str):
-        return reward >= half - EPSILON if expected == "high" else reward < half
-    scores = [reward, reward / (trial.max_reward or trial.declared), reward / trial.declared]
-    parts = case.scored_probe.scored.components
-    if parts:
-        heaviest = max(parts.values(), key=lambda c: c.weight)
-        scores += [heaviest.score] if heaviest.score is not None else []
-    return any(abs(score - expected) <= 0.011 for score in scores)
-
-
-def cases_suffice(trial: Trial) -> bool:
-    """Whether there are enough supplied cases, both expected high and low, and all of them earned the expected
-    reward."""
-    run = [s for s in trial.supplied if not s.scored_probe.scored.has(ProblemCode.NOT_RUN)]
-    high = sum(s.high for s in run)
-    return (
-        len(run) >= MIN_CASES
-        and high >= MIN_SIDE
-        and len(run) - high >= MIN_SIDE
-        and all(meets_expectation(s, trial) for s in run)
-    )
-
-
-def no_gold(trial: Trial) -> Iterator[Finding]:
-    """Tasks without golds need supplied cases, because nothing else shows that the reward is right."""
-    if trial.style is not None or trial.solved.scored:
-        return
-    run = [s for s in trial.supplied if not s.scored_probe.scored.has(ProblemCode.NOT_RUN)]
-    high = sum(s.high for s in run)
-    if len(run) < MIN_CASES or high < MIN_SIDE or len(run) - high < MIN_SIDE:
-        yield Finding(
-            "reward-no-gold",
-            "blocker",
-            f"the tasks hold no gold answer, and {count(len(run), 'supplied case')} ({high} high) are too few",
-            f"Call test_reward with cases: at least {MIN_CASES}, {MIN_SIDE} expected high and {MIN_SIDE} low.",
-        )
-
-
-def gold_not_understood(trial: Trial) -> Iterator[Finding]:
-    """Some spelling of the gold must earn more than a wrong answer; otherwise nothing is known about the reward.
-
-    The field that was taken for the gold may hold something else: constraints, the state of a game, the output of a
-    program or a rubric. Enough supplied cases that earn the expected rewards replace golds.
-    """
-    if trial.style is None or cases_suffice(trial) or trial.solved.scored:
-        return
-    if lacks_solution(trial):
-        if trial.solved.unavailable:
-            yield _solutions_not_played(trial)
-            return
-        yield _asks_for_solution(trial, trial.style.golds.place)
-        return
-    if gold_is_understood(trial):
-        return
-    golds = trial.style.golds
-    best = max((s.reward or 0.0 for s in trial.golds), default=0.0)
-    tried = f" in any of {trial.renderings} ways to write it" if trial.renderings else ""
-    yield Finding(
-        "gold-not-understood",
-        "blocker",
-        f"{quote(golds.place, 60)} was taken for the answer (as {golds.format}) and earned no more than wrong ones"
-        f"{tried}: at most {best:g}",
-        f"Call test_reward with cases: at least {MIN_CASES}, {MIN_SIDE} expected high, {MIN_SIDE} low, each with the "
-        'index of its "task". If the answer only has to be written otherwise, give rendering. If a right '
-        "answer should have been paid here, mend the reward (the rows show what was tried).",
-        rows=tuple(case_row(s, "more than a wrong answer", trial) for s in trial.golds[:3]),
-    )
-
-
-def _solutions_not_played(trial: Trial) -> Finding:
-    """Return the finding for solutions that this machine could not play, so that nothing is known about the reward."""
-    return Finding(
-        "gold-not-understood",
-        "blocker",
-        "the reward depends on tools or turns, and the solutions of its tasks could not be played here: "
-        f"{quote(trial.solved.unavailable, 300)}",
-        "Call test_reward again, when this machine has less to do if something was too slow; the environment need not "
-        "change. Where its rollouts cannot run here at all, give cases.",
-    )
-
-
-def _asks_for_solution(trial: Trial, place: str) -> Finding:
-    """Return the finding for a reward that depends on tools or turns, while no solution is stated."""
-    best = max((s.reward or 0.0 for s in trial.golds), default=0.0)
-    return Finding(
-        "gold-not-understood",
-        "blocker",
-        f"the reward depends on tools or turns: {quote(place, 60)}, said as the answer, earned at most {best:g} of "
-        f"{trial.declared:g}, and nobody states how a task is solved",
-        "State it (solution_skeleton in data is the code, filled in as far as it is known), then call test_reward; or "
-        f"give at least {MIN_CASES} cases, {MIN_SIDE} expected high and {MIN_SIDE} low, whose completion is a list of "
-        "messages with tool calls.",
-        rows=tuple(case_row(s, "the maximum", trial) for s in trial.golds[:3]),
-    )
 
 
 def gold_beaten(trial: Trial) -> Iterator[Finding]:
@@ -202,7 +62,11 @@ def constant(trial: Trial) -> Iterator[Finding]:
             "reward-constant",
             "blocker",
             f"right, wrong and empty completions all earned {rewards[0]:g}",
-            "Make the reward compare the completion with the task's answer, then call test_reward.",
+            Fix(
+                "Make the reward compare the completion with the task's answer, then call ",
+                NamedCall("test_reward"),
+                ".",
+            ),
             rows=tuple(case_row(s, "another reward than other completions", trial) for s in _kinds(trial)),
         )
 
@@ -284,8 +148,12 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
         "reward-gold-fails",
         "warning" if rescued else "blocker",
         message,
-        "Compare how the reward reads the answer with how the tasks state it (the rows show both); mend the parsing or "
-        "these rows, then call test_reward.",
+        Fix(
+            "Compare how the reward reads the answer with how the tasks state it (the rows show "
+            "both); mend the parsing or these rows, then call ",
+            NamedCall("test_reward"),
+            ".",
+        ),
         rows=tuple(case_row(s, "the maximum", trial) for s in failing[:5]),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import RepeatedScore, ScoredProbe, Trial
@@ -48,7 +49,13 @@ def judge_unreachable(trial: Trial) -> Iterator[Finding]:
         reason, fix = f"the cap of this call refused {count(capped, 'question')}", "Call again with fewer examples."
     elif through is None:
         reason = "it was asked without a key and without an endpoint"
-        fix = "Call test_reward again with judge=ENDPOINT, an endpoint as that of run_eval."
+        fix = Fix(
+            "Call ",
+            NamedCall("test_reward"),
+            " again with judge=ENDPOINT, an endpoint as that of ",
+            NamedCall("run_eval"),
+            ".",
+        )
     else:
         reason = f"through {quote(through, 80)}"
         fix = "Look whether that endpoint has the judge's model; remove a base_url of the judge's own."

@@ -12,13 +12,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.statistics import binomial_tail
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import Delivery, PlayedScript
-from prime_lab_mcp.lab.rewards.search.held_out import binomial_tail
 from prime_lab_mcp.lab.rewards.solutions import Change, last_reply
 from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
 from prime_lab_mcp.lab.worker.description import Message

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import Trial
@@ -39,7 +40,7 @@ def rollout_fails(trial: Trial) -> Iterator[Finding]:
             "reward-rollout-fails",
             "blocker",
             f"whole rollouts broke the process: {trial.rollouts_broke}",
-            "Let no tool, env_response or hook end its process; then call test_reward.",
+            Fix("Let no tool, env_response or hook end its process; then call ", NamedCall("test_reward"), "."),
         )
     failed = [p for p in trial.rollouts if p.failed]
     sensible = [p for p in failed if p.script.part != "faulty" and not _of_machine(p)]
@@ -157,12 +158,19 @@ def rollout_untried(trial: Trial) -> Iterator[Finding]:
 
 def _untried_fix(trial: Trial) -> str:
     """Return the fix for rollouts that could not be tried, with the arguments of the next call."""
-    look = "Call run_eval with num_examples=5 and rollouts=4, and read its messages before training."
+    look = Fix(
+        "Call ",
+        NamedCall("run_eval").changed(num_examples=5, rollouts=4),
+        ", and read its messages before training.",
+    )
     if trial.no_rollouts_by_design:
         return look
-    return (
-        "Call test_reward with env_args that make rollouts short (fewer turns, an easy level), and with cases whose "
-        f'"completion" is a list of messages. Or: {look}'
+    return Fix(
+        "Call ",
+        NamedCall("test_reward"),
+        " with env_args that make rollouts short (fewer turns, an easy level), and with cases "
+        'whose "completion" is a list of messages. Or: ',
+        look,
     )
 
 

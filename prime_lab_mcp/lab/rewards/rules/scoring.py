@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import RepeatedScore, ScoredProbe, Trial, differs_on_repeat
@@ -326,7 +327,11 @@ def unscored(trial: Trial) -> Iterator[Finding]:
                 "reward-partly-tested",
                 severity,
                 what,
-                "Call run_eval with num_examples=5 and rollouts=4, and look at its rewards before training.",
+                Fix(
+                    "Call ",
+                    NamedCall("run_eval").changed(num_examples=5, rollouts=4),
+                    ", and look at its rewards before training.",
+                ),
             )
 
 

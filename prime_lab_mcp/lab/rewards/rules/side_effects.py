@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial, differs_on_repeat
@@ -93,7 +94,11 @@ def not_witnessed(trial: Trial) -> Iterator[Finding]:
             "reward-witness-failed",
             "blocker",
             f"the scores could not be compared with those of a plain process: {witnessed.trouble}",
-            "Call test_reward again; if it repeats, see whether package and reward work from another folder.",
+            Fix(
+                "Call ",
+                NamedCall("test_reward"),
+                " again; if it repeats, see whether package and reward work from another folder.",
+            ),
         )
     elif witnessed is not None and witnessed.skipped:
         yield Finding(

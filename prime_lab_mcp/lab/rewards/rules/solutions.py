@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import Trial
@@ -53,8 +54,12 @@ def solution_unplayable(trial: Trial) -> Iterator[Finding]:
             "reward-solution-broken",
             "blocker",
             f"the solution of a task cannot be played: {quote(whys[0], 400)}",
-            "Return a list of assistant messages with content or tool_calls, or a function that takes the messages so "
-            "far and returns the next one; then call test_reward.",
+            Fix(
+                "Return a list of assistant messages with content or tool_calls, or a function that "
+                "takes the messages so far and returns the next one; then call ",
+                NamedCall("test_reward"),
+                ".",
+            ),
             rows=tuple(rollout_row(p, "the maximum") for p in failed[:2]),
         )
 

@@ -11,9 +11,10 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.rewards.observations import AttackerOutcome
 from prime_lab_mcp.lab.rewards.search.guided import Tried
 from prime_lab_mcp.lab.rewards.search.recipes import Piece, Recipe, SearchTask, Source
 
@@ -61,34 +62,6 @@ class Attacker(Protocol):
     async def propose(self, source: str, tasks: Sequence[SearchTask], tried: Sequence[Tried]) -> list[Recipe]:
         """Return recipes, given the reward's source, some tasks, and recipes that were tried before."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class AttackerOutcome:
-    """The use of the attacker in one search.
-
-    `model` and `host` name the model and its endpoint. `requests` and `proposed` are numbers of requests and of
-    proposals, and `cost` is in US dollars. `failed` is the reason why a request got no usable reply; the search then
-    continues without the attacker.
-    """
-
-    model: str
-    host: str
-    requests: int = 0
-    proposed: int = 0
-    cost: float | None = None
-    failed: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the field `attacker` of the report's data."""
-        data: dict[str, Any] = {
-            "model": self.model,
-            "endpoint": self.host,
-            "requests": self.requests,
-            "proposed": self.proposed,
-        }
-        data |= {} if self.cost is None else {"cost": round(self.cost, 4)}
-        return data | ({"failed": self.failed} if self.failed else {})
 
 
 @dataclass(slots=True)

@@ -16,6 +16,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prime_lab_mcp.lab.base.statistics import binomial_tail
+from prime_lab_mcp.lab.rewards.observations import HeldOutVerdict
 from prime_lab_mcp.lab.rewards.thresholds import FULL_SHARE
 
 FORM = 0.3
@@ -71,24 +73,6 @@ class ConstantAnswers:
         return [s for row, equal in rows for s, own in zip(row, equal, strict=True) if not own]
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOutVerdict:
-    """The verdict on a find from its rewards on the held-out tasks."""
-
-    tasks: int
-    """Number of held-out tasks."""
-    paid: int
-    """Number of tasks on which the find is paid like the right answer."""
-    mean: float
-    """Mean share of the maximum."""
-    deserved: float
-    """Share of tasks that a trivial policy deserves."""
-    deserved_mean: float
-    """Mean share of the maximum that a trivial policy deserves."""
-    counts: bool
-    """Whether the find is a hole."""
-
-
 def judge_find(shares: Sequence[float], constants: ConstantAnswers) -> HeldOutVerdict:
     """Return the verdict on a find. `shares` are its rewards on the held-out tasks, as shares of the maximum."""
     tasks, paid = len(shares), sum(share >= FULL_SHARE for share in shares)
@@ -98,8 +82,3 @@ def judge_find(shares: Sequence[float], constants: ConstantAnswers) -> HeldOutVe
     error = statistics.stdev(shares) / math.sqrt(tasks) if tasks > 1 else 1.0
     much = tasks >= FEWEST and mean - 3 * error > partly + _MEAN_MARGIN
     return HeldOutVerdict(tasks, paid, mean, full, partly, often or much)
-
-
-def binomial_tail(hits: int, number: int, chance: float) -> float:
-    """Return the probability of at least `hits` successes in `number` trials with this chance."""
-    return math.fsum(math.comb(number, k) * chance**k * (1 - chance) ** (number - k) for k in range(hits, number + 1))

@@ -11,14 +11,21 @@ import random
 import re
 import statistics
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets.task_golds import TaskGold
-from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial, differs_on_repeat
+from prime_lab_mcp.lab.rewards.observations import (
+    HeldOutVerdict,
+    Hole,
+    ScoredProbe,
+    SearchOutcome,
+    Trial,
+    differs_on_repeat,
+)
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Draft, assistant_message
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, clearly_wrong_answer
@@ -26,8 +33,7 @@ from prime_lab_mcp.lab.rewards.rules.amounts import earned_in_full, gold_is_unde
 from prime_lab_mcp.lab.rewards.scorer import FATAL_ERRORS, Scorer
 from prime_lab_mcp.lab.rewards.search.attacker import ROUNDS, Attacker
 from prime_lab_mcp.lab.rewards.search.guided import SEED, GuidedSearch, Limits, Payment, Tried
-from prime_lab_mcp.lab.rewards.search.held_out import CHECKS, FEWEST, ConstantAnswers, HeldOutVerdict, judge_find
-from prime_lab_mcp.lab.rewards.search.outcome import TURNED_OFF, Hole, SearchOutcome
+from prime_lab_mcp.lab.rewards.search.held_out import CHECKS, FEWEST, ConstantAnswers, judge_find
 from prime_lab_mcp.lab.rewards.search.recipes import Recipe, SearchTask, search_task
 from prime_lab_mcp.lab.rewards.search.vocabulary import build_vocabulary
 from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
@@ -36,6 +42,12 @@ from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
 
+DEFAULT_SECONDS = 10
+"""The default time limit of a search in seconds. A trial with a shorter search is not evidence for a gate."""
+_REMEMBERED = 64
+"""Number of outcomes that are remembered."""
+TURNED_OFF = "searches are turned off here"
+"""The reason for skipping a search if no completions are allowed (`MOST_COMPLETIONS` is 0)."""
 SEARCHED, HELD_OUT = 6, 24
 """Largest numbers of tasks on which the search scores completions, and on which its finds are judged."""
 MOST_COMPLETIONS = 2_400
@@ -398,3 +410,25 @@ def _same(text: str, gold: TaskGold) -> bool:
         if answer == _EDGES.sub("", form).casefold() or (number is not None and number == as_number(form)):
             return True
     return False
+
+
+class RememberedSearches:
+    """Remembers the outcomes of searches, because a search with the same inputs would have the same outcome.
+
+    The key is made of the source, arguments, installed packages and time limit.
+    """
+
+    def __init__(self) -> None:
+        self._outcomes: OrderedDict[str, SearchOutcome] = OrderedDict()
+
+    def get(self, key: str) -> SearchOutcome | None:
+        """Return the outcome of an earlier search, marked as remembered; None if there is none."""
+        known = self._outcomes.get(key)
+        return None if known is None else replace(known, remembered=True)
+
+    def put(self, key: str, outcome: SearchOutcome) -> None:
+        """Remember the outcome of a search that was run. Only the latest 64 outcomes are remembered."""
+        if not outcome.skipped:
+            self._outcomes[key] = outcome
+            while len(self._outcomes) > _REMEMBERED:
+                self._outcomes.popitem(last=False)

@@ -5,6 +5,7 @@ A change of the schema needs a new SCHEMA_VERSION and an entry in MIGRATIONS.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -111,16 +112,20 @@ _JSON_COLUMNS = frozenset({"arguments", "sampling", "env_args", "toolchain", "fi
 class LedgerDatabase:
     """One connection to the database file. Every transaction is safe between threads and processes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        """With `create=False`, a missing file is an error, and a file that is deleted in use is not written back."""
         self._path = path
+        self._create = create
         self._lock = threading.RLock()
         self._open()
 
     def _open(self) -> None:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self._create:
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             _require_not_emptied(self._path)
-            self._db = sqlite3.connect(self._path, timeout=20, isolation_level=None, check_same_thread=False)
+            name = f"{self._path.absolute().as_uri()}?mode={'rwc' if self._create else 'rw'}"
+            self._db = sqlite3.connect(name, timeout=20, isolation_level=None, check_same_thread=False, uri=True)
             self._db.row_factory = sqlite3.Row
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
@@ -193,6 +198,8 @@ class LedgerDatabase:
         again. The transaction that is open here keeps other servers from writing into the deleted file.
         """
         log.warning("the ledger %s was deleted or replaced while in use", self._path)
+        if not self._create:
+            raise FileNotFoundError(errno.ENOENT, "the file was deleted or replaced", str(self._path))
         deleted = self._db
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         copy = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")

@@ -30,13 +30,23 @@ log = logging.getLogger("prime_lab_mcp")
 class Ledger(LedgerDatabase):
     """The rows of the ledger. Every method is one transaction and safe between threads and processes."""
 
-    def __init__(self, path: Path, *, holder: str | None = None, now: Callable[[], float] = time.time) -> None:
-        """`holder` names the process in the claims that it takes; `now` returns seconds since the epoch."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        holder: str | None = None,
+        now: Callable[[], float] = time.time,
+        create: bool = True,
+    ) -> None:
+        """`holder` names the process in the claims that it takes; `now` returns seconds since the epoch.
+
+        With `create=False`, a missing file is an error, and a file that is deleted in use is not written back.
+        """
         self._holder = holder or new_holder()
         self.now = now
         self._classes: dict[tuple[str, ...], tuple[int, dict[tuple[Any, ...], int]]] = {}
         """Cache of `decisive`: for each query, the id of the last verdict read, and the newest id of each class."""
-        super().__init__(path)
+        super().__init__(path, create=create)
 
     # Evidence
 

@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.rewards import comparison, side_effects
 from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards import trial as judged
 from prime_lab_mcp.lab.rewards.cases import cases_behind
+from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes import catalogue, families
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, AnswerWrapper, tag_wrapper
@@ -108,7 +109,7 @@ def test_two_environments_are_compared_the_same_when_every_label_is_another() ->
         for scored_probe in scored_probes:
             object.__setattr__(scored_probe.probe, "label", label or scored_probe.probe.label)
         pairs = tuple(comparison.ComparedCompletion(scored_probe, Scored("x", 0.5)) for scored_probe in scored_probes)
-        found = comparison.comparison_findings(
+        found = comparison_findings(
             comparison.RewardComparison("older", comparison.MatchedTasks({0: 0}, ()), pairs, 1.0, 1.0)
         )
         return [[(row["completion"], row["reward"]) for row in f.rows] for f in found]

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.search.held_out import ConstantAnswers, binomial_tail, judge_find
+from prime_lab_mcp.lab.base.statistics import binomial_tail
+from prime_lab_mcp.lab.rewards.search.held_out import ConstantAnswers, judge_find
 
 TASKS = 24
 

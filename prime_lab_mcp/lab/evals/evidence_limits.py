@@ -1,0 +1,108 @@
+"""What a finished evaluation does not prove about training: other sampling, other files, tasks or solutions.
+
+A finding that blocks makes the verdict inconclusive, because nothing is then known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.state.ledger.rows import Job
+
+FOREIGN = "hub:"
+"""Prefix of the fingerprint of an environment whose files are not known to be those of this workspace."""
+TRAINING_TEMPERATURE = 1.0
+"""Default sampling temperature of prime-rl. The share of usable groups holds only for this temperature."""
+_GREEDY = 0.3
+"""Temperature below which rollouts of one task are too alike for a failed verdict to count."""
+_TRAINING: Mapping[str, float] = {"temperature": TRAINING_TEMPERATURE, "top_p": 1.0, "top_k": -1, "min_p": 0.0}
+"""Sampling arguments of prime-rl in training (docs/validation.md, Sampling)."""
+
+
+def evidence_limits(spec: EvalSpec, job: Job, *, failed: bool) -> Iterator[Finding]:
+    """Yield a finding for each thing that the evaluation leaves open. `failed` is the verdict on the rewards alone."""
+    difference = sampling_difference(spec.sampling)
+    if difference:
+        yield Finding(
+            "distribution-other-sampling",
+            "blocker" if failed and spec.temperature < _GREEDY else "warning",
+            f"sampled {difference}: the share of usable groups does not carry over",
+            Fix("Run ", NamedCall("run_eval").without("temperature"), "."),
+        )
+    if spec.hosted is not None:
+        yield from _hosted_limits(spec, job)
+    yield from _rehearsal_limits(spec)
+    if spec.order == "file":
+        yield Finding(
+            "eval-file-order",
+            "info",
+            f"verifiers {spec.verifiers} takes tasks in file order, not a random sample",
+            "Shuffle the data in the environment if its order means something.",
+        )
+
+
+def sampling_difference(sampling: Mapping[str, Any]) -> str | None:
+    """Return how the sampling differs from that of training, in words. None if it does not differ."""
+    differences = [
+        f"at {name} {float(value):g}, while training samples at {trained:g}"
+        for name, trained in _TRAINING.items()
+        if isinstance(value := sampling.get(name), int | float) and value != trained
+    ]
+    return "; ".join(differences) or None
+
+
+def _hosted_limits(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
+    """Return a blocker if another version than the planned one may have run on the platform."""
+    if spec.source.startswith(FOREIGN):
+        return (
+            Finding(
+                "distribution-not-evidence",
+                "info",
+                f"what ran is {spec.hosted} as the Hub holds it, which is not known to be files of this workspace: it "
+                "opens no gate",
+                "For evidence, push an environment of this workspace, or evaluate it on this machine.",
+            ),
+        )
+    moved = job.progress.get("moved")
+    if moved is False:
+        return ()
+    reason = (
+        "the Hub's latest version changed while it started"
+        if moved
+        else "the Hub did not say which version is its latest"
+    )
+    return (
+        Finding(
+            "hosted-version-moved",
+            "blocker",
+            f"{reason}, so it is not known that {spec.hosted} is what ran",
+            Fix(
+                "Run ",
+                NamedCall("run_eval", hosted=True),
+                " again; ",
+                NamedCall("push_environment"),
+                " first if the Hub's latest version is not yours.",
+            ),
+        ),
+    )
+
+
+def _rehearsal_limits(spec: EvalSpec) -> Iterator[Finding]:
+    """Yield a warning if the rehearsal's scripted model could not play the solutions of all tasks."""
+    if spec.rehearsed is None or spec.rehearsed[0] >= spec.rehearsed[1]:
+        return
+    playable, tasks = spec.rehearsed
+    solutions = f"the solutions of {playable} of {count(tasks, 'task')} can be played" if playable else "none is stated"
+    yield Finding(
+        "rehearsal-cannot-play",
+        "warning",
+        f"the rehearsal's model has no way to use tools or play turns without the solution of a task, and {solutions}: "
+        "elsewhere it answers at once, so these rewards say nothing about tools or turns",
+        'State how a task is solved (read_reference(topic="guide/rewards"), "Solutions"), then call run_eval; a real '
+        "model needs no solution.",
+    )

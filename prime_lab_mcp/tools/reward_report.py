@@ -1,0 +1,316 @@
+"""The report of `test_reward`: its verdict, findings, next calls and data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
+from prime_lab_mcp.lab.base.report import Finding, Next, Verdict, worst_first
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.loading import LoadedEnvironment
+from prime_lab_mcp.lab.rewards import comparison, surroundings
+from prime_lab_mcp.lab.rewards import findings as reward
+from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder, cases_behind, fits_in_report
+from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
+from prime_lab_mcp.lab.rewards.observations import ScoredCase, SearchOutcome, Trial, Witnessed
+from prime_lab_mcp.lab.rewards.rules import amounts, judges, known_answers, rollouts, solutions
+from prime_lab_mcp.lab.rewards.rules.scoring import component_coverage
+from prime_lab_mcp.lab.rewards.search.reward_search import (
+    DEFAULT_SECONDS,
+    TURNED_OFF,
+)
+from prime_lab_mcp.lab.rewards.smells import hints
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.worker.faults import ProblemCode
+from prime_lab_mcp.tools import reward_judge
+
+if TYPE_CHECKING:
+    from prime_lab_mcp.tools.test_reward import Args
+
+EXAMPLES = 8
+"""Number of tasks that a pass requires (docs/validation.md, Reward tests)."""
+_FAILING = 8
+_MOST_CHARACTERS = 160
+_SUPPLIED = 20
+_ROLLOUTS = 16
+_SURROUNDINGS = 12
+_INCONCLUSIVE = frozenset({"reward-no-gold"})
+_UNKNOWN = judges.INCONCLUSIVE | {
+    "reward-witness-failed",
+    "gold-not-understood",
+    "reward-component-unearned",
+    "reward-solution-broken",
+    "reward-untested",
+}
+
+
+def reward_outcome(
+    trial: Trial,
+    loaded: LoadedEnvironment,
+    args: Args,
+    compared: comparison.RewardComparison | None,
+    folder: TrialFolder,
+    smelt: Sequence[hints.Smell],
+    reads: list[surroundings.SurroundingsRead],
+    asked: Mapping[str, Any] | None,
+    env_args: Mapping[str, Any],
+) -> Outcome:
+    findings = worst_first([*reward.reward_findings(trial), *surroundings.surroundings_findings(reads)])
+    sanity = reward.sanity_checks(trial)
+    blocked = {f.code for f in findings if f.severity == "blocker"}
+    unknown = _UNKNOWN | (_INCONCLUSIVE if trial.style is None else frozenset())
+    if blocked <= _INCONCLUSIVE or not blocked:
+        findings += [_insane(check) for check in sanity if check.passed is False and not blocked]
+    blockers = [f for f in findings if f.severity == "blocker"]
+    status: Verdict = "failed" if blockers else "passed"
+    if blockers and all(f.code in unknown for f in blockers):
+        status = "inconclusive"
+    whole = args.probes and args.examples >= EXAMPLES and args.search >= DEFAULT_SECONDS
+    proves = status != "passed" or whole
+    if not proves:
+        findings = [*findings, _trial_only()]
+    if compared is not None:
+        about_both = comparison_findings(compared)
+        unequal = [f for f in about_both if f.severity == "blocker"]
+        # A difference does not say which of the two is wrong: it is shown and closes no gate.
+        proves = proves and not (unequal and status == "passed")
+        findings, blockers = [*blockers, *about_both, *(f for f in findings if f not in blockers)], blockers + unequal
+        status = "failed" if unequal else status
+    findings = [*findings, *hints.hints(smelt, findings)]
+    failing = cases_behind([f for f in findings if f.severity != "info"], trial)
+    folder.write_table(trial)
+    if failing and args.cases_file != LAST_TRIAL:
+        folder.write_failing([case for _, case in failing])
+    data = _data(trial, sanity, failing, args) | {"table": str(folder.table)} | reward_judge.data(trial, asked)
+    if reads:
+        data["surroundings"] = surroundings.surroundings_phrases(reads)[:_SURROUNDINGS]
+    if trial.witnessed is not None:
+        data["witness"] = _witness(trial.witnessed)
+    if trial.solved.played:
+        data["solutions"] = solutions.solution_lines(trial)
+    elif trial.interactive and blocked & {"gold-not-understood", "reward-no-gold"}:
+        data["solution_skeleton"] = solutions.solution_skeleton(trial)
+    if trial.rollouts:
+        data["rollouts"] = rollouts.rollout_lines(trial)[:_ROLLOUTS]
+    if compared is not None:
+        data["same_as"] = compared.as_json()
+    if loaded.env_args:
+        data["env_args"] = dict(loaded.env_args)
+    facts = Facts(env_args=env_args, toolchain=loaded.toolchain, proves=proves, **reward_judge.facts(trial))
+    return Outcome(
+        status,
+        _summary(trial, status, blockers, findings) + _equal(compared),
+        tuple(findings),
+        data,
+        _next(
+            _same_call(loaded.snapshot.relative, args),
+            status,
+            bool(failing),
+            _unasked(status, blockers, args),
+            any(f.code in _UNREAD for f in blockers),
+            "solution_skeleton" in data,
+            args.same_as if compared is not None and compared.verdict != "equal" else None,
+        ),
+        facts=facts,
+    )
+
+
+def _equal(compared: comparison.RewardComparison | None) -> str:
+    if compared is None or not compared.compared:
+        return ""
+    number, name = count(len(compared.compared), "completion"), quote(compared.name, 80)
+    if compared.reached_nothing:
+        return f" None of {number} earned anything in {name} or here, so nothing was compared."
+    if compared.different:
+        return f" {len(compared.different)} of {number} earned another share in {name}."
+    if compared.weights:
+        return f" All {number} earned the same share in {name}, but the weights of components differ."
+    if compared.missing:
+        lacking = quote(", ".join(c.name for c in compared.missing), 120)
+        return f" {number} earned the same share in {name}, but only one of the two has {lacking}."
+    if any(c.verdict == "differs" for c in compared.components):
+        return f" All {number} earned the same share in {name}, but components differ."
+    if compared.other_tools:
+        return f" All {number} earned the same share in {name}, but the model is offered other tools there."
+    scale = "" if compared.scale is None else f", with all weights {compared.scale:g} times as high"
+    open_parts = quote(", ".join(compared.unexercised), 120)
+    left = f"; nothing is known about {open_parts}, which none of them earned" if compared.unexercised else ""
+    same = [c for c in compared.components if c.verdict == "equal"]
+    parts = f", and {count(len(same), 'component')} got the same scores" if same else ""
+    return f" All {number} earned the same share in {name}{scale}{parts}{left}."
+
+
+def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:
+    return (
+        status == "inconclusive" and args.judge is None and any(f.code == "reward-judge-unreachable" for f in blockers)
+    )
+
+
+def _trial_only() -> Finding:
+    return Finding(
+        "reward-trial-only",
+        "info",
+        f"a pass with fewer than {EXAMPLES} examples, without probes or with search below {DEFAULT_SECONDS} opens no "
+        "gate",
+        "Call test_reward with its defaults when the reward is ready.",
+    )
+
+
+def _insane(check: reward.SanityCheck) -> Finding:
+    return Finding(
+        check.code,
+        "blocker",
+        f"the sanity check {check.name!r} does not hold",
+        Fix(
+            "Compare what right and wrong completions earn (components in data), mend the reward, then call ",
+            NamedCall("test_reward"),
+            ".",
+        ),
+    )
+
+
+_PAID = frozenset({"reward-hackable", "reward-wrong-passes", "reward-evaluates-output", "reward-truncated-passes"})
+"""Codes of warnings that say that something wrong was paid."""
+_NONE_PAID = "no wrong answer or hack is paid like a right one"
+
+
+def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], findings: Sequence[Finding]) -> str:
+    number = count(trial.run, "completion")
+    rate = amounts.gold_pass_rate(trial)
+    none = "no gold answers" if trial.style is None else "gold answers not scored"
+    if not amounts.gold_is_understood(trial):
+        rate, none = None, "gold answers not understood"
+    what = "solutions" if trial.by_rollouts and trial.solved.scored else "gold answers"
+    after = " after the calls of their solutions" if trial.after_calls else ""
+    gold = none if rate is None else f"{rate:.1%} of {what}{after} earn the maximum of {trial.max_reward:g}"
+    left_out = len(trial.unmatched) + sum(c.scored_probe.scored.has(ProblemCode.NOT_RUN) for c in trial.supplied)
+    if status == "passed" and left_out:
+        skipped = count(left_out, "supplied case")
+        return f"No flaw was found with {number} ({gold}), but {skipped} could not be run, and shows nothing."
+    if status == "passed":
+        warned = ", ".join(dict.fromkeys(f.code for f in findings if f.severity == "warning" and f.code in _PAID))
+        paid = f"no wrong answer is paid like a right one, except as {warned} shows" if warned else _NONE_PAID
+        if rate is None and not trial.by_rollouts:
+            cases = count(len(trial.supplied), "supplied case")
+            paid = f"the {cases} earned what they should; other wrong answers were not tried"
+        held = f"The reward held with {number}: {gold}, and {paid}."
+        return held + _search_summary(trial.searched)
+    codes = ", ".join(dict.fromkeys(f.code for f in blockers))
+    return f"The reward {'is undecided' if status == 'inconclusive' else 'failed'} with {number} ({gold}): {codes}."
+
+
+def _search_summary(searched: SearchOutcome) -> str:
+    """What a pass says about the search, as the end of a summary."""
+    if searched.skipped == TURNED_OFF:
+        return ""
+    if searched.skipped:
+        return f" Search: not run because {searched.skipped}."
+    tried = f" A search of {count(searched.completions, 'completion')}"
+    if (attacker := searched.attacker) is not None:
+        tried += f", {attacker.proposed} of them proposed by {attacker.model}," if attacker.proposed else ""
+        if attacker.failed:
+            return f"{tried} found no hack that no probe lists. The attacker gave no more: {attacker.failed}."
+    return f"{tried} found no hack that no probe lists."
+
+
+def _same_call(environment: str, args: Args) -> dict[str, Any]:
+    """The environment and its arguments, as this call named them."""
+    return {"environment": environment} | ({} if args.env_args is None else {"env_args": args.env_args})
+
+
+_UNREAD = ("gold-not-understood", "reward-no-gold")
+"""Codes after which only the reward itself says which replies are right."""
+
+
+def _next(
+    same: Mapping[str, Any],
+    status: Verdict,
+    failing: bool,
+    unasked: bool,
+    unread: bool,
+    unsolved: bool,
+    unequal_to: str | None,
+) -> tuple[Next, ...]:
+    if status == "passed":
+        return (Next("run_eval", "shows whether a model's rewards vary enough to learn from", same),)
+    if unasked:
+        given = {**same, "judge": "prime"}
+        return (Next("test_reward", "with the endpoint of its judge (a preset such as prime, or a URL)", given),)
+    again = Next("test_reward", "after mending the reward", same)
+    if status == "inconclusive" and unread:
+        why = "shows the form that the reward pays: mend the reward, or pass rendering or cases"
+        if unsolved:
+            why = (
+                "lists the files: add data.solution_skeleton, filled in, with edit_environment, then test_reward again"
+            )
+        again = Next("read_environment", why, {"environment": same["environment"]})
+    if unequal_to is not None and status == "failed":
+        again = Next("read_environment", "shows what the older environment pays for", {"environment": unequal_to})
+    if not failing:
+        return (again,)
+    only = {**same, "cases_file": LAST_TRIAL, "probes": False, "examples": 1}
+    if unequal_to is not None:
+        only["same_as"] = unequal_to
+    return again, Next("test_reward", "tries the failing cases again, without the probes", only)
+
+
+def _data(
+    trial: Trial,
+    sanity: Sequence[reward.SanityCheck],
+    failing: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    args: Args,
+) -> dict[str, Any]:
+    rate = amounts.gold_pass_rate(trial)
+    style = trial.style
+    return {
+        "tasks": trial.tasks,
+        "cases": trial.run,
+        "gold_pass_rate": None if rate is None or not amounts.gold_is_understood(trial) else round(rate, 4),
+        "golds_scored": len(trial.golds),
+        "max_reward": round(trial.max_reward, 6),
+        "answer_format": style.golds.format if style else None,
+        "rendering": style.wrapper.reasoned("…", "…")
+        if style and style.wrapper.lead
+        else style.wrapper.wrap("…")
+        if style
+        else None,
+        "sanity_checks": [check.as_json() for check in sanity],
+        "components": reward.component_means(trial),
+        "coverage": [{"name": c.name, "scored": c.scored, "earned": c.earned} for c in component_coverage(trial)],
+        "failing_cases": [_case_data(row, case) for row, case in failing[:_FAILING]],
+        "supplied_cases": [_supplied(case, trial) for case in trial.supplied[:_SUPPLIED]],
+        "probes": args.probes,
+        "search": trial.searched.as_json(),
+    }
+
+
+def _witness(witnessed: Witnessed) -> dict[str, Any]:
+    """The number of completions that a plain process scored again and of those that differed, or why there are none."""
+    if witnessed.trouble or witnessed.skipped:
+        return {"cases": 0, "why": witnessed.trouble or witnessed.skipped}
+    return {"cases": witnessed.cases, "different": len(witnessed.differences)}
+
+
+def _case_data(row: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
+    """One failing case. `replay` is the case in the form of the argument `cases`, with its completion; a completion
+    that is too long for that is quoted in part."""
+    data = {k: row[k] for k in ("case", "task", "expected", "reward")}
+    if fits_in_report(case):
+        return data | {"replay": dict(case)}
+    data["completion"] = row["completion"]
+    if len(data["completion"]) > _MOST_CHARACTERS:
+        data["completion"] = f'{data["completion"][:_MOST_CHARACTERS]}…"'
+    return data
+
+
+def _supplied(case: ScoredCase, trial: Trial) -> dict[str, Any]:
+    scored_probe = case.scored_probe
+    earned = None if scored_probe.reward is None else round(scored_probe.reward, 6)
+    return {
+        "case": quote(scored_probe.probe.label, 120),
+        "task": scored_probe.probe.row,
+        "expected": case.expected,
+        "reward": earned,
+        "met": known_answers.meets_expectation(case, trial),
+    }
