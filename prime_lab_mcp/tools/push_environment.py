@@ -248,7 +248,7 @@ def _outcome(
         f"{pinned} {how}, but the Hub holds other content." if failed else f"{pinned} {how}; {sure}.",
         tuple(findings),
         data,
-        _next(pinned, runtime, failed),
+        _next(pinned, runtime, failed, args.env_args),
         facts=Facts(runtime=runtime, env_args=args.env_args or {}, touches_platform=True),
         snapshot=snapshot,
     )
@@ -338,12 +338,14 @@ def _hub_findings(
     return findings
 
 
-def _next(pinned: str, runtime: Runtime, failed: bool) -> tuple[Next, ...]:
+def _next(pinned: str, runtime: Runtime, failed: bool, env_args: Mapping[str, Any] | None) -> tuple[Next, ...]:
     if failed:
         return (Next("search_hub", "see what the Hub holds", {"kind": "environment", "query": pinned}),)
     if runtime == "v0":
         return (Next("read_reference", "v0 cannot be trained; how to port it", {"topic": "guide/migration"}),)
-    return (Next("write_training_config", "a config to train on it", {"environments": [pinned]}),)
+    given = {"environments": [pinned], **({"env_args": dict(env_args)} if env_args else {})}
+    how = f" with {arguments_summary(env_args)}" if env_args else ""
+    return (Next("write_training_config", f"a config to train on it{how}", given),)
 
 
 TOOL = PlannedTool(

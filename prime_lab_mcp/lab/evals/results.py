@@ -26,9 +26,8 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
 
-_HELD_OUT = frozenset({"eval", "evaluation", "test", "validation", "valid", "val", "dev", "heldout", "held_out"})
-_SPLIT_ARGUMENTS = re.compile(r"(?:^|_)(?:split|subset|partition)$")
 _NO_FIX = "Nothing is to be changed for this: it describes the result."
 _ABOUT_TRAINING = frozenset(
     {
@@ -86,14 +85,6 @@ def result_purpose(lab: Lab, spec: EvalSpec) -> ResultPurpose | None:
         return None
     name, value = held_out
     return ResultPurpose("held-out", f"held-out tasks ({quote(name, 40)} = {quote(value, 40)})")
-
-
-def held_out_argument(env_args: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """Return the name and value of the environment argument that names a held-out split, or None."""
-    for name, value in env_args.items():
-        if _SPLIT_ARGUMENTS.search(name.lower()) and str(value).lower().replace("-", "_") in _HELD_OUT:
-            return name, value
-    return None
 
 
 def checkpoint_purpose(lab: Lab, model: str) -> ResultPurpose | None:

@@ -15,6 +15,7 @@ ENTRY = (
     "manifest",
     "once",
     "outcome",
+    "proven_arguments",
     "pulled",
     "snapshot",
     "source_code",
