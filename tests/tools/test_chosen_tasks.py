@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.configs.config import read_config
@@ -15,6 +16,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.config_gate import HubFact, SourceFacts, source_unmet
 from prime_lab_mcp.lab.state.evaluation_evidence import evaluation_summary
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.server.fix_calls import calls_of_fix
 from prime_lab_mcp.server.next_calls import PresentCall, with_right_calls
 from prime_lab_mcp.tools import push_environment
 from prime_lab_mcp.tools.registry import TOOLS
@@ -164,3 +166,60 @@ async def test_the_test_that_a_push_with_arguments_also_needs_comes_before_it_an
     evaluate = Next("run_eval", "shows whether a model's rewards vary", where)
     assert await due(lab, "test_reward", where, evaluate) == [("push_environment", {**where, "env_args": HARD})]
     assert await due(lab, "run_eval", evaluated, push) == [("push_environment", {**where, "env_args": HARD})]
+
+
+# An environment that was pulled
+
+
+async def pulled(lab: Lab, split: str | None = None) -> str:
+    """An unchanged folder that was pulled as `PINNED`. Returns its source fingerprint."""
+    environment(lab, split=split)
+    source = (await lab.snapshot("tiny_env")).source
+    lab.ledger.record(
+        Evidence(
+            "create_environment",
+            "passed",
+            lab.key,
+            "tiny_env",
+            platform=lab.platform,
+            data={"pulled": PINNED, "source": source},
+        )
+    )
+    return source
+
+
+async def test_a_pulled_folder_is_trained_on_as_it_is_on_the_hub_with_the_sizes_of_its_evaluation_here(
+    lab: Lab, platform: StandIn
+) -> None:
+    proven(lab, {}, source=await pulled(lab))
+    for named in ("tiny_env", PINNED):
+        written = await write(lab, environments=[named], model=MODEL)
+        assert taskset(lab, written.data["path"]) == {"id": PINNED}
+        assert "config-unmeasured" not in {f.code for f in written.findings}
+        assert "The code of" in written.summary
+        assert "has no held-out tasks, so this run cannot show whether the model gets better" in written.summary
+    [blind] = [f for f in (await check(lab, written.data["path"])).findings if f.code == "config-no-eval"]
+    assert "pulls it" not in blind.fix
+    assert "Before the run, give its taskset a `split`" in blind.fix
+
+
+async def test_an_evaluation_that_is_missing_is_offered_on_the_files_that_are_here(lab: Lab, platform: StandIn) -> None:
+    await pulled(lab)
+    written = await write(lab, environments=[PINNED], model=MODEL)
+    [unmeasured] = [f for f in written.findings if f.code == "config-unmeasured"]
+    assert f'Call run_eval(environment="tiny_env", model="{MODEL}")' in unmeasured.fix
+
+
+async def test_a_pulled_folder_that_was_edited_is_offered_as_the_hub_holds_it(lab: Lab, platform: StandIn) -> None:
+    await pulled(lab)
+    (lab.workspace.environments / "tiny_env" / "tiny_env" / "more.py").write_text("x = 1\n", encoding="utf-8")
+    with pytest.raises(BadInput) as refused:
+        await write(lab, environments=["tiny_env"])
+    assert f'was pulled as "{PINNED}" and edited since' in refused.value.message
+    calls = calls_of_fix(
+        refused.value.fix,
+        "write_training_config",
+        {"environments": ["tiny_env"]},
+        {n: t.args for n, t in BY_NAME.items()},
+    )
+    assert ("write_training_config", {"environments": [PINNED]}) in [(one.tool, one.arguments) for one in calls]
