@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.hub.version_bump import bumped_version
 from prime_lab_mcp.lab.prime.answers import Runtime
 from prime_lab_mcp.lab.rewards import surroundings
 from prime_lab_mcp.lab.state.arguments import arguments_summary
+from prime_lab_mcp.lab.state.compared_rewards import comparison_sentence
 from prime_lab_mcp.lab.state.config_gate import HUB_DIFFERS, HubContent
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -91,7 +92,8 @@ async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     work = PushPlan(target, key, args)
     if target.problem is not None:
         return Plan(work, Intent("push", key, f"{target.ref}: nothing is sent.", ask=False))
-    return Plan(work, Intent("push", key, _question(snapshot, target, args.env_args)))
+    compared = comparison_sentence(call.lab.ledger, call.lab.key, snapshot)
+    return Plan(work, Intent("push", key, _question(snapshot, target, args.env_args) + compared))
 
 
 async def _plan_present(

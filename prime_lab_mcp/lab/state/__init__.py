@@ -2,6 +2,7 @@
 
 ENTRY = (
     "arguments",
+    "compared_rewards",
     "config_gate",
     "dependency_drift",
     "evaluation_evidence",
