@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.gates import NEEDS, Standing, gate_standings, tried_arguments, upcoming_call
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
@@ -71,6 +72,8 @@ def with_right_calls(report: Report, present: PresentCall) -> Report:
             calls.append(_due(completed, present) if report.status == "passed" else completed)
     if not calls and report.status in (*_FINAL_STATUSES, "inconclusive"):
         calls = _mending(report, present)
+    if report.status == "passed" and present.tool.name == "test_reward" and (free := _rescoring(present)) is not None:
+        calls.append(free)
     return replace(report, next=_distinct(calls))
 
 
@@ -215,6 +218,10 @@ def _due(one: Next, present: PresentCall) -> Next:
     missing = next((standing.need.tool for standing in standings if standing.why), "write_training_config")
     if named is None and missing == "check_reward_distribution" and (push := _push_that_waits(present, snapshot)):
         return push
+    if present.tool.name == "test_reward" and missing == "check_reward_distribution":
+        judged = next(standing for standing in standings if standing.why)
+        if judged.why == "failed" and judged.row is not None:
+            return _of_the_failed_evaluation(judged.row)
     if one.tool == "push_environment" == missing and named is not None:
         return _before_the_push(one, present, snapshot)
     due = "run_eval" if missing == "check_reward_distribution" else missing
@@ -223,6 +230,34 @@ def _due(one: Next, present: PresentCall) -> Next:
     after = step_after_the_push(lab, snapshot) if due == "write_training_config" else None
     step = after or upcoming_call(snapshot.name, _api(present), standings, named)
     return _completed(step, Report("passed", ""), present) or one
+
+
+_UNPAID = ("distribution-dead", "distribution-all-zero", "distribution-format-low", "distribution-unparsed")
+"""Blockers of evaluations in which little or nothing was paid."""
+
+
+def _of_the_failed_evaluation(row: Evidence) -> Next:
+    """The view of an evaluation of these very files that failed: another one would end alike."""
+    unpaid = bool(set(row.blockers) & set(_UNPAID))
+    why = f"the evaluation of these very files failed ({', '.join(row.blockers[:3])}), and another one would end alike"
+    given: dict[str, Any] = {"view": "zeros" if unpaid else "difficulty"}
+    if isinstance(id := row.arguments.get("id") or row.data.get("id"), str):
+        given["eval"] = id
+    return Next("read_eval", f"{why}: see {'what was not paid' if unpaid else 'which tasks to change'}", given)
+
+
+def _rescoring(present: PresentCall) -> Next | None:
+    """The free scoring of stored replies with a reward that was mended since; None if the files were evaluated."""
+    lab, snapshot = present.lab, present.snapshot
+    if snapshot is None or present.given.get("same_as"):
+        return None
+    named = present.given.get("env_args") or {}
+    jobs = [job for job in EvaluationJobs(lab).list(snapshot.name) if job.platform in (None, lab.platform)]
+    fitting = [j for j in jobs if dict(j.spec.get("env_args") or {}) == dict(named) and not j.spec.get("hosted")]
+    if not fitting or fitting[0].state != "finished" or fitting[0].source == snapshot.source:
+        return None
+    why = f"free: what the replies of {fitting[0].id} earn now, if only the reward was changed since"
+    return Next("run_eval", why, _as_called({"environment": snapshot.name, "rescore": fitting[0].id}, present))
 
 
 def _standings(present: PresentCall, snapshot: Snapshot, named: Mapping[str, Any] | None) -> list[Standing]:

@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.base.text import as_mapping, quote, rounded
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict
+from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict, mean_summary
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation
 from prime_lab_mcp.lab.evals.views.compare import compare_view
 from prime_lab_mcp.lab.lab import Lab
@@ -153,9 +153,9 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
             "high": rounded(distribution.mean_high),
         },
     }
-    unit = "" if abs(distribution.attainable - 1.0) < 1e-9 else f" of the attainable {distribution.attainable:g}"
-    summary = f"{spec.environment} with {spec.model} ({purpose.description}): mean reward {distribution.mean:.2f}{unit}"
-    summary += f" (95% {distribution.mean_low or 0:.2f} to {distribution.mean_high or 0:.2f})"
+    summary = f"{spec.environment} with {spec.model} ({purpose.description}): {mean_summary(distribution)}"
+    share = "" if abs(distribution.attainable - 1.0) < 1e-9 else " of attainable"
+    summary += f", 95% {distribution.mean_low or 0:.2f} to {distribution.mean_high or 0:.2f}{share}"
     if purpose.trained_on:
         summary += ", on tasks that it may have been trained on"
     following: tuple[Next, ...]
