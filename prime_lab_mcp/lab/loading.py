@@ -107,7 +107,7 @@ async def open_environment(
     arguments = dict(env_args) if env_args is not None else check_args(snapshot.manifest)
     interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api, progress=progress)
     if progress is not None:
-        await progress("loading the environment")
+        await progress(f"loading {snapshot.name}: starts its process, imports the package and builds its tasks")
     # The key keeps processes that imported other files than the present ones from being used again.
     dependencies = await _dependencies(lab, interpreter, snapshot, api)
     interpreter = replace(interpreter, key=f"{interpreter.key}-{dependencies.preloaded}")

@@ -19,13 +19,13 @@ silence."""
 
 @asynccontextmanager
 async def heartbeat(progress: Progress, waiting_for: str) -> AsyncIterator[Progress]:
-    """Yield a progress callback that repeats its last message while the block sends none.
+    """Yield a progress callback that repeats its last message while the block sends none, with the seconds since then.
 
     `waiting_for` is the message until the block sends its first. If a message cannot be sent, the call continues, and
     its report gives the result.
     """
     done, total, message = 0.0, None, waiting_for
-    started = spoken = anyio.current_time()
+    since = spoken = anyio.current_time()
 
     async def send(now: float, of: float | None, text: str) -> None:
         try:
@@ -34,8 +34,10 @@ async def heartbeat(progress: Progress, waiting_for: str) -> AsyncIterator[Progr
             log.info("a progress message was not sent: %s: %s", type(error).__name__, error)
 
     async def say(now: float, of: float | None, text: str) -> None:
-        nonlocal done, total, message, spoken
-        done, total, message, spoken = now, of, text, anyio.current_time()
+        nonlocal done, total, message, since, spoken
+        spoken = anyio.current_time()
+        since = since if text == message else spoken
+        done, total, message = now, of, text
         await send(now, of, text)
 
     async def beat() -> None:
@@ -44,7 +46,7 @@ async def heartbeat(progress: Progress, waiting_for: str) -> AsyncIterator[Progr
             await anyio.sleep(max(0.05, spoken + EVERY - anyio.current_time()))
             if anyio.current_time() - spoken >= EVERY:
                 spoken = anyio.current_time()
-                await send(done, total, f"{message} ({spoken - started:.0f} s)")
+                await send(done, total, f"{message} ({spoken - since:.0f} s)")
 
     failure: Exception | None = None
     async with anyio.create_task_group() as beating:

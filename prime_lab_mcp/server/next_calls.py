@@ -16,13 +16,16 @@ from prime_lab_mcp.lab.base.errors import PASSING
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
-from prime_lab_mcp.lab.evals.results import checkpoint_purpose, held_out_argument
+from prime_lab_mcp.lab.evals.results import checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.gates import gate_standings, upcoming_call
+from prime_lab_mcp.lab.state.arguments import arguments_summary
+from prime_lab_mcp.lab.state.gates import NEEDS, Standing, gate_standings, tried_arguments, upcoming_call
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
-from prime_lab_mcp.lab.training.next_step import step_after_the_push
+from prime_lab_mcp.lab.training.next_step import config_waits_for, step_after_the_push
 from prime_lab_mcp.server import arguments
 from prime_lab_mcp.server.fix_calls import calls_of_fix
 from prime_lab_mcp.tools.tool import AnyTool
@@ -69,6 +72,8 @@ def with_right_calls(report: Report, present: PresentCall) -> Report:
             calls.append(_due(completed, present) if report.status == "passed" else completed)
     if not calls and report.status in (*_FINAL_STATUSES, "inconclusive"):
         calls = _mending(report, present)
+    if report.status == "passed" and present.tool.name == "test_reward" and (free := _rescoring(present)) is not None:
+        calls.append(free)
     return replace(report, next=_distinct(calls))
 
 
@@ -204,17 +209,88 @@ def _due(one: Next, present: PresentCall) -> Next:
     if given.get("environment", snapshot.name) not in (snapshot.name, snapshot.relative):
         return one
     named = given.get("env_args") or present.given.get("env_args") or None
+    lab = present.lab
+    if named is not None and config_waits_for(lab, snapshot, named):
+        return step_after_the_push(lab, snapshot) or one
     if named is not None and held_out_argument(named) is not None:
         named = None  # arguments for held-out tasks belong to a config; those of training decide which step is due
-    lab = present.lab
-    standings = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, arguments=named)
+    standings = _standings(present, snapshot, named)
     missing = next((standing.need.tool for standing in standings if standing.why), "write_training_config")
+    if named is None and missing == "check_reward_distribution" and (push := _push_that_waits(present, snapshot)):
+        return push
+    if present.tool.name == "test_reward" and missing == "check_reward_distribution":
+        judged = next(standing for standing in standings if standing.why)
+        if judged.why == "failed" and judged.row is not None:
+            return _of_the_failed_evaluation(judged.row)
+    if one.tool == "push_environment" == missing and named is not None:
+        return _before_the_push(one, present, snapshot)
     due = "run_eval" if missing == "check_reward_distribution" else missing
     if due == one.tool or due not in present.tools:
         return one
     after = step_after_the_push(lab, snapshot) if due == "write_training_config" else None
     step = after or upcoming_call(snapshot.name, _api(present), standings, named)
     return _completed(step, Report("passed", ""), present) or one
+
+
+_UNPAID = ("distribution-dead", "distribution-all-zero", "distribution-format-low", "distribution-unparsed")
+"""Blockers of evaluations in which little or nothing was paid."""
+
+
+def _of_the_failed_evaluation(row: Evidence) -> Next:
+    """The view of an evaluation of these very files that failed: another one would end alike."""
+    unpaid = bool(set(row.blockers) & set(_UNPAID))
+    why = f"the evaluation of these very files failed ({', '.join(row.blockers[:3])}), and another one would end alike"
+    given: dict[str, Any] = {"view": "zeros" if unpaid else "difficulty"}
+    if isinstance(id := row.arguments.get("id") or row.data.get("id"), str):
+        given["eval"] = id
+    return Next("read_eval", f"{why}: see {'what was not paid' if unpaid else 'which tasks to change'}", given)
+
+
+def _rescoring(present: PresentCall) -> Next | None:
+    """The free scoring of stored replies with a reward that was mended since; None if the files were evaluated."""
+    lab, snapshot = present.lab, present.snapshot
+    if snapshot is None or present.given.get("same_as"):
+        return None
+    named = present.given.get("env_args") or {}
+    jobs = [job for job in EvaluationJobs(lab).list(snapshot.name) if job.platform in (None, lab.platform)]
+    fitting = [j for j in jobs if dict(j.spec.get("env_args") or {}) == dict(named) and not j.spec.get("hosted")]
+    if not fitting or fitting[0].state != "finished" or fitting[0].source == snapshot.source:
+        return None
+    why = f"free: what the replies of {fitting[0].id} earn now, if only the reward was changed since"
+    return Next("run_eval", why, _as_called({"environment": snapshot.name, "rescore": fitting[0].id}, present))
+
+
+def _standings(present: PresentCall, snapshot: Snapshot, named: Mapping[str, Any] | None) -> list[Standing]:
+    lab = present.lab
+    return gate_standings(lab.ledger, lab.key, lab.platform, snapshot, arguments=named)
+
+
+def _lacks_for_push(present: PresentCall, snapshot: Snapshot, named: Mapping[str, Any]) -> list[Standing]:
+    lab, needs = present.lab, NEEDS["push_environment"]
+    standings = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, needs, arguments=named)
+    return [standing for standing in standings if standing.why]
+
+
+def _before_the_push(one: Next, present: PresentCall, snapshot: Snapshot) -> Next:
+    """The push with these arguments, or the test with the default arguments that a push needs as well."""
+    lacks = _lacks_for_push(present, snapshot, one.arguments.get("env_args") or {} if one.arguments else {})
+    if not lacks or lacks[0].need.tool != "test_reward":
+        return one
+    why = "a push also needs the reward tested with the default arguments, which everybody else gets; then it can go"
+    return Next("test_reward", why, _as_called({"environment": snapshot.name}, present))
+
+
+def _push_that_waits(present: PresentCall, snapshot: Snapshot) -> Next | None:
+    """The push with arguments other than the defaults, if these are proven and nothing of these files was pushed."""
+    lab = present.lab
+    if lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform):
+        return None
+    for named in tried_arguments(lab.ledger, lab.key, snapshot):
+        if named and held_out_argument(named) is None and not _lacks_for_push(present, snapshot, named):
+            given = {"environment": snapshot.name, "env_args": dict(named)}
+            why = f"all that a push needs is proven with {arguments_summary(named)}"
+            return Next("push_environment", why, _as_called(given, present))
+    return None
 
 
 def _api(present: PresentCall) -> str | None:

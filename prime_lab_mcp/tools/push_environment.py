@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.hub.version_bump import bumped_version
 from prime_lab_mcp.lab.prime.answers import Runtime
 from prime_lab_mcp.lab.rewards import surroundings
 from prime_lab_mcp.lab.state.arguments import arguments_summary
+from prime_lab_mcp.lab.state.compared_rewards import comparison_sentence
 from prime_lab_mcp.lab.state.config_gate import HUB_DIFFERS, HubContent
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -91,7 +92,8 @@ async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     work = PushPlan(target, key, args)
     if target.problem is not None:
         return Plan(work, Intent("push", key, f"{target.ref}: nothing is sent.", ask=False))
-    return Plan(work, Intent("push", key, _question(snapshot, target, args.env_args)))
+    compared = comparison_sentence(call.lab.ledger, call.lab.key, snapshot)
+    return Plan(work, Intent("push", key, _question(snapshot, target, args.env_args) + compared))
 
 
 async def _plan_present(
@@ -248,7 +250,7 @@ def _outcome(
         f"{pinned} {how}, but the Hub holds other content." if failed else f"{pinned} {how}; {sure}.",
         tuple(findings),
         data,
-        _next(pinned, runtime, failed),
+        _next(pinned, runtime, failed, args.env_args),
         facts=Facts(runtime=runtime, env_args=args.env_args or {}, touches_platform=True),
         snapshot=snapshot,
     )
@@ -338,12 +340,14 @@ def _hub_findings(
     return findings
 
 
-def _next(pinned: str, runtime: Runtime, failed: bool) -> tuple[Next, ...]:
+def _next(pinned: str, runtime: Runtime, failed: bool, env_args: Mapping[str, Any] | None) -> tuple[Next, ...]:
     if failed:
         return (Next("search_hub", "see what the Hub holds", {"kind": "environment", "query": pinned}),)
     if runtime == "v0":
         return (Next("read_reference", "v0 cannot be trained; how to port it", {"topic": "guide/migration"}),)
-    return (Next("write_training_config", "a config to train on it", {"environments": [pinned]}),)
+    given = {"environments": [pinned], **({"env_args": dict(env_args)} if env_args else {})}
+    how = f" with {arguments_summary(env_args)}" if env_args else ""
+    return (Next("write_training_config", f"a config to train on it{how}", given),)
 
 
 TOOL = PlannedTool(

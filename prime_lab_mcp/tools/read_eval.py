@@ -23,9 +23,11 @@ from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.views import compare, difficulty, groups, rollouts, summary, zeros
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _PICTURED = ("summary", "difficulty")
@@ -56,7 +58,9 @@ async def run(call: Call, args: Args) -> Outcome:
     other = (await _opened(lab, _other(lab, here, args.other)))[1] if args.view == "compare" else None
     files: summary.Files = await _files(lab, job) if args.view == "summary" else "present"
     judged = await anyio.to_thread.run_sync(_judged, lab, job, here) if args.view in _PICTURED else None
-    viewed = await anyio.to_thread.run_sync(_viewed, here, other, judged, files, args)
+    viewed = await anyio.to_thread.run_sync(_viewed, lab, here, other, judged, files, args)
+    if job is not None and any(one.tool == "write_training_config" for one in viewed.next):
+        viewed = replace(viewed, next=await _once_pushed(lab, job, viewed.next))
     facts = Facts(touches_platform=job is None or job.platform is not None)
     outcome = Outcome("passed", viewed.summary, viewed.findings, viewed.data, viewed.next, facts=facts)
     if job is None or judged is None:
@@ -88,7 +92,16 @@ def _with_the_view(args: Args) -> Args:
     return args
 
 
+async def _once_pushed(lab: Lab, job: Job, calls: tuple[Next, ...]) -> tuple[Next, ...]:
+    """The calls, with the step that is due in place of a config for an environment that is not pushed yet."""
+    due = await due_call(lab, job.environment)
+    if due is None or due.tool not in ("check_environment", "test_reward", "run_eval", "push_environment"):
+        return calls
+    return (replace(due, why=f"{due.why}; then a config with the settings of this view"),)
+
+
 def _viewed(
+    lab: Lab,
     here: FinishedEvaluation,
     other: FinishedEvaluation | None,
     judged: verdict.EvaluationVerdict | None,
@@ -107,7 +120,14 @@ def _viewed(
     if args.view == "difficulty":
         return difficulty.difficulty_view(here, args.page)
     assert other is not None
-    return compare.compare_view(here, other)
+    return compare.compare_view(here, other, candidates=_can_be_trained(lab, here) and _can_be_trained(lab, other))
+
+
+def _can_be_trained(lab: Lab, evaluation: FinishedEvaluation) -> bool:
+    """Whether the model of an evaluation is one to train: neither closed nor a checkpoint, on tasks to train on."""
+    spec = evaluation.spec
+    trainable = find_model(spec.model).closed is None and checkpoint_purpose(lab, spec.model) is None
+    return trainable and held_out_argument(spec.env_args) is None
 
 
 async def _opened(lab: Lab, id: str | None) -> tuple[Job | None, FinishedEvaluation]:

@@ -72,6 +72,9 @@ def reward_outcome(
         findings = [*findings, _trial_only()]
     if compared is not None:
         about_both = comparison_findings(compared)
+        # The exception is the cause: nothing earns what raises, and the component is not to be removed for it.
+        findings = [f for f in findings if f.code != "reward-component-unearned" or not compared.unearned_by_exception]
+        blockers = [f for f in findings if f.severity == "blocker"]
         unequal = [f for f in about_both if f.severity == "blocker"]
         # A difference does not say which of the two is wrong: it is shown and closes no gate.
         proves = proves and not (unequal and status == "passed")
@@ -120,6 +123,9 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
     if compared is None or not compared.compared:
         return ""
     number, name = count(len(compared.compared), "completion"), quote(compared.name, 80)
+    if any(compared.versions):
+        here, there = (version or "an unknown version" for version in compared.versions)
+        name += f" (verifiers {there} there, {here} here)" if here != there else f" (verifiers {there})"
     if compared.reached_nothing:
         return f" None of {number} earned anything in {name} or here, so nothing was compared."
     if compared.different:
@@ -133,6 +139,9 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
         return f" All {number} earned the same share in {name}, but components differ."
     if compared.other_tools:
         return f" All {number} earned the same share in {name}, but the model is offered other tools there."
+    if compared.unearned_by_exception:
+        raising = quote(", ".join(compared.unearned_by_exception), 120)
+        return f" {number} earned the same share in {name}, but {raising} raises there, so that nothing earned it."
     scale = "" if compared.scale is None else f", with all weights {compared.scale:g} times as high"
     open_parts = quote(", ".join(compared.unexercised), 120)
     left = f"; nothing is known about {open_parts}, which none of them earned" if compared.unexercised else ""

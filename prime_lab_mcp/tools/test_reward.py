@@ -35,6 +35,7 @@ from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, run_trial
 from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments, known_defaults
+from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Rows
@@ -192,7 +193,9 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
             async with reward_attacker.open_attacker(call, args.attacker, plan.work.attacker, plan.intent) as attacker:
                 trial = await _searched(call, args, loaded, sample, written.text, trial, say, attacker)
             compared = (
-                await _compare(call, args.same_as, trial, sample, say, relay) if args.same_as is not None else None
+                await _compare(call, loaded, args.same_as, trial, sample, say, relay)
+                if args.same_as is not None
+                else None
             )
         asked = None if relay is None else relay.as_json()
     smelt = await anyio.to_thread.run_sync(hints.find_smells, written)
@@ -255,7 +258,13 @@ def _check_rendering(environment: str, args: Args, trial: Trial) -> None:
 
 
 async def _compare(
-    call: Call, name: str, trial: Trial, sample: Rows, say: Say, relay: judge_relay.JudgeRelay | None
+    call: Call,
+    here: LoadedEnvironment,
+    name: str,
+    trial: Trial,
+    sample: Rows,
+    say: Say,
+    relay: judge_relay.JudgeRelay | None,
 ) -> comparison.RewardComparison:
     """Score the same completions with the other environment, in its own interpreter."""
     other = await call.lab.snapshot(name)
@@ -266,8 +275,21 @@ async def _compare(
     variables = None if relay is None else relay.variables
     async with open_environment(call.lab, other, progress=say, variables=variables) as loaded:
         await say(f"scoring the same completions in {other.name}")
-        rewards = loaded.loaded.rewards
-        return await comparison.compare_rewards(trial, sample.rows, loaded.worker, name=other.name, rewards=rewards)
+        compared = await comparison.compare_rewards(
+            trial,
+            sample.rows,
+            loaded.worker,
+            name=other.name,
+            rewards=loaded.loaded.rewards,
+            versions=(_verifiers(here), _verifiers(loaded)),
+        )
+    record_comparison(call.lab.ledger, call.lab.key, call.environment, compared.record())
+    return compared
+
+
+def _verifiers(loaded: LoadedEnvironment) -> str | None:
+    version = loaded.toolchain.get("verifiers")
+    return str(version) if version else None
 
 
 TOOL = PlannedTool(

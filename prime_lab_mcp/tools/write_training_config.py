@@ -13,12 +13,13 @@ from pydantic import AfterValidator, Field
 from prime_lab_mcp.lab.base.errors import BadInput, BudgetError
 from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.report import Next
-from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.author import ConfigRequest, WrittenConfig, write_config
 from prime_lab_mcp.lab.configs.own_gpus import LaunchGuidance, launch_guidance, shares_one_gpu
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.configs.warm_up.author import hosted_steps, write_warm_up
+from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.budget import ConfigBudget
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
@@ -119,17 +120,36 @@ async def run(call: Call, args: Args) -> Outcome:
     cost = _cost(call, written)
     check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
     pull = pull_for_held_out_tasks(call.lab, written.config.table) if written.config.target == "hosted" else None
-    blind = (
-        "" if written.config.eval_sources else " It evaluates no held-out tasks: its rewards alone prove no progress."
-    )
+    blind = "" if written.config.eval_sources else _blind(written)
     return Outcome(
         "passed",
-        _summary(written) + _cost_sentence(budget, cost) + blind,
+        _summary(written) + _arguments_sentence(written, args) + _cost_sentence(budget, cost) + blind,
         (*written.findings, *own.findings),
         _data(written) | cost | budget | own.data,
         next=(check, pull) if pull is not None else (check,),
         facts=Facts(config_sha256=written.config.sha256, model=written.config.model),
     )
+
+
+def _blind(written: WrittenConfig) -> str:
+    """What a run without held-out tasks cannot show, said before it is paid for."""
+    if not written.without_held_out:
+        return " It evaluates no held-out tasks: its rewards alone prove no progress."
+    names = quote(", ".join(sorted(written.without_held_out)), 120)
+    return (
+        f" The code of {names} has no held-out tasks, so this run cannot show whether the model gets better at tasks "
+        "that it was not trained on; a `split` of its taskset, published before the run, would."
+    )
+
+
+def _arguments_sentence(written: WrittenConfig, args: Args) -> str:
+    """Which tasks are trained on, where the config selects some."""
+    given = dict.fromkeys(arguments_summary(s.args) for s in written.config.train_sources if s.args)
+    if not given:
+        return ""
+    asked = args.env_args is not None or args.based_on is not None
+    why = "" if asked else ", with which it was proven; pass env_args={} for the defaults"
+    return f" It trains with {' and with '.join(given)}{why}."
 
 
 def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
@@ -211,7 +231,7 @@ def config_request(args: Args) -> ConfigRequest:
     return ConfigRequest(
         environments=tuple(args.environments or ()),
         choices=choices,
-        env_args=args.env_args or {},
+        env_args=args.env_args,
         extra=args.extra or {},
         ratios=tuple(args.ratios or ()),
         notes=args.notes,

@@ -39,6 +39,21 @@ async def test_what_is_waited_for_is_said_and_repeated(monkeypatch: pytest.Monke
     assert len(said) == ended
 
 
+async def test_the_seconds_are_those_of_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "EVERY", 0.05)
+    said: list[str] = []
+
+    async def progress(done: float, total: float | None, message: str) -> None:
+        said.append(message)
+
+    async with heartbeat.heartbeat(progress, "builds") as say:
+        await anyio.sleep(1.2)
+        await say(0.5, 1.0, "scoring")
+        await anyio.sleep(0.3)
+    assert "builds (1 s)" in said
+    assert said[said.index("scoring") + 1] == "scoring (0 s)"
+
+
 async def test_an_error_of_the_call_comes_through_as_it_is() -> None:
     async def progress(done: float, total: float | None, message: str) -> None:
         """Nobody listens."""

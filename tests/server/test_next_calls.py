@@ -9,6 +9,7 @@ import pytest
 from prime_lab_mcp.lab.base.report import Finding, Next, Report, Status
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.server.next_calls import PresentCall, needs_files, with_right_calls
 from prime_lab_mcp.tools.registry import TOOLS
@@ -131,3 +132,33 @@ async def test_a_dry_run_and_a_comparison_lead_to_the_evaluation_that_they_are_a
 )
 def test_files_are_read_again_only_where_a_recommendation_depends_on_them(found: Report, needed: bool) -> None:
     assert needs_files(found) is needed
+
+
+async def following(lab: Lab, given: dict[str, Any]) -> list[tuple[str, Any]]:
+    """What a passed test of the reward leads to."""
+    passed = report("passed", Next("run_eval", "shows whether a model's rewards vary", {"environment": "sums_v1"}))
+    present = PresentCall(lab, BY_NAME["test_reward"], given, BY_NAME, await lab.snapshot("sums_v1"))
+    return [(one.tool, one.arguments) for one in with_right_calls(passed, present).next]
+
+
+async def test_after_an_evaluation_of_these_very_files_that_paid_nothing_the_same_one_is_not_offered(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    here = ("sums_v1", snapshot.source, snapshot.content)
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, *here))
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, *here))
+    given = {"environment": "sums_v1"}
+    assert [tool for tool, _ in await following(lab, given)] == ["run_eval"]
+    dead = ({"code": "distribution-dead", "severity": "blocker", "message": "dead", "fix": "x"},)
+    data = {"id": "eval-00000009"}
+    lab.ledger.record(
+        Evidence("check_reward_distribution", "failed", lab.key, *here, model="m", findings=dead, data=data)
+    )
+    assert await following(lab, given) == [("read_eval", {"eval": "eval-00000009", "view": "zeros"})]
+
+
+async def test_after_a_mend_the_free_scoring_of_the_stored_replies_is_offered(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    job = finished(lab, mixed(), environment="sums_v1", model="other/model")
+    calls = await following(lab, {"environment": "sums_v1"})
+    assert ("run_eval", {"environment": "sums_v1", "rescore": job.id}) in calls

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
@@ -14,6 +16,7 @@ from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
 from prime_lab_mcp.lab.configs.plan.decide import near_models
 from prime_lab_mcp.lab.distribution.sample import EASY_FIRST, suggested_curriculum
 from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES
+from prime_lab_mcp.lab.state.arguments import arguments_summary
 
 
 def advise_on_config(proposal: ConfigProposal, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
@@ -23,7 +26,7 @@ def advise_on_config(proposal: ConfigProposal, config: TrainingConfig, context: 
     """
     yield from _renderer(proposal, context)
     yield from _hardware(proposal, context)
-    yield from _unmeasured(config, context)
+    yield from unmeasured_findings(config, context)
     yield from _curriculum(proposal, config, context)
     yield from _secrets(config, context)
     yield from _not_evaluated(config)
@@ -81,24 +84,52 @@ def _hardware(proposal: ConfigProposal, context: ConfigContext) -> Iterator[Find
         )
 
 
-def _unmeasured(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    without = [
-        s
-        for s in config.train_sources
-        if not _measurement_of(context, s).evaluation and _measurement_of(context, s).usable is None
-    ]
-    if not without:
-        return
-    names = quote(", ".join(s.id for s in without[:4]), limit=160)
-    yield Finding(
-        "config-unmeasured",
-        "info",
-        f"No evaluation of {names} with {quote(config.model, limit=80)} is known here: token budget, group and batch "
-        "size are guesses for it.",
-        f'Call run_eval(model="{quote(config.model, limit=80)[1:-1]}") on it, with hosted=true if its files are on the '
-        "Hub only, and write the config again.",
-        "orchestrator",
-    )
+def unmeasured_findings(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Yield a finding for each environment that was not evaluated with the model and the arguments of the config.
+
+    An environment that passed with other arguments only is a warning: the config trains on other tasks than were
+    evaluated.
+    """
+    model = quote(config.model, limit=80)
+    for source in {s.id: s for s in config.train_sources}.values():
+        measurement = _measurement_of(context, source)
+        if measurement.evaluation or measurement.usable is not None:
+            continue
+        name, other = quote(source.id, limit=100), measurement.evaluated_with
+        if other is not None:
+            yield Finding(
+                "config-unmeasured",
+                "warning",
+                f"The config trains on {name} with {arguments_summary(source.args)}, and the evaluation of it was made "
+                f"with {arguments_summary(other)}: other tasks than those that are trained on.",
+                Fix(
+                    "Call ",
+                    NamedCall("write_training_config", environments=[source.id], env_args=dict(other)),
+                    ", or evaluate what the config trains on: ",
+                    _evaluation(config, context, source),
+                    ".",
+                ),
+                "orchestrator.train.source",
+            )
+            continue
+        chosen = f" and {arguments_summary(source.args)}" if source.args else ""
+        yield Finding(
+            "config-unmeasured",
+            "info",
+            f"No evaluation of {name} with {model}{chosen} is known here: token budget, group and batch size are "
+            "guesses for it.",
+            Fix("Call ", _evaluation(config, context, source), ", and write the config again."),
+            "orchestrator",
+        )
+
+
+def _evaluation(config: TrainingConfig, context: ConfigContext, source: ConfigSource) -> NamedCall:
+    """The evaluation that a source lacks: of its folder here, else by the platform."""
+    folder = context.folders.get(source.id)
+    where: dict[str, Any] = {"environment": folder} if folder else {"environment": source.hub_name or source.name}
+    hosted = {} if folder or not source.owner else {"hosted": True}
+    given = {"env_args": dict(source.args)} if source.args else {}
+    return NamedCall("run_eval", **where, model=config.model, **hosted, **given)
 
 
 def _curriculum(proposal: ConfigProposal, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:

@@ -25,18 +25,31 @@ from prime_lab_mcp.lab.configs.component_files import read_older_config
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, price_per_hour
 from prime_lab_mcp.lab.configs.draft import ConfigLineage, equal_except_date
-from prime_lab_mcp.lab.configs.evidence import evaluated_model, gather_context_of_sources, known_schemas
+from prime_lab_mcp.lab.configs.evidence import (
+    arguments_by_id,
+    evaluated_model,
+    evidence_of_source,
+    gather_context_of_sources,
+    known_schemas,
+)
 from prime_lab_mcp.lab.configs.make import ConfigProposal, proposal_changes, propose_config, with_extra
 from prime_lab_mcp.lab.configs.migrate.findings import migration_findings
 from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, LineageHeader, read_header
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ConfigChoices, SourceChoice, require_config_name
-from prime_lab_mcp.lab.configs.resolve import ResolvedSource, SourceProof, held_out_keys, resolve_source
+from prime_lab_mcp.lab.configs.resolve import (
+    ResolvedSource,
+    SourceProof,
+    held_out_keys,
+    resolve_source,
+    without_held_out,
+)
 from prime_lab_mcp.lab.configs.rules.sources import environment_keys, harness_keys, taskset_keys
 from prime_lab_mcp.lab.configs.write import finish_text
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import require_trained
 from prime_lab_mcp.lab.prime.answers import PlatformModels
+from prime_lab_mcp.lab.state.proven_arguments import proven_arguments
 
 _LARGEST_RATIO = 1e6
 """Largest relative share of an environment."""
@@ -52,7 +65,8 @@ class ConfigRequest:
 
     environments: tuple[str, ...] = ()
     choices: ConfigChoices = field(default_factory=lambda: ConfigChoices(()))
-    env_args: Mapping[str, Any] = field(default_factory=dict)
+    env_args: Mapping[str, Any] | None = None
+    """Taskset keys of every training source. None: those with which training on it is proven."""
     held_out: Mapping[str, Any] | None = None
     """Taskset keys of the eval sources. None means that they are read from each environment's code if possible."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -97,6 +111,8 @@ class WrittenConfig:
     """US dollars per hour for all GPUs together."""
     price_per_gpu_hour: float | None = None
     """US dollars per hour for one GPU."""
+    without_held_out: frozenset[str] = frozenset()
+    """Ids of its sources whose code is here and has no held-out tasks."""
 
     @property
     def hardware(self) -> str:
@@ -145,21 +161,24 @@ async def write_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit |
     request.require_ratios()
     base = _older(lab, request.based_on) if request.based_on else None
     resolved = [await resolve_source(lab, name, request.choices) for name in request.environments]
-    sources = tuple(_source(r, request, index) for index, r in enumerate(resolved))
+    proven = {r.id: _proven_arguments(lab, r) for r in resolved} if request.env_args is None else {}
+    sources = tuple(_source(r, request, index, proven) for index, r in enumerate(resolved))
     choices = with_extra(replace(request.choices, sources=sources), request.extra)
     pins: dict[str, str] = {}
     if base is not None and not resolved:
         ids = dict.fromkeys(s.id for s in migrate_config(base, choices.target).choices.sources if s.id)
         resolved = [await resolve_source(lab, id, choices, lenient=True) for id in ids]
         pins = {old: new.id for old, new in zip(ids, resolved, strict=True)}
-        choices = replace(choices, env_args=request.env_args, held_out=_held_out(request, base, resolved))
+        choices = replace(choices, env_args=request.env_args or {}, held_out=_held_out(request, base, resolved))
     models = await _models(lab, choices)
     if choices.model is None and base is None:
         trainable = models.trainable if models is not None else ()
         evaluated = evaluated_model(lab, (r.proof for r in resolved), trainable)
         because = {**choices.because, "model": "the evaluation of it passed, and no other model was asked for"}
         choices = replace(choices, model=evaluated, because=because) if evaluated else choices
-    context = gather_context_of_sources(lab, {r.id: r.proof for r in resolved}, _model(choices, base), None, models)
+    context = gather_context_of_sources(
+        lab, {r.id: r.proof for r in resolved}, _model(choices, base), None, models, _arguments(choices, base, pins)
+    )
     if context.models is not None:
         require_trained(_model(choices, base), context.models.trainable)
     choices = replace(choices, sources=tuple(_with_recorded_facts(s, context, request) for s in choices.sources))
@@ -213,7 +232,7 @@ def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str
         if not path.exists():
             break
         if equal_except_date(_present(path), text):
-            return _written_config(read_config(path), relative, version, True, relative_base, proposal, inputs)
+            return _written_config(lab, read_config(path), relative, version, True, relative_base, proposal, inputs)
     registry.replace_text(path, text)
     entry = registry.RegistryEntry(
         name=name,
@@ -233,7 +252,7 @@ def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str
     if base is not None and relative_base and header.version:
         locked.add_older(base, relative_base, header, environments)
     locked.add(entry)
-    return _written_config(config, relative, version, False, relative_base, proposal, inputs)
+    return _written_config(lab, config, relative, version, False, relative_base, proposal, inputs)
 
 
 def _require_known_keys(lab: Lab, config: TrainingConfig, inputs: _Inputs) -> None:
@@ -251,6 +270,7 @@ def _require_known_keys(lab: Lab, config: TrainingConfig, inputs: _Inputs) -> No
 
 
 def _written_config(
+    lab: Lab,
     config: TrainingConfig,
     relative: str,
     version: int,
@@ -277,6 +297,7 @@ def _written_config(
         proposal=proposal,
         price_per_hour=price_per_hour(config, context),
         price_per_gpu_hour=price,
+        without_held_out=without_held_out(lab, context),
     )
 
 
@@ -294,12 +315,33 @@ async def _models(lab: Lab, choices: ConfigChoices) -> PlatformModels | None:
         return None
 
 
-def _source(resolved: ResolvedSource, request: ConfigRequest, index: int) -> SourceChoice:
+def _proven_arguments(lab: Lab, resolved: ResolvedSource) -> dict[str, Any]:
+    """Return the arguments with which training on an environment is proven; empty for the defaults."""
+    rows = evidence_of_source(lab, *resolved.proof) if resolved.proof is not None else []
+    return proven_arguments(rows, runs=lab.ledger.training_names())
+
+
+def _arguments(
+    choices: ConfigChoices, base: TrainingConfig | None, pins: Mapping[str, str]
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the arguments with which each environment will be trained, by its id."""
+    if choices.sources or base is None:
+        return {source.id: source.args for source in choices.sources}
+    older = arguments_by_id(base.train_sources)
+    return {pins.get(id, id): {**given, **choices.env_args} for id, given in older.items()}
+
+
+def _source(
+    resolved: ResolvedSource, request: ConfigRequest, index: int, proven: Mapping[str, Mapping[str, Any]]
+) -> SourceChoice:
     held_out = request.held_out
     if held_out is None and resolved.folder is not None:
         held_out = held_out_keys(resolved.folder)
     return SourceChoice(
-        id=resolved.id, args=dict(request.env_args), held_out=held_out or None, ratio=request.ratio(index)
+        id=resolved.id,
+        args=dict(proven.get(resolved.id, {}) if request.env_args is None else request.env_args),
+        held_out=held_out or None,
+        ratio=request.ratio(index),
     )
 
 

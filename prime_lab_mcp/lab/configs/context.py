@@ -27,6 +27,8 @@ class SourceMeasurement:
 
     evaluation: str | None = None
     """Id of the newest evaluation of this model."""
+    evaluated_with: Mapping[str, Any] | None = None
+    """Other arguments than those of training, with which the newest evaluation passed. None without one."""
     tasks: int | None = None
     """Number of tasks."""
     infinite: bool = False
@@ -122,6 +124,10 @@ class ConfigContext:
     """Renderer by model name."""
     each: Mapping[str, SourceMeasurement] = field(default_factory=dict)
     """Measurements by the taskset id of each environment."""
+    folders: Mapping[str, str] = field(default_factory=dict)
+    """The folder of this workspace that holds the files of a source, by the id of the source."""
+    without_held_out: frozenset[str] = frozenset()
+    """Ids of sources whose code is here and selects no held-out tasks."""
     models: PlatformModels | None = None
     """The models and GPUs that the platform offers now; None if it was not asked."""
     read_by_prime: OldParserReading | None = None

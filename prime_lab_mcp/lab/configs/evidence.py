@@ -6,7 +6,7 @@ Rules and plans of configs get the evidence as a ConfigContext.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
@@ -17,8 +17,11 @@ from prime_lab_mcp.lab.environment.credentials import variables_of
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
+from prime_lab_mcp.lab.state.arguments import canonical_arguments, same_arguments, without_null_text
 from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
+from prime_lab_mcp.lab.state.pulled import pulled_source
 
 _EVALS = ("check_reward_distribution", "run_eval")
 _COMPARED = re.compile(r"(\w+)=(.+): [\d,]+ tasks compared$")
@@ -36,19 +39,27 @@ def newest_push(
     return next((p for p in rows if version in (None, p.version)), None)
 
 
-def gather_context(
-    lab: Lab, ids: Sequence[tuple[str, str, str | None]], model: str | None, price: float | None
-) -> ConfigContext:
-    """Return the context for training environments `(owner, name, version)` with a model.
+def gather_context(lab: Lab, sources: Iterable[ConfigSource], model: str | None, price: float | None) -> ConfigContext:
+    """Return the context for the sources of a config that the Hub holds, with a model.
 
     `price` is in US dollars per GPU-hour.
     """
     proofs: dict[str, tuple[str, str, str] | None] = {}
-    for owner, name, version in dict.fromkeys(ids):
+    published = [source for source in sources if source.owner]
+    for owner, name, version in dict.fromkeys((str(s.owner), s.env_name, s.version) for s in published):
         push = newest_push(lab, owner, name, version)
         id = f"{owner}/{name}@{version}" if version else f"{owner}/{name}"
         proofs[id] = (push.workspace, push.environment, push.source) if push else hub_proof(lab, owner, name, version)
-    return gather_context_of_sources(lab, proofs, model, price)
+    return gather_context_of_sources(lab, proofs, model, price, arguments=arguments_by_id(published))
+
+
+def arguments_by_id(sources: Iterable[ConfigSource]) -> dict[str, Mapping[str, Any]]:
+    """Return the arguments of each training source by its id. An id with several sets of arguments is absent."""
+    given: dict[str, list[Mapping[str, Any]]] = {}
+    for source in sources:
+        if source.kind == "train":
+            given.setdefault(source.id, []).append(without_null_text(source.args))
+    return {id: sets[0] for id, sets in given.items() if all(same_arguments(one, sets[0]) for one in sets)}
 
 
 def gather_context_of_sources(
@@ -57,11 +68,13 @@ def gather_context_of_sources(
     model: str | None,
     price: float | None,
     models: PlatformModels | None = None,
+    arguments: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> ConfigContext:
     """Return the context for the sources of a config.
 
     `proofs` maps each taskset id to the workspace, environment and source fingerprint of its evidence, or to None
-    without evidence. `price` is in US dollars per GPU-hour.
+    without evidence. `price` is in US dollars per GPU-hour. `arguments` maps ids to the arguments with which they are
+    trained; an evaluation counts only if it was made with the same, and with any for an id that is absent.
     """
     own_sources = {
         id.partition("@")[0]
@@ -69,7 +82,9 @@ def gather_context_of_sources(
         if "/" in id and lab.ledger.pushes(owner=id.partition("/")[0], name=id.partition("/")[2].partition("@")[0])
     }
     each = {
-        id: _measurement(evidence_of_source(lab, *proof), model) for id, proof in proofs.items() if proof is not None
+        id: _measurement(evidence_of_source(lab, *proof), model, (arguments or {}).get(id))
+        for id, proof in proofs.items()
+        if proof is not None
     }
     measurements = list(each.values())
     complete = bool(measurements) and len(measurements) == len(proofs)
@@ -92,22 +107,35 @@ def gather_context_of_sources(
         price_per_gpu_hour=price,
         own_environments=frozenset(own_sources),
         each=each,
+        folders=_folders(lab, proofs),
         models=models,
     )
 
 
-def hub_proof(lab: Lab, owner: str, name: str, version: str | None) -> tuple[str, str, str] | None:
-    """Return the workspace, environment and source fingerprint of the newest hosted evaluation of `owner/name`.
+def _folders(lab: Lab, proofs: Mapping[str, tuple[str, str, str] | None]) -> dict[str, str]:
+    """The folders of this workspace with the files of each source, by the id of the source."""
+    here = {id: proof[1] for id, proof in proofs.items() if proof is not None and proof[0] == lab.key}
+    root = lab.workspace.root / "environments"
+    return {id: name for id, name in here.items() if "/" not in name and (root / name).is_dir()}
 
-    This is for environments of other owners, which have no push from this machine. None if this workspace has not
-    evaluated the version. Without a version, any version counts.
+
+def hub_proof(lab: Lab, owner: str, name: str, version: str | None) -> tuple[str, str, str] | None:
+    """Return the workspace, environment and source fingerprint of the evidence about an environment of others.
+
+    This is for environments that have no push from this machine. Files that were pulled into this workspace are those
+    on the Hub, so their evaluations count; else the newest hosted evaluation does. None if this workspace has neither
+    pulled nor evaluated the version. Without a version, any version counts.
     """
+    pulled = pulled_source(lab.ledger, lab.key, owner, name, version)
+    here = (lab.key, *pulled) if pulled is not None else None
+    if here is not None and any(row.tool in _EVALS for row in evidence_of_source(lab, *here)):
+        return here
     ref = f"{owner}/{name}"
     for job in lab.ledger.jobs(lab.key, environment=ref):
         evaluated = str(job.spec.get("hosted") or "")
         if evaluated == f"{ref}@{version}" or (version is None and evaluated.startswith(f"{ref}@")):
             return lab.key, ref, job.source
-    return None
+    return here
 
 
 def evidence_of_push(lab: Lab, push: Push) -> list[Evidence]:
@@ -140,10 +168,13 @@ def evaluated_model(lab: Lab, proofs: Iterable[tuple[str, str, str] | None], tra
     return max(passed, key=lambda row: row.at).model if passed else None
 
 
-def _measurement(rows: list[Evidence], model: str | None) -> SourceMeasurement:
+def _measurement(
+    rows: list[Evidence], model: str | None, arguments: Mapping[str, Any] | None = None
+) -> SourceMeasurement:
     """Return the measurements in the evidence about one environment.
 
-    They come from its newest check, and from the newest evaluations of this model (of any model if None).
+    They come from its newest check, and from the newest evaluations of this model (of any model if None) with these
+    arguments (with any if None).
     """
     fields: dict[str, Any] = {}
     check = next((r for r in rows if r.tool == "check_environment"), None)
@@ -154,6 +185,16 @@ def _measurement(rows: list[Evidence], model: str | None) -> SourceMeasurement:
         fields["secrets"] = variables_of(check.findings)
         fields["held_out"] = _held_out(check.data.get("held_out"))
         fields["turns"] = _turns(check.data.get("args"))
+    if arguments is not None:
+        stated = check.data.get("args") if check is not None else None
+        trained = canonical_arguments(arguments, _stated_defaults(stated))
+        tested = [r for r in rows if r.tool == "test_reward" and same_arguments(r.env_args, trained)]
+        if trained:  # the check counts the tasks of the defaults
+            fields["tasks"] = next((n for r in tested if (n := _positive_int(r.data.get("tasks")))), None)
+        other = [r for r in rows if not same_arguments(r.env_args, trained)]
+        rows = [r for r in rows if same_arguments(r.env_args, trained)]
+        passed = (r for r in other if r.tool in _EVALS and r.status == "passed" and not held_out_argument(r.env_args))
+        fields["evaluated_with"] = next((dict(r.env_args) for r in passed), None)
     for row in rows:
         if row.tool in _EVALS and (model is None or row.model == model):
             for key, value in _evaluation_fields(row).items():
@@ -192,6 +233,12 @@ def _held_out(comparison: Any) -> dict[str, str] | None:
     """
     match = _COMPARED.match(comparison) if isinstance(comparison, str) else None
     return {match[1]: match[2]} if match else None
+
+
+def _stated_defaults(args: Any) -> dict[str, Any]:
+    """Return the defaults that a check recorded, by the name of the argument."""
+    stated = [a for a in args if isinstance(a, Mapping)] if isinstance(args, list) else []
+    return {str(a["name"]): a["default"] for a in stated if "name" in a and "default" in a}
 
 
 def _turns(args: Any) -> int | None:

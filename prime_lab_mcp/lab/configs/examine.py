@@ -16,10 +16,12 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, run_checks, worst_first
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.advice import unmeasured_findings
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.context import BatchEstimate, ConfigContext, ConfigRule, estimate_batch, price_per_hour
 from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas, newest_push, present_proofs
 from prime_lab_mcp.lab.configs.older_platforms import old_reading_here, old_reading_of_prime
+from prime_lab_mcp.lab.configs.resolve import without_held_out
 from prime_lab_mcp.lab.configs.rules import (
     algorithm,
     deployment,
@@ -113,16 +115,18 @@ async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformRea
     used for requests to the Hub if given.
     """
     prime = platform or lab.prime
-    trained = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
     elsewhere = await old_reading_of_prime(lab, config) if old_reading_here(config) is None else None
+    context = gather_context(lab, config.train_sources, config.model, None)
     context = replace(
-        gather_context(lab, trained, config.model, None),
+        context,
+        without_held_out=without_held_out(lab, context),
         shapes=known_schemas(lab, config, await present_proofs(lab, config)),
         read_by_prime=elsewhere,
     )
     findings = [
         *config_findings(config, context),
         *model_readiness(config),
+        *(f for f in unmeasured_findings(config, context) if f.severity == "warning"),
         *_local_v0(lab, config),
         *_env_files(config),
     ]
@@ -157,7 +161,7 @@ async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformRea
             *_listed(config, models),
         ]
     if models:
-        context = gather_context(lab, trained, config.model, models[0].price(config.gpu_type))
+        context = gather_context(lab, config.train_sources, config.model, models[0].price(config.gpu_type))
     return ConfigExamination(
         config=config,
         findings=tuple(worst_first(findings)),

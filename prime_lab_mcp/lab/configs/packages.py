@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
+from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.config_gate import plugin_module
 
 PackageKind = Literal["environment", "harness", "judge", "function"]
@@ -146,12 +148,18 @@ def agent_overrides(source: ConfigSource) -> tuple[str, ...]:
 def packages_summary(config: TrainingConfig) -> str:
     """Return the packages and versions of a config as one comma-separated text.
 
-    Packages that verifiers and prime-rl ship are left out.
+    Packages that verifiers and prime-rl ship are left out. A training source that selects tasks names its arguments.
     """
     trained = dict.fromkeys(s.id for s in config.train_sources if s.id)
     evaluated = dict.fromkeys(s.id for s in config.eval_sources if s.id not in trained)
     others = dict.fromkeys(f"{p.id} ({p.kind})" for p in named_packages(config) if not p.shipped)
-    return ", ".join([*trained, *(f"{id} (eval)" for id in evaluated), *others])
+    return ", ".join([*map(partial(_with_arguments, config), trained), *(f"{id} (eval)" for id in evaluated), *others])
+
+
+def _with_arguments(config: TrainingConfig, id: str) -> str:
+    """A trained environment with the arguments of each of its sources."""
+    given = dict.fromkeys(arguments_summary(s.args) for s in config.train_sources if s.id == id)
+    return id if set(given) == {arguments_summary({})} else f"{id} with {' and with '.join(given)}"
 
 
 def _of_source(source: ConfigSource) -> Iterator[NamedPackage]:

@@ -16,11 +16,12 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
 from prime_lab_mcp.lab.configs.evidence import hub_proof, newest_push
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Push
-from prime_lab_mcp.lab.state.pulled import pulled_as
+from prime_lab_mcp.lab.state.pulled import PulledFiles, pull_of_folder, pulled_as
 from prime_lab_mcp.lab.state.workspace import HUB_NAME, EnvironmentFolder
 
 _SPLITS = ("validation", "valid", "val", "dev", "eval", "evaluation", "heldout", "held_out", "test")
@@ -44,6 +45,16 @@ def held_out_keys(folder: Path) -> dict[str, Any] | None:
             if split is not None:
                 return {"split": split}
     return None
+
+
+def without_held_out(lab: Lab, context: ConfigContext) -> frozenset[str]:
+    """Return the ids of the sources whose code is in this workspace and has no key that selects held-out tasks."""
+    return frozenset(
+        id
+        for id, folder in context.folders.items()
+        if not context.each.get(id, SourceMeasurement()).held_out
+        and held_out_keys(lab.workspace.root / "environments" / folder) is None
+    )
 
 
 def _literal_splits(tree: ast.Module) -> Iterator[list[str]]:
@@ -93,18 +104,11 @@ async def resolve_source(lab: Lab, name: str, choices: ConfigChoices, lenient: b
         if hosted:
             return ResolvedSource(f"{push.owner}/{push.name}@{push.version}", folder.path, findings, _proof(push))
         return ResolvedSource(push.name, folder.path, findings, (lab.key, folder.name, source))
+    pulled = pull_of_folder(lab.ledger, lab.key, folder.name) if hosted else None
+    if pulled is not None and pulled.source == source and (matched := HUB_NAME.match(pulled.ref)):
+        return await _on_hub(lab, matched["owner"], matched["name"], matched["version"], hosted)
     if hosted and not lenient:
-        raise BadInput(
-            f"the environment {quote(folder.name, 80)} is not published yet, and hosted training loads it from the Hub",
-            fix=Fix(
-                "Call ",
-                NamedCall("push_environment", environment=folder.name),
-                " first, or write for ",
-                SameCall(target="self-managed"),
-                ".",
-            ),
-            code="environment-not-published",
-        )
+        raise _not_published(folder.name, pulled)
     local = folder.name.replace("_", "-")
     checked = lab.ledger.evidence(lab.key, tool="check_environment", environment=folder.name, limit=1)
     findings = (
@@ -112,6 +116,34 @@ async def resolve_source(lab: Lab, name: str, choices: ConfigChoices, lenient: b
         *((_v0(folder.name),) if checked and checked[0].data.get("api") == "v0" else ()),
     )
     return ResolvedSource(local, folder.path, findings, (lab.key, folder.name, source))
+
+
+def _not_published(folder: str, pulled: PulledFiles | None) -> BadInput:
+    name = quote(folder, 80)
+    if pulled is not None:
+        return BadInput(
+            f"the environment {name} was pulled as {quote(pulled.ref, 100)} and edited since, and hosted training "
+            "loads an environment from the Hub",
+            fix=Fix(
+                "Train on it as the Hub holds it: pass ",
+                SameCall(environments=[pulled.ref]),
+                "; or publish the edited files under a name of your own with ",
+                NamedCall("push_environment", environment=folder),
+                ".",
+            ),
+            code="environment-not-published",
+        )
+    return BadInput(
+        f"the environment {name} is not published yet, and hosted training loads it from the Hub",
+        fix=Fix(
+            "Call ",
+            NamedCall("push_environment", environment=folder),
+            " first, or write for ",
+            SameCall(target="self-managed"),
+            ".",
+        ),
+        code="environment-not-published",
+    )
 
 
 def _push_of(lab: Lab, folder: EnvironmentFolder, source: str) -> Push | None:

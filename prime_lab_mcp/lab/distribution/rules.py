@@ -59,7 +59,8 @@ HARDER_TASKS_FIX = Fix(
     " again.",
 )
 FORMAT_FIX = Fix(
-    "State the format in the system prompt with an example, or fine-tune on it first; then run ",
+    "Compare the format that the prompt asks for with the one that the reward reads; state the format in the system "
+    "prompt with an example, or fine-tune on it first; then run ",
     NamedCall("run_eval"),
     " again.",
 )
@@ -206,19 +207,22 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
         )
     elif mean.side(MEAN_HIGH) == "across":
         yield unclear_finding(what, mean, MEAN_HIGH, facts, EASIER_TASKS_FIX)
-    yield from _on_floor(facts, estimates.mean)
+    if facts.mean:  # rewards of nothing at all lie below every floor, which says nothing of guessing
+        yield from _on_floor(facts, estimates.mean)
     yield from _on_variation(facts, estimates)
 
 
 def _dead_finding(facts: Distribution, answer: AnswerSummary) -> Finding:
     """Return the finding for rollouts of which none has a reward for its answer."""
     listed = ", ".join(quote(name, 60) for name in answer.others[:3])
-    earned = f"; what they earned ({facts.mean or 0.0:.3f} of attainable on average) is for {listed}" if listed else ""
+    earned = ""
+    if listed and facts.mean:
+        earned = f"; what they earned ({facts.mean:.3f} of attainable on average) is for {listed}"
+    alone = ". A run would learn that alone" if earned else f", and nothing for {listed} either" if listed else ""
     return Finding(
         "distribution-dead",
         "blocker",
-        f"dead: none of {count(answer.scored, 'rollout')} earned anything for its answer{earned}. A run would "
-        "learn that alone",
+        f"dead: none of {count(answer.scored, 'rollout')} earned anything for its answer{earned}{alone}",
         Fix("If correct answers score 0, mend the reward (", NamedCall("test_reward"), "). ", HARDER_TASKS_FIX),
     )
 
@@ -383,8 +387,8 @@ def on_form(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
         yield Finding(
             "distribution-format-low",
             "blocker",
-            f"{name} is {form.mean:.2f} on average, below {MIN_FORMAT}: the model does not keep to "
-            "the format, so correctness is hardly measured",
+            f"{name} is {form.mean:.2f} on average, below {MIN_FORMAT}: what the model writes is not "
+            "what the reward reads as the format, so correctness is hardly measured",
             FORMAT_FIX,
         )
         return
@@ -531,8 +535,28 @@ def decide_verdict(facts: Distribution, estimates: Estimates) -> Distribution:
     if any(f.severity == "blocker" and f.code not in UNCLEAR_CODES for f in findings):
         # A failure is certain, so advice about a larger sample would be misleading.
         findings = [f for f in findings if f.code != "distribution-unclear"]
-    findings = worst_first(sorted(findings, key=lambda f: f.code in UNCLEAR_CODES))
+    findings = worst_first(sorted(findings, key=_causes_first))
+    findings = _advice_once(findings)
     return dataclasses.replace(facts, status=_status(findings), findings=tuple(findings), checks=tuple(_checks(facts)))
+
+
+_CAUSES = ("distribution-truncated", "distribution-format-low", "distribution-unparsed")
+"""Codes that say why rewards are low. The other codes say how low they are, and that a run would learn nothing."""
+
+
+def _causes_first(finding: Finding) -> int:
+    return 2 if finding.code in UNCLEAR_CODES else 0 if finding.code in _CAUSES else 1
+
+
+def _advice_once(findings: list[Finding]) -> list[Finding]:
+    """Replace an advice that stands above already by a reference to it."""
+    first: dict[str, Code] = {}
+    told = []
+    for finding in findings:
+        code = first.setdefault(str(finding.fix), finding.code)
+        again = finding.severity != "info" and code != finding.code
+        told.append(dataclasses.replace(finding, fix=f"As for {code}.") if again else finding)
+    return told
 
 
 def _status(findings: list[Finding]) -> Status:

@@ -63,9 +63,9 @@ def _hosted_limits(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
             Finding(
                 "distribution-not-evidence",
                 "info",
-                f"what ran is {spec.hosted} as the Hub holds it, which is not known to be files of this workspace: it "
-                "opens no gate",
-                "For evidence, push an environment of this workspace, or evaluate it on this machine.",
+                f"what ran is {spec.hosted} as the Hub holds it, an environment of others: training on it needs no "
+                "evidence from here, and this evaluation opens no gate of an environment of yours",
+                "Nothing is to be changed: a config for it takes its sizes from this evaluation.",
             ),
         )
     moved = job.progress.get("moved")

@@ -19,16 +19,15 @@ from prime_lab_mcp.lab.base.text import as_mapping, quote, rounded
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict
+from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict, mean_summary
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation
 from prime_lab_mcp.lab.evals.views.compare import compare_view
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
 
-_HELD_OUT = frozenset({"eval", "evaluation", "test", "validation", "valid", "val", "dev", "heldout", "held_out"})
-_SPLIT_ARGUMENTS = re.compile(r"(?:^|_)(?:split|subset|partition)$")
 _NO_FIX = "Nothing is to be changed for this: it describes the result."
 _ABOUT_TRAINING = frozenset(
     {
@@ -86,14 +85,6 @@ def result_purpose(lab: Lab, spec: EvalSpec) -> ResultPurpose | None:
         return None
     name, value = held_out
     return ResultPurpose("held-out", f"held-out tasks ({quote(name, 40)} = {quote(value, 40)})")
-
-
-def held_out_argument(env_args: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """Return the name and value of the environment argument that names a held-out split, or None."""
-    for name, value in env_args.items():
-        if _SPLIT_ARGUMENTS.search(name.lower()) and str(value).lower().replace("-", "_") in _HELD_OUT:
-            return name, value
-    return None
 
 
 def checkpoint_purpose(lab: Lab, model: str) -> ResultPurpose | None:
@@ -162,9 +153,9 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
             "high": rounded(distribution.mean_high),
         },
     }
-    unit = "" if abs(distribution.attainable - 1.0) < 1e-9 else f" of the attainable {distribution.attainable:g}"
-    summary = f"{spec.environment} with {spec.model} ({purpose.description}): mean reward {distribution.mean:.2f}{unit}"
-    summary += f" (95% {distribution.mean_low or 0:.2f} to {distribution.mean_high or 0:.2f})"
+    summary = f"{spec.environment} with {spec.model} ({purpose.description}): {mean_summary(distribution)}"
+    share = "" if abs(distribution.attainable - 1.0) < 1e-9 else " of attainable"
+    summary += f", 95% {distribution.mean_low or 0:.2f} to {distribution.mean_high or 0:.2f}{share}"
     if purpose.trained_on:
         summary += ", on tasks that it may have been trained on"
     following: tuple[Next, ...]

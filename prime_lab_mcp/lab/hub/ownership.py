@@ -120,6 +120,8 @@ async def note_pulled(lab: Lab, ref: str, folder: Path) -> None:
     except LabError:
         return  # an unreadable environment has no snapshot, so its files cannot count as the user's own
     owner, _, name = ref.partition("@")[0].partition("/")
+    version = snapshot.manifest.version
+    pinned = f"{ref}@{version}" if version and "@" not in ref else ref
     ownership = await read_ownership(lab)
     files = FileFingerprints(snapshot.cli_hash, snapshot.source, snapshot.content)
     if lab.ledger.knows_files(source=files.source, content=files.content, cli_hash=files.cli_hash):
@@ -134,7 +136,12 @@ async def note_pulled(lab: Lab, ref: str, folder: Path) -> None:
             folder.name,
             arguments={"hub": ref},
             platform=lab.platform,
-            data={"pulled": ref, "cli_hash": snapshot.cli_hash, "source": snapshot.source, "content": snapshot.content},
+            data={
+                "pulled": pinned,
+                "cli_hash": snapshot.cli_hash,
+                "source": snapshot.source,
+                "content": snapshot.content,
+            },
         )
     )
 

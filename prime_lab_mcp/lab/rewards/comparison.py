@@ -31,7 +31,7 @@ from prime_lab_mcp.lab.rewards.scripted_rollouts import rollout_probe
 from prime_lab_mcp.lab.worker.description import Message, RewardInfo, Row
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.scoring import Case, Scored
+from prime_lab_mcp.lab.worker.scoring import SCORING, Case, Scored
 
 SAMPLE = 5_000
 """Number of tasks of the other environment that are compared with the trial's tasks, at most."""
@@ -88,6 +88,40 @@ class RewardComparison:
     """The first message of such a rollout that differs: what this and what the other environment said."""
     other_tools: tuple[str, ...] = ()
     """Names of the tools that only one of the two environments offers to the model."""
+    versions: tuple[str | None, str | None] = (None, None)
+    """The versions of verifiers that ran this and the other environment; None if unknown."""
+
+    @property
+    def raised(self) -> dict[str, tuple[int, str]]:
+        """Components that raised in the other environment: the number of completions, and the first exception.
+
+        The rubric of v0 pays 0 for a component that raises, as for one that is not earned.
+        """
+        found: dict[str, tuple[int, str]] = {}
+        for pair in self.compared:
+            for error in {component_that_raised(e.where): e for e in reversed(pair.there.errors)}.values():
+                name = component_that_raised(error.where)
+                number, text = found.get(name, (0, f"{error.type}: {error.message}"))
+                found[name] = number + 1, text
+        weighted = {c.there for c in self.components if c.other_weight}
+        return {name: raised for name, raised in found.items() if name in weighted}
+
+    @property
+    def ratio(self) -> float | None:
+        """The factor between all weights here and there; None if the components or their weights do not fit."""
+        fitting = [c for c in self.components if c.verdict not in ("only-here", "only-there")]
+        return None if self.weights or not fitting or len(fitting) < len(self.components) else self.scale or 1.0
+
+    @property
+    def whole(self) -> float:
+        """The reward here that counts as all. Where the weights fit, the higher maximum of the two counts on both
+        sides, since no completion may have earned every component on one of them."""
+        return self.maximum if self.ratio is None else max(self.maximum, self.other_maximum * self.ratio)
+
+    @property
+    def other_whole(self) -> float:
+        """The reward there that counts as all."""
+        return self.other_maximum if self.ratio is None else self.whole / self.ratio
 
     @property
     def different(self) -> list[ComparedCompletion]:
@@ -103,6 +137,11 @@ class RewardComparison:
         ours = [c for c in self.components if c.verdict == "only-here"]
         theirs = [c for c in self.components if c.verdict == "only-there"]
         return [] if ours and theirs else [*ours, *theirs]
+
+    @property
+    def unearned_by_exception(self) -> dict[str, tuple[int, str]]:
+        """Components of `raised` that no compared completion earned."""
+        return {name: raised for name, raised in self.raised.items() if name in self.unexercised}
 
     @property
     def reached_nothing(self) -> bool:
@@ -129,6 +168,7 @@ class RewardComparison:
             or self.different
             or self.weights
             or self.missing
+            or self.unearned_by_exception
             or any(c.verdict == "differs" for c in self.components)
         ):
             return "differs"
@@ -145,11 +185,16 @@ class RewardComparison:
 
     def share(self, reward: float | None) -> float | None:
         """A reward of this environment as a share of its maximum."""
-        return None if reward is None else reward / self.maximum if self.maximum > 0 else reward
+        return None if reward is None else reward / self.whole if self.whole > 0 else reward
 
     def other_share(self, reward: float | None) -> float | None:
         """A reward of the other environment as a share of its maximum."""
-        return None if reward is None else reward / self.other_maximum if self.other_maximum > 0 else reward
+        return None if reward is None else reward / self.other_whole if self.other_whole > 0 else reward
+
+    def record(self) -> dict[str, Any]:
+        """What the ledger keeps of the comparison."""
+        numbers = {"completions": len(self.compared), "differ": len(self.different)}
+        return {"environment": self.name, "verdict": self.verdict, **numbers, "verifiers": list(self.versions)}
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -167,6 +212,8 @@ class RewardComparison:
             "other_starts": self.other_starts,
             "other_replies": len(self.other_replies),
             "other_tools": [quote(name, 80)[1:-1] for name in self.other_tools],
+            "verifiers": {"here": self.versions[0], "there": self.versions[1]},
+            "raised_there": {quote(n, 80)[1:-1]: quote(text, 160)[1:-1] for n, (_, text) in self.raised.items()},
         } | ({} if self.scale is None else {"scale": round(self.scale, 6)})
 
 
@@ -197,7 +244,13 @@ def _answer_key(row: Row) -> str:
 
 
 async def compare_rewards(
-    trial: Trial, rows: Sequence[Row], worker: Worker, *, name: str, rewards: Sequence[RewardInfo] = ()
+    trial: Trial,
+    rows: Sequence[Row],
+    worker: Worker,
+    *,
+    name: str,
+    rewards: Sequence[RewardInfo] = (),
+    versions: tuple[str | None, str | None] = (None, None),
 ) -> RewardComparison:
     """Score every completion of a trial with the other environment, on the task with the same prompt.
 
@@ -237,7 +290,13 @@ async def compare_rewards(
         played.other_replies,
         played.other_reply,
         played.other_tools,
+        versions,
     )
+
+
+def component_that_raised(where: str) -> str:
+    """The name of the component in the place of an exception of scoring, such as `scoring, looked_up:pantry.py:73`."""
+    return where.removeprefix(SCORING).lstrip(", ").partition(":")[0]
 
 
 @dataclass(frozen=True, slots=True)

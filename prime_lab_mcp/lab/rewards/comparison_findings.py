@@ -20,6 +20,7 @@ def comparison_findings(comparison: RewardComparison) -> list[Finding]:
     return [
         *_not_compared(comparison),
         *_missing(comparison),
+        *_raises(comparison),
         *_differences(comparison),
         *_unreached(comparison),
         *_left_out(comparison),
@@ -63,6 +64,24 @@ def _not_compared(comparison: RewardComparison) -> list[Finding]:
     ]
 
 
+def _raises(comparison: RewardComparison) -> list[Finding]:
+    """Return the blocker for components that no completion earned because they raise in the other environment."""
+    version = comparison.versions[1]
+    under = f" under verifiers {version}" if version else ""
+    return [
+        Finding(
+            "reward-raises",
+            "blocker",
+            f"{quote(name, 80)} raises in {quote(comparison.name, 80)}{under} for {count(number, 'completion')}, which "
+            f"its rubric pays like an unearned component: {quote(text, 200)}. So nothing was compared of it, and a "
+            "port that catches the exception pays 0 for it as well",
+            "Mend the line that raises, here and there (it was written for another version of verifiers, if it paid "
+            "once), then compare again; do not remove the component for this.",
+        )
+        for name, (number, text) in comparison.unearned_by_exception.items()
+    ]
+
+
 def _differences(comparison: RewardComparison) -> list[Finding]:
     """Return the blocker for different weights, different scores of a component, or different rewards."""
     different = comparison.different
@@ -78,6 +97,11 @@ def _differences(comparison: RewardComparison) -> list[Finding]:
             )
         ]
     apart = [c for c in comparison.components if c.verdict == "differs"]
+    if different and apart:
+        named = quote(", ".join(c.name for c in apart), 160)
+        what = f"; {named} {'scores' if len(apart) == 1 else 'score'} otherwise"
+    else:
+        what = ""
     if not different and apart:
         return [
             Finding(
@@ -104,7 +128,7 @@ def _differences(comparison: RewardComparison) -> list[Finding]:
         Finding(
             "reward-differs",
             "blocker",
-            f"{summary} in {quote(comparison.name, 80)}: {_example_text(listed[0], comparison)}",
+            f"{summary} in {quote(comparison.name, 80)}: {_example_text(listed[0], comparison)}{what}",
             Fix(
                 "Port what decides these completions (where the answer is looked for, how it is "
                 "compared, what the format pays), or keep the difference on purpose: then ",
@@ -117,8 +141,8 @@ def _differences(comparison: RewardComparison) -> list[Finding]:
 
 
 def _example_text(pair: ComparedCompletion, comparison: RewardComparison) -> str:
-    here = _reward_text(pair.here.reward, comparison.maximum)
-    there = _reward_text(pair.there.reward, comparison.other_maximum)
+    here = _reward_text(pair.here.reward, comparison.whole)
+    there = _reward_text(pair.there.reward, comparison.other_whole)
     return f"{here} here and {there} there for {quote(pair.here.probe.completion, 120)}"
 
 
@@ -133,7 +157,7 @@ def _row(pair: ComparedCompletion, comparison: RewardComparison) -> CaseRow:
         "case": scored_probe.probe.label,
         "task": scored_probe.probe.row,
         "completion": quote(scored_probe.probe.completion) if scored_probe.probe.messages else "(no reply)",
-        "expected": f"as there: {_reward_text(there.reward, comparison.other_maximum)}",
+        "expected": f"as there: {_reward_text(there.reward, comparison.other_whole)}",
         "reward": scored_probe.reward if scored_probe.reward is None else round(scored_probe.reward, 6),
         "there": there.reward if there.reward is None else round(there.reward, 6),
         "task_there": comparison.matched.pairs[scored_probe.probe.row],
@@ -174,9 +198,10 @@ def _missing(comparison: RewardComparison) -> list[Finding]:
 
 def _unreached(comparison: RewardComparison) -> list[Finding]:
     """Return the warning about components that no compared completion earned."""
-    if not comparison.unexercised or comparison.reached_nothing or not comparison.compared:
+    unknown = [name for name in comparison.unexercised if name not in comparison.unearned_by_exception]
+    if not unknown or comparison.reached_nothing or not comparison.compared:
         return []
-    names = quote(", ".join(comparison.unexercised), 160)
+    names = quote(", ".join(unknown), 160)
     return [
         Finding(
             "reward-partly-compared",

@@ -2,6 +2,7 @@
 
 ENTRY = (
     "arguments",
+    "compared_rewards",
     "config_gate",
     "dependency_drift",
     "evaluation_evidence",
@@ -15,6 +16,7 @@ ENTRY = (
     "manifest",
     "once",
     "outcome",
+    "proven_arguments",
     "pulled",
     "snapshot",
     "source_code",

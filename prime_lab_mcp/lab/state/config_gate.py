@@ -18,12 +18,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.codes import Code
-from prime_lab_mcp.lab.base.report import Unmet
+from prime_lab_mcp.lab.base.report import Next, Unmet
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
 from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, judged_group_size
 from prime_lab_mcp.lab.state.gates import EVALUATED, Need, Standing, Subject, standing
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.state.proven_arguments import proven_arguments
 from prime_lab_mcp.lab.state.workspace import is_plain_id
 
 TRAINING = (Need("test_reward", "source", "named"), Need("check_reward_distribution", "source", "named"))
@@ -163,10 +165,25 @@ def _own_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tup
     for need in TRAINING if facts.trains else EVALUATION:
         result = _source_standing(need, facts, push, platform, model)
         if result.unmet:
-            missing.append(_with_evaluation_arguments(result.unmet, model, facts.harness))
+            unmet = _with_evaluation_arguments(result.unmet, model, facts.harness)
+            if result.why == "never-run" and facts.trains:
+                missing += _proven_otherwise(unmet, facts, push, platform)
+            missing.append(unmet)
         elif result.row is not None and need.tool in EVALUATED:
             missing.extend(_group_size_unmet(result.row, facts))
     return missing, _content_cautions(facts, push)
+
+
+def _proven_otherwise(unmet: Unmet, facts: SourceFacts, push: Push, platform: Platform) -> list[Unmet]:
+    """The config with the arguments that training is proven with, where the config's own lack their evidence."""
+    rows = [row for row in facts.history if row.source == push.source and row.platform in (None, platform)]
+    proven = proven_arguments(rows, facts.defaults, facts.runs)
+    if not proven or same_arguments(proven, facts.args, facts.defaults):
+        return []
+    detail = f"{unmet.detail}; training on it is proven with {arguments_summary(proven)}"
+    why = f"a config with {arguments_summary(proven)}, with which training on it is proven"
+    instead = Next("write_training_config", why, {"environments": [facts.id], "env_args": proven})
+    return [Unmet("write_training_config", "failed", detail, None, instead)]
 
 
 def _content_cautions(facts: SourceFacts, push: Push) -> list[str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 
 _VOUCHED = frozenset({"platform", "provider", "person"})
@@ -109,12 +110,13 @@ def evaluation_summary(row: Evidence) -> str:
     """Return a sentence with model, host, number of tasks and date of an evaluation, for the question to a person."""
     tasks = row.data.get("tasks") or row.arguments.get("num_examples")
     size = f", {count(tasks, 'task')}" if isinstance(tasks, int) else ""
+    chosen = f", made with {arguments_summary(row.env_args)}" if row.env_args else ""
     at = row.data.get("evaluated_at")
     date = datetime.fromtimestamp(at if isinstance(at, int | float) else row.at, UTC).date().isoformat()
     return (
         f"The evidence is the evaluation of {row.environment or 'the environment'} with "
         f"{quote(row.model or 'an unknown model', 120)} at {quote(row.endpoint_host or 'an unknown host', 120)}"
-        f"{size}, {date}."
+        f"{size}{chosen}, {date}."
     )
 
 

@@ -49,6 +49,25 @@ def pulled_as(ledger: Ledger, workspace: str, owner: str, name: str, version: st
     return None
 
 
+def pulled_source(ledger: Ledger, workspace: str, owner: str, name: str, version: str | None) -> tuple[str, str] | None:
+    """The folder and source fingerprint of `pulled_as`, as the files were when they were pulled."""
+    for row in ledger.evidence(workspace, tool=PULL):
+        known, _, of = str(row.data.get("pulled") or "").partition("@")
+        source = row.data.get("source")
+        if row.environment and isinstance(source, str) and known == f"{owner}/{name}" and version in (None, of):
+            return row.environment, source
+    return None
+
+
+def pull_of_folder(ledger: Ledger, workspace: str, folder: str) -> PulledFiles | None:
+    """The latest pull into a folder of this workspace; None if the folder holds no pulled environment."""
+    for row in ledger.evidence(workspace, tool=PULL, environment=folder):
+        ref, source = row.data.get("pulled"), row.data.get("source")
+        if isinstance(ref, str) and isinstance(source, str):
+            return PulledFiles(ref, source)
+    return None
+
+
 def record_agreement(ledger: Ledger, workspace: str, pulled: PulledFiles) -> None:
     """Record that a person agreed to run the pulled code without confinement."""
     data = {"pulled": pulled.ref}

@@ -113,8 +113,7 @@ async def cost_of(lab: Lab, config: TrainingConfig) -> CostBound:
 
 def bound_from_ledger(lab: Lab, config: TrainingConfig, price_per_gpu_hour: float | None) -> CostBound:
     """Bound the cost with the ledger's evidence about the environments of a config."""
-    sources = [(s.owner, s.env_name, s.version) for s in config.sources if s.owner]
-    context = gather_context(lab, sources, config.model, price_per_gpu_hour)
+    context = gather_context(lab, config.sources, config.model, price_per_gpu_hour)
     return bound_cost(config, price_per_gpu_hour, replace(context, shapes=known_schemas(lab, config)))
 
 

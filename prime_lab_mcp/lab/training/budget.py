@@ -144,8 +144,7 @@ class ConfigBudget:
 
         A group size below the judged one has no verdict, and a limit of tokens must not fall below a measured length.
         """
-        sources = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
-        return gather_context(self.lab, sources, config.model, None)
+        return gather_context(self.lab, config.train_sources, config.model, None)
 
     def _with(self, requested: ConfigChoices, steps: int | None, changes: Mapping[str, Any]) -> ConfigChoices:
         """The choices with these changes. `steps`: None leaves the steps to the plan."""

@@ -117,8 +117,7 @@ class RolloutTokens:
 
 def forecast_from_ledger(lab: Lab, config: TrainingConfig, price_per_gpu_hour: float | None) -> CostForecast | None:
     """Forecast the cost with the ledger's evidence about the model and the environments of a config."""
-    trained = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
-    context = gather_context(lab, trained, config.model, price_per_gpu_hour)
+    context = gather_context(lab, config.train_sources, config.model, price_per_gpu_hour)
     return forecast_cost(
         config, context, _tokens(lab, config), bound_from_ledger(lab, config, price_per_gpu_hour or 0.0)
     )

@@ -7,6 +7,8 @@ depends only on the ledger and the files of this machine; the platform is not as
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
@@ -50,6 +52,21 @@ def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
     return untested_source(lab, config) or Next(
         "submit_training", "trains with it, after asking", {"config": newest.path}
     )
+
+
+def config_waits_for(lab: Lab, snapshot: Snapshot, env_args: Mapping[str, Any]) -> bool:
+    """Whether the newest config of the pushed files uses them with these arguments."""
+    pushes = lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform)
+    names = {f"{push.owner}/{push.name}@{push.version}" for push in pushes}
+    try:
+        entries = load_registry(lab.workspace.resolve(REGISTRY)) if names else []
+        newest = next((e for e in reversed(entries) if e.active and names & set(e.environments)), None)
+        if newest is None:
+            return False
+        config = read_config(lab.workspace.resolve(newest.path, must_exist=True))
+    except (LabError, OSError):
+        return False
+    return any(source.id in names and same_arguments(env_args, source.args) for source in config.sources)
 
 
 def live_runs(lab: Lab) -> list[Run]:

@@ -204,3 +204,18 @@ def test_an_undecided_evaluation_of_all_tasks_leads_to_more_rollouts_and_keeps_t
     assert following.arguments == {**again, "num_examples": 12, "rollouts": (following.arguments or {})["rollouts"]}
     assert (following.arguments or {})["rollouts"] > 4
     assert "there are no more tasks" in following.why
+
+
+def test_the_cause_of_a_dead_evaluation_comes_first_nothing_untrue_is_said_and_each_advice_stands_once() -> None:
+    nothing = judge_rollouts(scored(lambda _: 0.0, lambda _: 0.0))
+    codes = [f.code for f in nothing.findings]
+    assert codes[0] == "distribution-format-low"
+    assert "distribution-at-floor" not in codes
+    dead = next(f for f in nothing.findings if f.code == "distribution-dead")
+    assert "what they earned" not in dead.message
+    assert 'nothing for "answer_format" either' in dead.message
+    advice = [str(f.fix) for f in nothing.findings if f.severity != "info" and not f.fix.startswith("As for ")]
+    assert len(advice) == len(set(advice))
+    form_alone = judge_rollouts(scored(lambda _: 0.0, lambda _: 1.0))
+    dead = next(f for f in form_alone.findings if f.code == "distribution-dead")
+    assert 'is for "answer_format". A run would learn that alone' in dead.message

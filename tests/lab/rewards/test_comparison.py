@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,14 +15,15 @@ from prime_lab_mcp.lab.rewards.comparison import (
     ComparedCompletion,
     MatchedTasks,
     RewardComparison,
-    comparison_findings,
     different_weights,
     match_tasks,
     unexercised_components,
 )
+from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.state.compared_rewards import comparison_sentence, record_comparison
 from prime_lab_mcp.lab.worker.description import RewardInfo, Row
 from prime_lab_mcp.lab.worker.scoring import CaseError, Component, Scored
 from tests.lab.rewards.packages import SOUND, codes, reward, try_reward, write
@@ -62,6 +64,71 @@ def test_rewards_are_compared_as_shares_of_each_maximum() -> None:
 
 def infos(**weights: float) -> tuple[RewardInfo, ...]:
     return tuple(RewardInfo(name, weight, "reward", True) for name, weight in weights.items())
+
+
+WEIGHTS = {"total": 1.0, "looked_up": 0.2}
+
+
+def of_parts(here: Mapping[str, float], there: Mapping[str, float], *raised: str) -> ComparedCompletion:
+    """One right completion with its components on both sides. In the other environment, `raised` raise."""
+    scored = [{name: Component(score, WEIGHTS[name]) for name, score in parts.items()} for parts in (here, there)]
+    paid = [sum(score * WEIGHTS[name] for name, score in parts.items()) for parts in (here, there)]
+    told = tuple(CaseError("AttributeError", "no 'function'", f"scoring, {name}:older.py:9") for name in raised)
+    probe = ScoredProbe(Draft(Family.GOLD, "x").probe("gold/x", 0), Scored("a", paid[0], scored[0]))
+    return ComparedCompletion(probe, Scored("a", paid[1], scored[1], errors=told))
+
+
+def of_components(
+    *pairs: ComparedCompletion, versions: tuple[str | None, str | None] = (None, None)
+) -> RewardComparison:
+    rewards = infos(**WEIGHTS)
+    return RewardComparison(
+        "older",
+        MatchedTasks({0: 4}, ()),
+        pairs,
+        max(pair.here.reward or 0.0 for pair in pairs),
+        max(pair.there.reward or 0.0 for pair in pairs),
+        unexercised=unexercised_components(pairs, rewards),
+        components=compare_components(
+            [(pair.here.scored.components, pair.there.components) for pair in pairs], rewards, rewards
+        ),
+        versions=versions,
+    )
+
+
+def test_equal_rewards_of_equal_weights_are_equal_whatever_the_highest_of_each_side_is() -> None:
+    all_here = of_parts({"total": 1.0, "looked_up": 1.0}, {"total": 1.0, "looked_up": 0.0})
+    same = of_parts({"total": 1.0, "looked_up": 0.0}, {"total": 1.0, "looked_up": 0.0})
+    compared = of_components(all_here, same)
+    assert compared.different == [all_here]
+    [finding] = comparison_findings(compared)
+    assert "1.2 of 1.2 here and 1 of 1.2 there" in finding.message
+    assert '"looked_up" scores otherwise' in finding.message
+
+
+def test_a_component_that_raises_on_the_other_side_is_named_with_its_exception_and_never_called_equal() -> None:
+    nothing = {"total": 1.0, "looked_up": 0.0}
+    compared = of_components(of_parts(nothing, nothing, "looked_up"), versions=("0.4.0", "0.3.1"))
+    assert compared.verdict == "differs"
+    [finding] = comparison_findings(compared)
+    assert (finding.code, finding.severity) == ("reward-raises", "blocker")
+    assert "AttributeError: no 'function'" in finding.message
+    assert "under verifiers 0.3.1" in finding.message
+    assert "do not remove the component" in finding.fix
+    told = compared.as_json()
+    assert told["verifiers"] == {"here": "0.4.0", "there": "0.3.1"}
+    assert list(told["raised_there"]) == ["looked_up"]
+
+
+@pytest.mark.anyio
+async def test_the_question_of_a_push_names_the_newest_comparison_of_its_files(lab: Lab) -> None:
+    write(lab, "sound", SOUND)
+    snapshot = await lab.snapshot("sound")
+    assert comparison_sentence(lab.ledger, lab.key, snapshot) == ""
+    for verdict, said in (("equal", "it pays the same as"), ("differs", "58 of 109 completions earned something else")):
+        data = {"environment": "older", "verdict": verdict, "completions": 109, "differ": 58}
+        record_comparison(lab.ledger, lab.key, snapshot, data)
+        assert said in comparison_sentence(lab.ledger, lab.key, snapshot)
 
 
 def test_a_halved_weight_differs_although_no_completion_shows_the_difference() -> None:

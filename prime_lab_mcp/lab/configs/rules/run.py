@@ -113,13 +113,26 @@ def evaluation(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
 
     Only held-out tasks distinguish learning from memorising and reward hacking.
     """
-    if not config.eval_sources:
+    blind = [s.id for s in config.train_sources if s.id in context.without_held_out]
+    if not config.eval_sources and blind:
+        yield Finding(
+            "config-no-eval",
+            "warning",
+            f"The code of {quote(', '.join(blind[:3]), limit=160)} has no held-out tasks, so this run cannot show "
+            "whether the model gets better at tasks that it was not trained on: a rising reward could be memorising or "
+            "hacking.",
+            "Before the run, give its taskset a `split` with tasks of its own for evaluation and push it (an "
+            "environment of others as a copy under a name of yours), or tell the user what the run will not show.",
+            "orchestrator.eval",
+        )
+    elif not config.eval_sources:
+        known = all(s.id in context.folders for s in config.train_sources)
+        pull = "" if known else " The code of an environment on the Hub has them: create_environment(hub=...) pulls it."
         yield Finding(
             "config-no-eval",
             "warning",
             "The run evaluates nothing while it trains: a rising reward could be memorising or hacking.",
-            'Call write_training_config(eval={"split": "..."}) with the keys that select held-out tasks. The code '
-            "of an environment on the Hub has them: create_environment(hub=...) pulls it.",
+            'Call write_training_config(eval={"split": "..."}) with the keys that select held-out tasks.' + pull,
             "orchestrator.eval",
         )
     trained = [(s.env_name, _selection(s)) for s in config.train_sources]

@@ -141,7 +141,9 @@ def _estimates(d: Distribution) -> Iterator[tuple[str, str, str]]:
 def _survey_sections(survey: EvaluationSurvey) -> Iterator[PageSection]:
     if survey.zeros:
         rows = tuple((kind, f"{n:,}", _share(n, survey.rollouts)) for kind, n in sorted(survey.zeros.items()))
-        yield PageSection("Rollouts that earned nothing", (PageTable(("class", "rollouts", "share of all"), rows),))
+        yield PageSection(
+            "Rollouts that earned nothing for an answer", (PageTable(("class", "rollouts", "share of all"), rows),)
+        )
     if survey.telling:
         head = ("why it is shown", "task", "reward", "prompt", "completion", "right answer", "tokens")
         yield PageSection(

@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD, attainable_rew
 from prime_lab_mcp.lab.distribution.sample_size import MOST_ROLLOUTS
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.evals.views.chosen_model import choose_model
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.rollouts.components import earned_for_answer
 from prime_lab_mcp.lab.rollouts.conversation import task_names
@@ -212,10 +213,11 @@ def _on_the_same_tasks(spec: EvalSpec, other: EvalSpec) -> Next:
     )
 
 
-def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> ViewResult:
+def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation, *, candidates: bool = False) -> ViewResult:
     """Return the comparison of two evaluations; differences are `evaluated` minus `other`.
 
-    Raises EvalError (`compare-no-shared-tasks`).
+    With `candidates`, both models could be trained, and the view says which one to train. Raises EvalError
+    (`compare-no-shared-tasks`).
     """
     side, other_side = ComparedSide.read(evaluated), ComparedSide.read(other)
     shared = [key for key in side.tasks if key in other_side.tasks]
@@ -238,10 +240,10 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
         for name, by_task in sorted(component_differences(side, other_side, shared).items())
     }
     only_here, only_there = flipped_tasks(side, other_side, shared)
-    usable, other_usable = (
-        judge_rollouts(e.rollouts(), weights=e.spec.weights, available=e.spec.available).usable_groups
-        for e in (evaluated, other)
+    judged, other_judged = (
+        judge_rollouts(e.rollouts(), weights=e.spec.weights, available=e.spec.available) for e in (evaluated, other)
     )
+    usable, other_usable = judged.usable_groups, other_judged.usable_groups
     settings = setting_differences(evaluated.spec, other.spec)
     needed = difference.tasks_to_show() if not difference.is_significant else None
     available = evaluated.spec.available
@@ -271,9 +273,13 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
         *_no_difference_findings(difference, needed, evaluated.spec),
         *_few_shared_findings(data),
     )
-    return ViewResult(
-        _sentence(evaluated, other, difference, data), data, findings, _next(evaluated, other, data, needed)
-    )
+    summary, calls = _sentence(evaluated, other, difference, data), _next(evaluated, other, data, needed)
+    if candidates and evaluated.spec.model != other.spec.model:
+        chosen = choose_model((evaluated.spec, judged), (other.spec, other_judged))
+        data["to_train"] = {"model": chosen.model, "why": chosen.why}
+        summary = f"{summary} {chosen.sentence()}"
+        calls = (*calls, chosen.call())
+    return ViewResult(summary, data, findings, calls)
 
 
 def paired_difference(differences: Sequence[float]) -> PairedDifference:

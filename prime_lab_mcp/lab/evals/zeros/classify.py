@@ -313,13 +313,14 @@ def _truncated_shape(turns: Sequence[Turn], messages: Sequence[Message], long: i
 
 
 def _unread_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Message]) -> Classified | None:
-    """Return the class of a last reply that gives the reference answer in the form that the prompt asks for.
+    """Return the class of a last reply that gives the reference answer in the form that the prompt asks for, if any.
 
-    A format component that pays nothing for such a reply does not read the asked form, so the model is not at fault.
+    A format component that pays nothing for such a reply reads a form that the prompt does not name, so the model is
+    not at fault.
     """
-    text = turns[-1].message.text
-    asked = [m for m in requested_marks(messages) if m in text and (m[:1] != "<" or f"</{m[1:]}" in text)]
-    return _unread_gold(rollout, turns) if asked else None
+    text, marks = turns[-1].message.text, requested_marks(messages)
+    asked = [m for m in marks if m in text and (m[:1] != "<" or f"</{m[1:]}" in text)]
+    return _unread_gold(rollout, turns) if asked or not marks else None
 
 
 def _wrong_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Message]) -> Classified | None:

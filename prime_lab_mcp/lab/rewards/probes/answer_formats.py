@@ -26,6 +26,12 @@ REASONING = (
 _TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>")
 _NAMED = re.compile(r"\b[A-Z]{4,}(?: [A-Z]{2,}){0,2}:|(?<=[\"'`])[A-Z][A-Za-z ]{2,24}:(?=[\s\"'`<\[])")
 """A phrase in capitals or quotes, such as ANSWER: in "the last line must be ANSWER: and the number"."""
+_STATED = re.compile(
+    r"\b(?i:start|begin|end|finish|conclude|form|format|write|reply|respond|line|as)(?:s|es|ing|ning|ted)?\b[^.?!]{0,40}?"
+    r"[\"'`*]?((?:[Tt]he )?(?:[Ff]inal |FINAL )?(?:[Aa]nswer|ANSWER|[Rr]esult|RESULT)(?::| is:?))(?=[\s*]*[^\s*])"
+)
+"""A phrase that an instruction puts before the answer, such as `Answer:` in "end with a line of the form Answer: N".
+A phrase at the end of a prompt asks for nothing: the model continues the text after the phrase."""
 _PARSER = re.compile(r"XMLParser\(\s*(?:fields\s*=\s*)?\[([^\]]*)\]")
 _FENCE = re.compile(r"```([A-Za-z][A-Za-z+#-]{0,14})\b")
 _HOLDER = r"<([A-Za-z][\w .-]{0,30})>"
@@ -96,8 +102,8 @@ def _instructions(prompts: Sequence[str], systems: Sequence[str]) -> list[str]:
 
 
 def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[AnswerWrapper]:
-    """Return the wrapper that the model is told to use: an answer tag or a box that all texts name; empty if there is
-    none.
+    """Return the wrapper that the model is told to use: an answer tag, a box, or a phrase before the answer, that all
+    texts name; empty if there is none.
 
     The texts are the system messages, or the prompts if there are no system messages. `requested_wrappers` also returns
     wrappers that occur in only some texts.
@@ -110,7 +116,14 @@ def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[An
     wrappers = [tag_wrapper(name) for name in sorted(names, key=_rank)[:1]]
     if not wrappers and all("\\boxed" in text for text in texts):
         wrappers = [BOXED]
+    if not wrappers and len(phrases := set.intersection(*(_stated_phrases(text) for text in texts))) == 1:
+        wrappers = [AnswerWrapper("phrase", f"{phrase} ") for phrase in phrases]
     return wrappers
+
+
+def _stated_phrases(text: str) -> set[str]:
+    """Return the phrases that an instruction in the text puts before the answer."""
+    return set(_STATED.findall(text))
 
 
 _KEY = re.compile(r"[\"'`](\w{1,40})[\"'`]\s*:[ \t]*([^\n]{0,12})")
@@ -166,7 +179,7 @@ def _in_text(text: str) -> Iterator[AnswerWrapper]:
     yield from _fences(text)
     if re.search(r"(?i)\bjson\b", text) and (keys := re.findall(r'"(\w+)"\s*:', text)):
         yield AnswerWrapper("json", f'{{"{keys[-1]}": "', '"}')
-    named = dict.fromkeys(_NAMED.findall(text))
+    named = dict.fromkeys([*_STATED.findall(text), *_NAMED.findall(text)])
     yield from (AnswerWrapper("phrase", f"{phrase} ") for phrase in list(named)[:3])
     yield from (c for c in PHRASES if c.open.strip().lower() in text.lower())
 

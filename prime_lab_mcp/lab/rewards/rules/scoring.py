@@ -374,7 +374,8 @@ def unreached(trial: Trial) -> Iterator[Finding]:
             f"{paid_text(best, trial)}",
             'Give a case that earns this part ("cases"); if nothing can earn it, remove it.'
             if decides
-            else "Check what this part looks for; if nothing can earn it, remove it.",
+            else "Check what this part looks for, and whether it raises: an exception that is caught pays 0. If "
+            "nothing can earn it, remove it.",
         )
 
 

@@ -280,7 +280,7 @@ async def test_a_page_says_what_it_was_and_what_was_found(lab: Lab) -> None:
             "always",
             "pass@k",
             "correct",
-            "Rollouts that earned nothing",
+            "Rollouts that earned nothing for an answer",
             "report.html",
         ):
             assert said in page, said

@@ -157,3 +157,21 @@ def test_tasks_of_one_side_are_counted_apart_and_none_in_common_is_refused(tmp_p
     with pytest.raises(EvalError) as refused:
         compare_view(here, evaluated(tmp_path / "c", played({"q": 1.0}), "eval-c"))
     assert refused.value.code == "compare-no-shared-tasks"
+
+
+def test_of_two_models_that_can_be_trained_the_view_says_which_one_and_what_decides(tmp_path: Path) -> None:
+    some = evaluated(tmp_path / "a", played(dict.fromkeys(RATES, 0.5), seed=1), "eval-a")
+    nothing = evaluated(tmp_path / "b", played(dict.fromkeys(RATES, 0.0), seed=2), "eval-b", model="owner/base")
+    alike = evaluated(tmp_path / "c", played(dict.fromkeys(RATES, 0.45), seed=3), "eval-c", model="owner/base")
+
+    found = compare_view(some, nothing, candidates=True)
+    assert found.data["to_train"]["model"] == some.spec.model
+    assert f"To train: {some.spec.model}, because its verdict passed, and that of the other is failed." in found.summary
+    assert found.next[-1].tool == "workflow_status"
+
+    undecided = compare_view(some, alike, candidates=True)
+    assert undecided.data["to_train"]["model"] is None
+    assert "the room up to a stronger model" in undecided.summary
+    assert (undecided.next[-1].tool, undecided.next[-1].arguments) == ("search_hub", {"kind": "model"})
+
+    assert "to_train" not in compare_view(some, nothing).data

@@ -150,6 +150,18 @@ def test_a_number_whose_gold_has_a_unit_and_latex_is_the_rewards_fault() -> None
     assert why == 'the reply answers "969"; the reference answer is "$969$ kg"'
 
 
+def test_a_right_answer_in_a_form_that_no_prompt_names_is_the_rewards_fault() -> None:
+    sorted_words = {"key": "k1", "data": {"idx": 0, "answer": "alder, beech"}}
+    unread = {"correct": 0.0, "answer_format": 0.0}
+    right = v1([said("By letters. Answer: alder, beech")], unread, task=sorted_words, prompt="Sort: beech, alder")
+    other = v1([said("Answer: beech, alder")], unread, task=sorted_words, prompt="Sort: beech, alder")
+
+    found = zeros_view(seen([right] * 3 + [other] * 2))
+
+    assert found.data["whose"] == {"model": 2, "setup": 3}
+    assert found.next[0].tool == "test_reward"
+
+
 def test_wrong_answers_are_read_not_judged_again() -> None:
     found = zeros_view(seen([v1([WRONG])] * 3))
 

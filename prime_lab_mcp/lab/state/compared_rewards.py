@@ -1,0 +1,37 @@
+"""Records comparisons of two environments' rewards, so that the question of a push can name the newest one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+_COMPARED = "compare_rewards"
+"""The tool of the ledger rows. No gate reads them: a difference does not say which of the two rewards is wrong."""
+
+
+def record_comparison(ledger: Ledger, workspace: str, snapshot: Snapshot, data: Mapping[str, Any]) -> None:
+    """Record a comparison of these files: `environment`, `verdict`, `completions`, `differ` and `verifiers`."""
+    status = "passed" if str(data.get("verdict")) == "equal" else "failed"
+    ledger.record(
+        Evidence(_COMPARED, status, workspace, snapshot.name, snapshot.source, snapshot.content, data=dict(data))
+    )
+
+
+def comparison_sentence(ledger: Ledger, workspace: str, snapshot: Snapshot) -> str:
+    """Return a sentence about the newest comparison of these files, for the question of a push; empty without one."""
+    row = next(iter(ledger.evidence(workspace, tool=_COMPARED, source=snapshot.source)), None)
+    if row is None:
+        return ""
+    name, completions = quote(str(row.data.get("environment")), 80), row.data.get("completions")
+    number = count(completions, "completion") if isinstance(completions, int) else "its completions"
+    said = {
+        "equal": f"it pays the same as {name} for {number} and each component",
+        "equal-where-reached": f"it pays the same as {name} for {number}, which did not earn every component",
+        "not-compared": f"nothing could be compared with {name}",
+    }.get(str(row.data.get("verdict")), f"{row.data.get('differ')} of {number} earned something else than in {name}")
+    return f" By the last comparison, {said}."

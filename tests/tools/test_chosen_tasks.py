@@ -1,0 +1,225 @@
+"""The arguments with which training is proven reach the push, the config, the refusal and the question."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Next, Report
+from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.configs.config import read_config
+from prime_lab_mcp.lab.configs.packages import packages_summary
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.config_gate import HubFact, SourceFacts, source_unmet
+from prime_lab_mcp.lab.state.evaluation_evidence import evaluation_summary
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.server.fix_calls import calls_of_fix
+from prime_lab_mcp.server.next_calls import PresentCall, with_right_calls
+from prime_lab_mcp.tools import push_environment
+from prime_lab_mcp.tools.registry import TOOLS
+from tests.lab.evals.conftest import write_environment
+from tests.tools.test_training_config import Platform as StandIn
+from tests.tools.test_training_config import check, environment, on_hub, pushed, write
+
+pytestmark = pytest.mark.anyio
+HARD: dict[str, Any] = {"where": {"category": ["hard"]}}
+MODEL = "Qwen/Qwen3-4B-Instruct-2507"
+PINNED = "alice/tiny-env@0.1.0"
+DATA = {
+    "id": "eval-00000001",
+    "usable_groups": {"share": 0.9, "group_size": 16},
+    "mean": 0.5,
+    "completion_tokens": {"p95": 700, "p99": 800},
+    "prompt_tokens": {"p99": 200},
+}
+BY_NAME = {tool.name: tool for tool in TOOLS}
+
+
+@pytest.fixture
+def platform(lab: Lab) -> StandIn:
+    found = StandIn(hub={"alice/tiny-env": on_hub()})
+    lab.__dict__["prime"] = found
+    return found
+
+
+def proven(lab: Lab, env_args: dict[str, Any], folder: str = "tiny_env", source: str = "s", content: str = "c") -> None:
+    """Both verdicts that training needs, with these arguments."""
+    lab.ledger.record(
+        Evidence("test_reward", "passed", lab.key, folder, source, content, env_args=env_args, data={"tasks": 140})
+    )
+    for tool in ("run_eval", "check_reward_distribution"):
+        lab.ledger.record(
+            Evidence(
+                tool,
+                "passed",
+                lab.key,
+                folder,
+                source,
+                content,
+                env_args=env_args,
+                model=MODEL,
+                data=DATA,
+                platform=lab.platform,
+            )
+        )
+
+
+def taskset(lab: Lab, path: str) -> dict[str, Any]:
+    table = tomllib.loads(lab.workspace.resolve(path).read_text(encoding="utf-8"))
+    found: dict[str, Any] = table["orchestrator"]["train"]["source"][0]["env"]["taskset"]
+    return found
+
+
+async def test_a_config_that_names_no_arguments_trains_with_those_of_the_evidence_and_says_so(
+    lab: Lab, platform: StandIn
+) -> None:
+    environment(lab)
+    pushed(lab)
+    proven(lab, HARD)
+    written = await write(lab, environments=[PINNED])
+    assert taskset(lab, written.data["path"]) == {"id": PINNED, **HARD}
+    assert 'env_args={"where": {"category": ["hard"]}}, with which it was proven' in written.summary
+    config = read_config(lab.workspace.resolve(written.data["path"]))
+    assert packages_summary(config) == f'{PINNED} with env_args={{"where": {{"category": ["hard"]}}}}'
+    checked = await check(lab, written.data["path"])
+    assert "config-unmeasured" not in {f.code for f in (*written.findings, *checked.findings)}
+
+
+async def test_an_evaluation_of_the_defaults_is_what_a_config_without_arguments_rests_on(
+    lab: Lab, platform: StandIn
+) -> None:
+    environment(lab)
+    pushed(lab)
+    proven(lab, HARD)
+    proven(lab, {})
+    written = await write(lab, environments=[PINNED])
+    assert taskset(lab, written.data["path"]) == {"id": PINNED}
+
+
+async def test_a_config_on_other_tasks_than_were_evaluated_is_warned_about_and_takes_no_sizes_from_them(
+    lab: Lab, platform: StandIn
+) -> None:
+    environment(lab)
+    pushed(lab)
+    proven(lab, HARD)
+    written = await write(lab, environments=[PINNED], env_args={})
+    assert taskset(lab, written.data["path"]) == {"id": PINNED}
+    [warned] = [f for f in (await check(lab, written.data["path"])).findings if f.code == "config-unmeasured"]
+    assert warned.severity == "warning"
+    assert f'write_training_config(environments=["{PINNED}"], env_args={{"where": {{"category": ["hard"]}}}})' in (
+        warned.fix
+    )
+    assert "eval-00000001" not in lab.workspace.resolve(written.data["path"]).read_text(encoding="utf-8")
+
+
+def rows(*given: tuple[str, dict[str, Any]]) -> list[Evidence]:
+    made = [
+        Evidence(tool, "passed", "w", "tiny_env", "s", "c", env_args=env_args, model=MODEL, data=DATA)
+        for tool, env_args in given
+    ]
+    return made[::-1]
+
+
+def test_a_submission_without_the_proven_arguments_leads_to_the_config_with_them() -> None:
+    push = Push("w", "tiny_env", "alice", "tiny-env", "0.1.0", "s", "c", "h", "prime")
+    history = rows(("test_reward", {}), ("test_reward", HARD), ("check_reward_distribution", HARD))
+    hub = HubFact(True, "0.1.0", "h", "v1")
+    facts = SourceFacts(PINNED, "alice", "tiny-env", "0.1.0", {}, True, push, history, (), hub)
+    platform: Platform = "prime"
+    first = source_unmet(facts, platform, MODEL)[0][0]
+    assert first.instead is not None
+    assert (first.instead.tool, first.instead.arguments) == (
+        "write_training_config",
+        {"environments": [PINNED], "env_args": HARD},
+    )
+
+
+def test_the_question_names_the_arguments_of_the_evidence() -> None:
+    [row] = rows(("check_reward_distribution", HARD))
+    assert 'made with env_args={"where": {"category": ["hard"]}}' in evaluation_summary(row)
+
+
+def test_a_push_leads_to_a_config_with_the_arguments_that_it_was_proven_with() -> None:
+    [call] = push_environment._next(PINNED, "v1", False, HARD)
+    assert call.arguments == {"environments": [PINNED], "env_args": HARD}
+
+
+async def due(lab: Lab, tool: str, given: dict[str, Any], then: Next) -> list[tuple[str, Any]]:
+    snapshot = await lab.snapshot("sums_v1")
+    present = PresentCall(lab, BY_NAME[tool], given, BY_NAME, snapshot)
+    return [(one.tool, one.arguments) for one in with_right_calls(Report("passed", "", next=(then,)), present).next]
+
+
+async def test_the_test_that_a_push_with_arguments_also_needs_comes_before_it_and_leads_back_to_it(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    where = {"environment": "sums_v1"}
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "sums_v1", snapshot.source, snapshot.content))
+    proven(lab, HARD, "sums_v1", snapshot.source, snapshot.content)
+    push = Next("push_environment", "the reward distribution can be trained on", where)
+    evaluated = {**where, "env_args": HARD, "model": MODEL}
+    assert await due(lab, "run_eval", evaluated, push) == [("test_reward", where)]
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, "sums_v1", snapshot.source, snapshot.content))
+    evaluate = Next("run_eval", "shows whether a model's rewards vary", where)
+    assert await due(lab, "test_reward", where, evaluate) == [("push_environment", {**where, "env_args": HARD})]
+    assert await due(lab, "run_eval", evaluated, push) == [("push_environment", {**where, "env_args": HARD})]
+
+
+# An environment that was pulled
+
+
+async def pulled(lab: Lab, split: str | None = None) -> str:
+    """An unchanged folder that was pulled as `PINNED`. Returns its source fingerprint."""
+    environment(lab, split=split)
+    source = (await lab.snapshot("tiny_env")).source
+    lab.ledger.record(
+        Evidence(
+            "create_environment",
+            "passed",
+            lab.key,
+            "tiny_env",
+            platform=lab.platform,
+            data={"pulled": PINNED, "source": source},
+        )
+    )
+    return source
+
+
+async def test_a_pulled_folder_is_trained_on_as_it_is_on_the_hub_with_the_sizes_of_its_evaluation_here(
+    lab: Lab, platform: StandIn
+) -> None:
+    proven(lab, {}, source=await pulled(lab))
+    for named in ("tiny_env", PINNED):
+        written = await write(lab, environments=[named], model=MODEL)
+        assert taskset(lab, written.data["path"]) == {"id": PINNED}
+        assert "config-unmeasured" not in {f.code for f in written.findings}
+        assert "The code of" in written.summary
+        assert "has no held-out tasks, so this run cannot show whether the model gets better" in written.summary
+    [blind] = [f for f in (await check(lab, written.data["path"])).findings if f.code == "config-no-eval"]
+    assert "pulls it" not in blind.fix
+    assert "Before the run, give its taskset a `split`" in blind.fix
+
+
+async def test_an_evaluation_that_is_missing_is_offered_on_the_files_that_are_here(lab: Lab, platform: StandIn) -> None:
+    await pulled(lab)
+    written = await write(lab, environments=[PINNED], model=MODEL)
+    [unmeasured] = [f for f in written.findings if f.code == "config-unmeasured"]
+    assert f'Call run_eval(environment="tiny_env", model="{MODEL}")' in unmeasured.fix
+
+
+async def test_a_pulled_folder_that_was_edited_is_offered_as_the_hub_holds_it(lab: Lab, platform: StandIn) -> None:
+    await pulled(lab)
+    (lab.workspace.environments / "tiny_env" / "tiny_env" / "more.py").write_text("x = 1\n", encoding="utf-8")
+    with pytest.raises(BadInput) as refused:
+        await write(lab, environments=["tiny_env"])
+    assert f'was pulled as "{PINNED}" and edited since' in refused.value.message
+    calls = calls_of_fix(
+        refused.value.fix,
+        "write_training_config",
+        {"environments": ["tiny_env"]},
+        {n: t.args for n, t in BY_NAME.items()},
+    )
+    assert ("write_training_config", {"environments": [PINNED]}) in [(one.tool, one.arguments) for one in calls]
