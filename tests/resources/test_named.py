@@ -27,7 +27,6 @@ OTHER_FUNCTIONS = {
     "verify_boxed_math_answer",
     "read_text",
     "correct_answer",
-    "setup_task",
     "turn",
     "answer_format",
     "load_dataset",
