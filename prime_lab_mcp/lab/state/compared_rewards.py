@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from prime_lab_mcp.lab.base.report import Verdict
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
@@ -16,7 +17,7 @@ _COMPARED = "compare_rewards"
 
 def record_comparison(ledger: Ledger, workspace: str, snapshot: Snapshot, data: Mapping[str, Any]) -> None:
     """Record a comparison of these files: `environment`, `verdict`, `completions`, `differ` and `verifiers`."""
-    status = "passed" if str(data.get("verdict")) == "equal" else "failed"
+    status: Verdict = "passed" if str(data.get("verdict")) == "equal" else "failed"
     ledger.record(
         Evidence(_COMPARED, status, workspace, snapshot.name, snapshot.source, snapshot.content, data=dict(data))
     )
@@ -29,9 +30,9 @@ def comparison_sentence(ledger: Ledger, workspace: str, snapshot: Snapshot) -> s
         return ""
     name, completions = quote(str(row.data.get("environment")), 80), row.data.get("completions")
     number = count(completions, "completion") if isinstance(completions, int) else "its completions"
-    said = {
+    sentence = {
         "equal": f"it pays the same as {name} for {number} and each component",
         "equal-where-reached": f"it pays the same as {name} for {number}, which did not earn every component",
         "not-compared": f"nothing could be compared with {name}",
     }.get(str(row.data.get("verdict")), f"{row.data.get('differ')} of {number} earned something else than in {name}")
-    return f" By the last comparison, {said}."
+    return f" By the last comparison, {sentence}."
