@@ -116,8 +116,8 @@ class CountingFile:
     def __iter__(self) -> Iterator[bytes]:
         return map(self._counted, self._file)
 
-    def readline(self) -> bytes:
-        return self._counted(self._file.readline())
+    def readline(self, most: int = -1) -> bytes:
+        return self._counted(self._file.readline(most))
 
     def seek(self, to: int) -> None:
         self._file.seek(to)

@@ -1,6 +1,6 @@
 """Foundations that every other package of `lab` may use.
 
-The I/O of this package is limited to reading and writing files and starting processes.
+The I/O of this package is limited to files, processes and the answers of servers that a caller names.
 """
 
 ENTRY = (
