@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.training.budget import ConfigBudget
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
 from prime_lab_mcp.tools.argument_types import Dollars
-from prime_lab_mcp.tools.budgeting import budget_data, over_budget
+from prime_lab_mcp.tools.budgeting import bound_sentence, budget_data, over_budget
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _CHANGES = 40
@@ -153,12 +153,17 @@ def _arguments_sentence(written: WrittenConfig, args: Args) -> str:
 
 
 def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
-    """What the summary says of a config that was made for a budget."""
+    """What the summary says of the cost: the bound of a config, with a budget or without."""
     if not budget:
-        return ""
+        likely, most = cost.get("cost", {}).get("dollars", {}).get("expected"), cost.get("cost", {}).get("upper_bound")
+        if likely is None or most is None:
+            return ""
+        return (
+            f" It costs likely ${likely:.2f} and at most ${most:.2f}; budget=USD writes one that stays below a bound."
+        )
     likely = cost.get("cost", {}).get("dollars", {}).get("expected")
     expected = f", and likely ${likely:.2f}" if likely is not None else ""
-    return f" It costs at most ${budget['budget']['at_most']:.2f}{expected}."
+    return f" It costs at most ${budget['budget']['at_most']:.2f}{expected}.{bound_sentence(budget)}"
 
 
 async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:
