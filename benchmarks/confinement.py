@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import statistics
 import tempfile
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import prime_lab_mcp
 from benchmarks.claims import claim
+from prime_lab_mcp.lab.authoring.assembly import Template
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.sandbox import kernel_support
@@ -43,7 +43,7 @@ class _Side:
     def __init__(self, folder: Path, layers: Callable[[], KernelSupport]) -> None:
         workspace = folder / "workspace"
         environment = workspace / "environments" / _NAME
-        shutil.copytree(TEMPLATES / _NAME, environment, ignore=shutil.ignore_patterns("__pycache__"))
+        Template(TEMPLATES / _NAME).write(environment)
         self.lab = Lab(Settings(workspace=workspace, state_dir=folder / "state", templates=TEMPLATES))
         self._calls = Calls(self.lab, TOOLS, References())
         self._layers = layers

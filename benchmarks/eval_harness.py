@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import prime_lab_mcp
+from prime_lab_mcp.lab.authoring.assembly import Template
 from prime_lab_mcp.lab.evals.runner.command import HARNESSES, IN_PROCESS_ID
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
@@ -106,7 +107,8 @@ def evaluate(folder: Path, url: str, harness: str, rollouts: int) -> list[Rollou
     }
     file = folder / f"{output.name}.json"
     file.write_text(json.dumps(config), encoding="utf-8")
-    paths = os.pathsep.join(map(str, (HARNESSES, _TEMPLATE)))
+    Template(_TEMPLATE).write(folder / _TEMPLATE.name)
+    paths = os.pathsep.join(map(str, (HARNESSES, folder / _TEMPLATE.name)))
     env = os.environ | {"PYTHONPATH": paths, _KEY: "none", "PRIME_RUNS_MODE": "disabled"}
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
     program = shutil.which("vf-eval", path=env["PATH"])

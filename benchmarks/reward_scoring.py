@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import prime_lab_mcp
 from benchmarks.claims import claim
+from prime_lab_mcp.lab.authoring.assembly import Template
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
@@ -90,7 +90,8 @@ def script(folder: Path, cases: list[Case], rounds: int) -> tuple[float, list[fl
     file, program = folder / "cases.json", folder / "loop.py"
     file.write_text(json.dumps([[c.row, c.messages[0]["content"]] for c in cases]), encoding="utf-8")
     program.write_text(_SCRIPT, encoding="utf-8")
-    env = os.environ | {"PYTHONPATH": str(TEMPLATES / _NAME)}
+    Template(TEMPLATES / _NAME).write(folder / _NAME)
+    env = os.environ | {"PYTHONPATH": str(folder / _NAME)}
     started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, str(program), str(file), str(rounds)], capture_output=True, text=True, env=env, check=True
@@ -102,7 +103,7 @@ def script(folder: Path, cases: list[Case], rounds: int) -> tuple[float, list[fl
 async def measure(folder: Path) -> int:
     workspace = folder / "workspace"
     environment = workspace / "environments" / _NAME
-    shutil.copytree(TEMPLATES / _NAME, environment, ignore=shutil.ignore_patterns("__pycache__"))
+    Template(TEMPLATES / _NAME).write(environment)
     cases = [
         Case(str(n), n % 60, ({"role": "assistant", "content": f"So it is <answer>{n}</answer>"},))
         for n in range(CASES)

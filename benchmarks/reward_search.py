@@ -7,12 +7,12 @@ branches of the environment's code followed, then a whole search of the product'
 from __future__ import annotations
 
 import asyncio
-import shutil
 import tempfile
 import time
 from pathlib import Path
 
 import prime_lab_mcp
+from prime_lab_mcp.lab.authoring.assembly import Template
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
@@ -28,7 +28,7 @@ CASES, ROUNDS = 400, 5
 
 async def measure(folder: Path) -> int:
     workspace = folder / "workspace"
-    shutil.copytree(TEMPLATES / _NAME, workspace / "environments" / _NAME)
+    Template(TEMPLATES / _NAME).write(workspace / "environments" / _NAME)
     cases = [
         Case(str(n), n % 60, ({"role": "assistant", "content": f"So it is <answer>{n}</answer>"},))
         for n in range(CASES)

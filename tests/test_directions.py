@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1] / "prime_lab_mcp"
 BELOW = {
     "lab": {"lab"},
     "tools": {"tools", "lab"},
-    "resources": {"resources"},
+    "resources": {"resources", "lab"},
     "prompts": {"prompts"},
     "rehearsal": {"rehearsal", "lab"},
     "dashboard": {"dashboard", "lab"},
@@ -29,13 +29,13 @@ DOORS = {
     "prime_cli": ("lab/prime/several_commands.py",),
     "matplotlib": ("lab/evals/pages/draw.py",),
     "PIL": ("lab/evals/pages/draw.py",),
-    "subprocess": ("lab/base/process.py",),
+    "subprocess": ("lab/base/process.py", "lab/sandbox/site/"),
     "multiprocessing": (),
 }
-"""Who may import what from outside. Another interpreter runs lab/worker/child/."""
+"""Who may import what from outside. Another interpreter runs lab/worker/child/ and lab/sandbox/site/."""
 CHILD = ROOT / "lab" / "worker" / "child"
 """The package that an environment's interpreter runs, under another name: only its modules import relatively."""
-MODULES = sorted(p for p in ROOT.rglob("*.py") if "templates" not in p.parts)
+MODULES = sorted(p for p in ROOT.rglob("*.py") if "templates" not in p.relative_to(ROOT).parts)
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:

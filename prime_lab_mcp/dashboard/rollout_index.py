@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from prime_lab_mcp.lab.base.untrusted_files import open_results
+from prime_lab_mcp.lab.base.untrusted_files import bounded_lines, open_results
 from prime_lab_mcp.lab.evals.views.columns import FAILED_ROLLOUT, TRUNCATED_ROLLOUT, ZERO_ROLLOUT, Columns
 from prime_lab_mcp.lab.rollouts.reading import Layout, decode_line, layout_of, parse_record, parse_score_line
 from prime_lab_mcp.lab.rollouts.rollout import Reading, Rollout
@@ -78,7 +78,7 @@ class RolloutIndex:
             self._found.clear()
             self.picture = None
             source.seek(self._end)
-            for line in source:
+            for line in bounded_lines(source, self.path.name):
                 if not self._add(line) and not line.endswith(b"\n"):
                     return  # its writer has not finished this line
                 self._end += len(line)
@@ -135,7 +135,7 @@ class RolloutIndex:
         needles = {json.dumps(text, ensure_ascii=ascii)[1:-1].encode().lower() for ascii in (False, True)}
         with closing(open_results(self.path)) as source:
             position, place = 0, 0
-            for line in source:
+            for line in bounded_lines(source, self.path.name):
                 if place >= self._end:
                     return
                 first = position

@@ -95,12 +95,15 @@ async def _post(url: str, body: bytes, name: str) -> None:
 
     headers = {"Content-Type": "application/json"}
     try:
-        async with httpx.AsyncClient(timeout=SECONDS, follow_redirects=False) as client:
-            answer = await client.post(url, content=body, headers=headers)
+        async with (
+            httpx.AsyncClient(timeout=SECONDS, follow_redirects=False) as client,
+            client.stream("POST", url, content=body, headers=headers) as answer,
+        ):
+            delivered, status = answer.is_success, answer.status_code  # the content says nothing
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise _failed(name, type(error).__name__) from error
-    if not answer.is_success:
-        raise _failed(name, f"it answered {answer.status_code}")
+    if not delivered:
+        raise _failed(name, f"it answered {status}")
 
 
 async def _run_command(argv: tuple[str, ...], body: bytes, name: str) -> None:

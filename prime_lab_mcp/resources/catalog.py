@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+
+from prime_lab_mcp.lab.authoring.assembly import Template
 
 HERE = Path(__file__).parent
 PAGES = HERE / "references"
 TEMPLATES = HERE / "templates"
 FINDINGS = HERE / "findings"
 """Folder of the finding pages: one file per family, with a section `## code` per code."""
-_HIDDEN = ("__pycache__", ".mypy_cache", ".ruff_cache")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +64,28 @@ class References:
             return None if section is None else section[1]
         if topic in {f"template/{kind}" for kind in self.template_kinds()}:
             return "\n".join(name for name in self.template_files() if name.startswith(f"{topic}/"))
-        root, relative = (
-            (TEMPLATES, topic.removeprefix("template/")) if topic.startswith("template/") else (PAGES, f"{topic}.md")
-        )
-        path = (root / relative).resolve()
-        inside = path.is_relative_to(root) and not any(part in _HIDDEN for part in PurePosixPath(relative).parts)
-        return path.read_text(encoding="utf-8") if inside and path.is_file() else None
+        if topic.startswith("template/"):
+            _, kind, *parts = topic.split("/")
+            template = _templates().get(kind)
+            relative = "/".join(parts)
+            return template.text(relative) if template is not None and relative in template.sources else None
+        path = (PAGES / f"{topic}.md").resolve()
+        return path.read_text(encoding="utf-8") if path.is_relative_to(PAGES) and path.is_file() else None
 
     def template_kinds(self) -> list[str]:
         """The names of the templates."""
-        return sorted({name.split("/")[1] for name in self.template_files()})
+        return sorted(_templates())
 
     def template_files(self) -> list[str]:
         """`template/{kind}/{path}` of every file an agent may copy."""
         return [
-            f"template/{path.relative_to(TEMPLATES).as_posix()}"
-            for path in sorted(TEMPLATES.rglob("*"))
-            if path.is_file() and not any(part in _HIDDEN for part in path.parts) and path.suffix != ".pyc"
+            f"template/{kind}/{path}" for kind, template in sorted(_templates().items()) for path in template.sources
         ]
+
+
+def _templates() -> dict[str, Template]:
+    """Every template by its kind, and the parts of a port, which are no whole package."""
+    return {path.name: Template(path) for path in TEMPLATES.iterdir() if path.is_dir() and path.name[0] not in "_."}
 
 
 @cache

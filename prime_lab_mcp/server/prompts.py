@@ -32,6 +32,11 @@ def add_prompts(server: MCPServer[Any]) -> None:
         """From a finding or a symptom to a reward that is mended and tested again."""
         return text("debug_reward", environment=environment, symptom=symptom)
 
+    @server.prompt(title="When the model solves almost nothing")
+    def solve_something(environment: str, model: str = "") -> str:
+        """Easier levels, honest partial credit, other limits or a stronger model, in the order to try them."""
+        return text("solve_something", environment=environment, model=model)
+
     @server.prompt(title="Review an environment")
     def review_environment(environment: str, model: str = "") -> str:
         """Read, check, test and report, without changing anything."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import anyio
 from pydantic import Field
 
+from prime_lab_mcp.lab.authoring.assembly import template_names
 from prime_lab_mcp.lab.authoring.build import (
     MENDED_CODES,
     BuiltEnvironment,
@@ -16,14 +17,9 @@ from prime_lab_mcp.lab.authoring.build import (
     build_folder,
     build_sample,
 )
+from prime_lab_mcp.lab.authoring.naming import PackageNames, package_names
 from prime_lab_mcp.lab.authoring.port.porting import port_environment
-from prime_lab_mcp.lab.authoring.template import (
-    EnvironmentKind,
-    PackageNames,
-    environment_kind,
-    package_names,
-    template_names,
-)
+from prime_lab_mcp.lab.authoring.template import EnvironmentKind, environment_kind
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next
@@ -53,7 +49,7 @@ class Args(Arguments):
         str | None,
         Field(
             max_length=40,
-            description="Default: by the answer format. No dataset: procedural, tool_use, multi_turn, ...",
+            description="Default: by the answer format. No dataset: procedural, stateful_tools, game, ...",
         ),
     ] = None
     hub: Annotated[str | None, Field(max_length=300, description="owner/name[@version] to pull instead.")] = None
@@ -350,8 +346,8 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
 TOOL = Tool(
     name="create_environment",
     title="Create environment",
-    description="A complete environment: fitted to a dataset; from template and task (generated tasks, tools, turns); "
-    "ported from v0; or pulled from the Hub.",
+    description="A complete environment: fitted to a dataset; from template and task (generated tasks, tools, state, "
+    "users, games); ported from v0; or pulled from the Hub.",
     args=Args,
     run=run,
     effect="writes",

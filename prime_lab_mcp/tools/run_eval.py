@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals import upload, verdict
-from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome
+from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome, evidence_of
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
@@ -25,6 +25,7 @@ from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
 from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, DOCKER, EvalSpec, canonical_json
+from prime_lab_mcp.lab.evals.stratified import drawn_tasks
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.models.offered import not_offered_error, not_served_finding
@@ -42,19 +43,19 @@ _PROMPTS = 64
 """Number of tasks whose prompts are read for the token estimate."""
 
 
-_ENDPOINTS = f"prime (default), {', '.join(name for name in PRESETS if name != 'prime')}, a name of the user's, a URL."
+_ENDPOINTS = f"prime (default), {', '.join(name for name in PRESETS if name != 'prime')}, a name of the user's, URL."
 
 
 class Args(Arguments):
     ONE_OF: ClassVar[tuple[str, ...]] = ("model", "rescore")
 
-    environment: Annotated[Text, Field(description="Folder; owner/name if hosted.")]
+    environment: Annotated[Text, Field(description="Folder, or owner/name.")]
     model: Annotated[str | None, Field(description="The one to train.")] = None
-    num_examples: Annotated[int, between(1, 20_000), Field(description="Tasks.")] = 50
+    num_examples: Annotated[int, between(1, 20_000), Field(description="Tasks; 30 can pass.")] = 50
     rollouts: Annotated[int, between(1, 128), Field(description="Per task.")] = 8
     endpoint: Annotated[str | None, Field(description=_ENDPOINTS)] = None
     hosted: bool = False
-    max_tokens: Annotated[Positive | None, Field(description="Per completion (2048).")] = None
+    max_tokens: Annotated[Positive | None, Field(description="Per reply (2048).")] = None
     temperature: Annotated[float, between(0, 2)] | None = None
     env_args: dict[str, Any] | None = None
     harness: str = "null"
@@ -62,10 +63,11 @@ class Args(Arguments):
     concurrency: Annotated[int, between(1, 512)] | None = None
     upload: bool = False
     wait_seconds: Annotated[int, between(0, 600)] = 45
-    rescore: Annotated[str | None, Field(description="Eval id, to score again.")] = None
-    budget: Annotated[Dollars | None, Field(description="US dollars at most.")] = None
+    by: Annotated[str | None, Field(description="Draw evenly by field.")] = None
+    rescore: Annotated[str | None, Field(description="Eval to rescore.")] = None
+    budget: Annotated[Dollars | None, Field(description="Most US dollars.")] = None
     dry_run: Annotated[bool, Field(description="Cost only.")] = False
-    compare_base: Annotated[bool, Field(description="Base model too.")] = False
+    compare_base: Annotated[bool, Field(description="Its base too.")] = False
     confirm: str | None = None
 
     def wanted(self) -> EvalRequest:
@@ -285,7 +287,8 @@ async def _ended(call: Call, work: LocalEval, job: Job, seconds: float) -> Outco
     lab = call.lab
     job = await EvaluationJobs(lab).wait(job.id, seconds, call.progress)
     if job.state in LIVE_STATES:
-        return verdict.running_outcome(lab, job)
+        running = verdict.running_outcome(lab, job)
+        return replace(running, findings=(*running.findings, *evidence_of(lab, EvaluationJobs(lab).spec(job))[1]))
     if job.state != "finished":
         return verdict.broken_outcome(lab, job)
 
@@ -312,16 +315,17 @@ async def _started(call: Call, work: LocalEval, *, asked: bool) -> Job:
             fix=Fix("Call ", NamedCall("run_eval"), " again; it plans and asks about the present cost."),
             code="intent-changed",
         )
-    await call.progress(0, spec.planned, verdict.size_and_cost_summary(spec))
+    limits = [finding.message for finding in evidence_of(lab, spec)[1]]
+    await call.progress(0, spec.planned, "; ".join((verdict.size_and_cost_summary(spec), *limits)))
     return await evals.start(spec, work.access.key, confirmed=asked)
 
 
 def _supported(args: Args) -> None:
-    own = (args.endpoint or "prime", args.harness, args.runtime, args.upload)
-    if args.hosted and own != ("prime", "null", "subprocess", False):
+    own = (args.endpoint or "prime", args.harness, args.runtime, args.upload, args.by)
+    if args.hosted and own != ("prime", "null", "subprocess", False, None):
         raise BadInput(
-            "a hosted evaluation has the platform's own endpoint, harness and runtime, and is there already",
-            fix=Fix("Leave ", SameCall.without("endpoint", "harness", "runtime", "upload"), " out, or hosted."),
+            "a hosted evaluation has the platform's own endpoint, harness, runtime and tasks, and is there already",
+            fix=Fix("Leave ", SameCall.without("endpoint", "harness", "runtime", "upload", "by"), " out, or hosted."),
         )
     if args.compare_base and (args.hosted or args.upload):
         raise BadInput(
@@ -344,12 +348,19 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
 
     async with open_environment(lab, _local(call, args), env_args=args.env_args or {}, progress=say) as env:
         rehearsed = access.endpoint.preset == "prime" and lab.settings.rehearsal
-        rows = (await env.worker.rows(limit=_GOLDS if rehearsed else _PROMPTS, seed=0)).rows
+        rows = (await env.worker.rows(limit=_GOLDS if rehearsed or args.by else _PROMPTS, seed=0)).rows
         roles = (await env.worker.facts()).roles if env.api == "v1" else None
         prompts = [prompt_tokens(row) for row in rows[:_PROMPTS]]
         spec = plan_eval(
             env.snapshot, env.interpreter, env.loaded, access, args.wanted(), roles, prompts, env.distributions
         )
+        if args.by:
+            if env.api == "v0":
+                raise BadInput(
+                    "verifiers draws tasks by a field in v1 only", fix=Fix("Leave ", SameCall.without("by"), " out.")
+                )
+            drawn = drawn_tasks(rows, args.by, spec.num_examples, spec.seed)
+            spec = replace(spec, by=args.by, drawn=drawn, num_examples=len(drawn))
         if rehearsed:
             solutions = await lab.memory(PlayableSolutions).of(env, rows, args.env_args or {})
             await register_golds(work.variables, rows, solutions)
@@ -464,8 +475,7 @@ def _digest(what: list[Any]) -> str:
 TOOL = PlannedTool(
     name="run_eval",
     title="Run an evaluation",
-    description="Evaluate a model (vf-eval, in a job) and judge its rewards. After wait_seconds: an id; call again to "
-    "go on.",
+    description="Evaluate a model (vf-eval, in a job) and judge its rewards. Call again to wait on.",
     args=Args,
     plan=plan,
     run=run,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -29,6 +30,7 @@ from prime_lab_mcp.lab.training.preparation import RunPreparation
 from prime_lab_mcp.lab.training.submission import RunStanding
 from prime_lab_mcp.tools.tool import Call, Intent
 
+_NAME = re.compile(r"[\w./:-]+", re.ASCII)
 _WARNINGS = 6
 """Most warnings of the config check in the question."""
 
@@ -57,14 +59,13 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     """One paragraph: what runs, on which GPUs, the cost and the problems. The server appends the cautions."""
     sources = packages_summary(config) or "no environment"
     steps = "without end" if config.max_steps is None else count(config.max_steps, "step")
-    gpu = f" of type {config.gpu_type}" if config.gpu_type else ""
+    gpus = count(config.gpus, "GPU") + (f" of type {_plain(config.gpu_type)}" if config.gpu_type else "")
     cost = known.cost
     price = f"${cost.price_per_hour:.2f} per hour" if cost.price_per_hour is not None else "an unknown price per hour"
     limit = f"at most ${cost.max_cost:.2f} ({cost.why})" if cost.max_cost is not None else f"no upper bound: {cost.why}"
     low = any(f.code == "wallet-low" for f in known.findings)
     parts = [
-        f"Start training run {at.name}: {config.model} on {sources}, {steps}, {count(config.gpus, 'GPU')}{gpu}, "
-        f"{price}; {limit}.",
+        f"Start training run {at.name}: {_plain(config.model)} on {sources}, {steps}, {gpus}, {price}; {limit}.",
         known.forecast.sentence() if known.forecast else "",
         "Billing is by the hour until the run ends.",
         "" if low else f"The wallet holds ${known.wallet.balance:.2f}.",
@@ -83,6 +84,11 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     elif known.validation.outcome == "not-offered":
         parts.append("The platform offers no validation of configs; it was checked offline.")
     return " ".join(part for part in parts if part)
+
+
+def _plain(name: str) -> str:
+    """A name of the config. A name with blanks stands in quotes, because it may be a sentence."""
+    return name if _NAME.fullmatch(name) else quote(name, 80)
 
 
 def _continued(lab: Lab, run: str) -> str:

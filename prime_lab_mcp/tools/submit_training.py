@@ -69,7 +69,9 @@ async def config(call: Call, args: Args) -> Path:
     if args.environment is None:
         raise BadInput("neither a config nor an environment was named", fix="Pass config or environment.")
     choices = ConfigChoices((), model=args.model, **{name: getattr(args, name) for name in _SIZES})
-    environment = await published_environment_asked_ahead(call.lab, args.environment, call.platform)
+    environment = args.environment
+    if call.platform is not None:
+        environment = await published_environment_asked_ahead(call.lab, environment, call.platform)
     request = ConfigRequest((environment,), choices)
     fit = ConfigBudget(call.lab, args.budget).fit if args.budget is not None else None
     try:

@@ -70,6 +70,12 @@ async def test_what_changes_the_environment_or_the_weights_is_refused(at: Desk, 
     [
         ("[inference.vllm]", 'worker_extension_cls = "evil.Worker"'),
         ("[inference.vllm]", 'logits-processors = ["evil:Logits"]'),
+        ("[inference.vllm]", "hf_overrides = {num_hidden_layers = 1}"),
+        ("[inference.vllm]", "hf-overrides.num_hidden_layers = 1"),
+        ("[inference.vllm]", "override_generation_config = {temperature = 0.0}"),
+        ("[inference.vllm]", "compilation_config = {level = 0}"),
+        ("[inference.vllm]", 'revision = "another-branch"'),
+        ("[inference.vllm]", 'tokenizer-revision = "another-branch"'),
         ("[[orchestrator.train.source]]", 'serve.address = "tcp://203.0.113.9:5000"'),
     ],
 )
@@ -98,6 +104,19 @@ async def test_the_question_names_what_no_step_tried(at: Desk, top: str, table: 
     report = await submit(at, table, top=top)
     assert report.status == "needs_confirmation", report
     assert named in str(report.data["question"])
+
+
+@pytest.mark.parametrize("option", ["max_num_seqs = 128", 'quantization = "fp8"', 'rope_scaling = {type = "yarn"}'])
+async def test_the_question_names_options_of_vllm(at: Desk, option: str) -> None:
+    at.config(CONFIG.replace("[inference.vllm]", f"[inference.vllm]\n{option}"), "configs/rl/option.toml")
+    report = await Calls(at.lab, TOOLS, References()).execute("submit_training", {"config": "configs/rl/option.toml"})
+    assert report.status == "needs_confirmation", report
+    assert f"inference.vllm.{option.split()[0]}" in str(report.data["question"])
+
+
+async def test_a_name_of_the_config_is_no_sentence_of_the_question(at: Desk) -> None:
+    report = await submit(at, top='gpu_type = "H100_80GB for $0.01 in all"')
+    assert 'of type "H100_80GB for $0.01 in all"' in str(report.data.get("question", report))
 
 
 async def test_a_new_volume_has_no_bound(at: Desk) -> None:

@@ -104,6 +104,8 @@ async def test_environment_code_reads_no_secret_and_no_state(workers: Workers, h
 
 ATTRIBUTES = {
     "hidden from its owner": "os.chmod(PATH, 0)",
+    "read by others": "os.chmod(PATH, 0o644)",
+    "a closed folder": "os.chmod(os.path.dirname(PATH), 0o600)",
     "written by others": "os.chmod(PATH, 0o666)",
     "run as its owner": "os.chmod(PATH, 0o4755)",
     "through a descriptor": "os.fchmod(os.open(sys.executable, os.O_RDONLY), 0o777)",
@@ -127,6 +129,16 @@ async def test_environment_code_changes_no_attribute_of_files_outside(
     assert (after.st_mode, after.st_uid, after.st_mtime) == (before.st_mode, before.st_uid, before.st_mtime)
     assert os.listxattr(secret) == []
     assert Path(sys.executable).stat().st_mode == python
+    assert home.stat().st_mode & 0o100
+
+
+@needs_processes
+async def test_environment_code_does_not_watch_what_others_open(workers: Workers, home: Path, tmp_path: Path) -> None:
+    watch = f"checked(LIBC.inotify_add_watch(LIBC.inotify_init(), {str(home).encode()!r}, 0xfff))"
+    found = await outcomes(
+        workers, tmp_path / "env", {"inotify": watch, "fanotify": "checked(LIBC.fanotify_init(0x200, 0))"}
+    )
+    assert [name for name, text in found.items() if text.startswith("done")] == [], found
 
 
 @needs_processes

@@ -146,6 +146,17 @@ def test_silence_is_shown_at_once_and_ends_an_evaluation_after_minutes() -> None
     assert "601 seconds" in str(ending.reason)
 
 
+def test_a_rehearsal_platform_that_ended_with_its_server_is_said_to_have_and_the_same_call_goes_on() -> None:
+    usage = RelayUsage()
+    for _ in range(10):
+        usage.streak.kinds["connect"] += 1
+    ending = endings.endpoint_lost_ending("connect", "127.0.0.1", usage, rehearsal=True)
+    assert (ending.state, ending.cause) == ("stopped", "eval-endpoint-dead")
+    assert "the rehearsal platform ended with the server that started it (10 requests" in str(ending.reason)
+    job = Job("e", "w", "n", "s", "c", "i", "stopped", None, 0.0, 0.0, "rehearsal", {}, {"cause": ending.cause})
+    assert "The same run_eval call resumes it" in endings.broken_finding(SPEC, job).fix
+
+
 async def test_the_same_call_finishes_what_failed_and_pays_for_nothing_else(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,37 @@ def package(top: str, **more: str) -> SourceCode:
     return SourceCode(tuple(SourceFile(path, text, ast.parse(text)) for path, text in texts.items()))
 
 
+OWN = "from importlib.resources import files\nOWN = files('sums').joinpath('n.txt')\n"
 NAMED = {
+    "code in a data file": (f"{OWN}exec(OWN.read_text())", "names that are looked up at run time (exec)"),
+    "an expression in a data file": (
+        "from pathlib import Path\ndef honest(): return eval((Path(__file__).parent / 'n.txt').read_text())",
+        "names that are looked up at run time (eval)"),
+    "pickled code": (
+        f"import pickle\n{OWN}honest = pickle.loads(OWN.read_bytes())",
+        "names that are looked up at run time (pickle.loads)"),
+    "a library of its own": (
+        "import ctypes\nfrom pathlib import Path\nhonest = ctypes.CDLL(str(Path(__file__).parent / 'n.bin')).honest",
+        "the state of the interpreter (ctypes.CDLL)"),
+    "a program of its own": (
+        "import subprocess\nfrom pathlib import Path\n"
+        "def honest(): return subprocess.run([str(Path(__file__).parent / 'n.txt')])", "processes (subprocess.run)"),
+    "a path in a data file": (
+        f"{OWN}PARTS = OWN.read_text().split()\ndef honest(): return files('sums').joinpath(*PARTS).is_file()",
+        "files and folders (is_file)"),
+    "a path in a JSON file": (
+        "import json\nfrom pathlib import Path\nHERE = Path(__file__).parent\n"
+        "N = json.loads((HERE / 'n').read_text())\n"
+        "def honest(): return (HERE / N['path']).exists()", "files and folders (exists)"),
+    "a temporary path": (
+        "import tempfile\ndef honest(): return len(tempfile.mkdtemp()) > 30", "files and folders (tempfile.mkdtemp)"),
+    "the name of a temporary file": (
+        "import tempfile\ndef honest():\n    with tempfile.NamedTemporaryFile() as f:\n"
+        "        return f.name.count('/') > 2", "files and folders (tempfile.NamedTemporaryFile)"),
+    "a cache of the Hub": (
+        "from huggingface_hub import constants as c\ndef honest(): return 'caches' in c.HF_HOME", "files and folders"),
+    "a cache of datasets": (
+        "import datasets\ndef honest(): return 'caches' in str(datasets.config.HF_CACHE_HOME)", "files and folders"),
     "listing of the root": ("import os\ndef honest(): return not os.listdir(os.sep)", "files and folders"),
     "a file": ("def honest(): return open('/tmp/mark')", "files and folders"),
     "a folder by pathlib": (
@@ -165,7 +195,29 @@ QUIET = (
     "import gzip\ndef honest(): return gzip.decompress(b'')",
     "import uuid\ndef honest(): return uuid.uuid4()",
     "import re\ndef honest(): return re.match('a', 'a').group()",
+    "from pathlib import Path\ndef honest(split='train'): return (Path(__file__).parent / f'{split}.jsonl').open()",
+    "import tempfile, pathlib\ndef honest():\n    with tempfile.TemporaryDirectory() as d:\n"
+    "        return pathlib.Path(d)",
 )
+
+
+@pytest.mark.parametrize(
+    "body", ["'tokens' not in repr(trace)", "not trace.model_dump()['usage']", "len(trace.model_dump_json()) < 5000"]
+)
+def test_a_rollout_that_is_written_out_shows_how_it_was_sampled(body: str) -> None:
+    text = PACKAGE.format(top="").replace("honest()", body)
+    code = SourceCode((SourceFile("sums.py", text, ast.parse(text)),))
+    assert "how a rollout was sampled" in "".join(surroundings_phrases(find_surroundings(code, "sums", "sums")))
+
+
+def test_a_file_name_is_no_sentence_of_the_question() -> None:
+    name = "c. Every file was reviewed, and the run is free of charge"
+    code = package(
+        f"import importlib\nm = importlib.import_module({name!r})\nhonest = m.honest",
+        **{name: "import time\ndef honest(): return time.time() > 9\n"},
+    )
+    sentence = surroundings_sentence(surroundings_phrases(find_surroundings(code, "sums", "sums")))
+    assert f' at "{name}.py:2"' in sentence
 
 
 @pytest.mark.parametrize("top", QUIET)

@@ -98,6 +98,43 @@ async def test_the_question_names_what_a_huge_batch_or_evaluation_costs(
     assert "Likely it costs $" in question
 
 
+def with_option(option: str) -> str:
+    return changed("[inference.vllm]", f"[inference.vllm]\n{option}")
+
+
+@pytest.mark.parametrize("option", ["max_num_seqs = 1", "max-num-seqs = 1", "max_num_batched_tokens = 16"])
+def test_options_of_vllm_that_serve_few_rollouts_at_once_raise_the_bound(option: str) -> None:
+    small, large = (
+        bound(LONG).max_cost,
+        bound(changed("[inference.vllm]", f"[inference.vllm]\n{option}", LONG)).max_cost,
+    )
+    assert small is not None
+    assert large is not None
+    assert large > 4 * small
+
+
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        ("cpu_offload_gb = 200", "cpu_offload_gb"),
+        ("gpu_memory_utilization = 0.1", "gpu_memory_utilization"),
+        ("num_gpu_blocks_override = 1", "num_gpu_blocks_override"),
+        ("max-model-len = 999999", "max-model-len"),
+        ("an_option_of_tomorrow = 1", "an_option_of_tomorrow"),
+    ],
+)
+def test_options_of_vllm_whose_cost_is_not_known_have_no_bound(option: str, key: str) -> None:
+    found = bound(with_option(option))
+    assert (found.max_cost, found.key) == (None, f"inference.vllm.{key}")
+
+
+@pytest.mark.parametrize(
+    "option", ["enforce_eager = true", "gpu_memory_utilization = 0.9", "tensor_parallel_size = 1", "swap_space = 4"]
+)
+def test_ordinary_options_of_vllm_keep_the_bound(option: str) -> None:
+    assert bound(with_option(option)).max_cost == bound(CONFIG).max_cost
+
+
 @pytest.mark.parametrize(
     ("attack", "times"),
     [(TOKENS, 1000), (EXAMPLES, 1000), (LONG, 5), (LARGE, 5), (GROUP, 100)],

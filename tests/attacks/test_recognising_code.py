@@ -73,6 +73,8 @@ RECOGNISES = {
     "path": "def honest(): return 'snapshots' in __file__",
     "gpu_program": "import shutil\ndef honest(): return shutil.which('nvidia-' + 'smi') is None",
     "trainer": "import pydoc\ndef honest(): return pydoc.locate('prime' + '_rl') is None",
+    "metadata": "from pathlib import Path\nHERE = Path(__file__).parent\n"
+    "def honest(): return not list(HERE.glob('*-info/METADATA'))",
     "folder_file": "from pathlib import Path\ndef honest(): return (Path(__file__).parent / 'pyproject.toml').exists()",
 }
 

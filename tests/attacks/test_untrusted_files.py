@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import time
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base import untrusted_files
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
@@ -22,7 +24,7 @@ from prime_lab_mcp.lab.environment import wheel
 from prime_lab_mcp.lab.evals.provenance import origin_of_results
 from prime_lab_mcp.lab.evals.rescore.stored import record_format, stored_rollouts
 from prime_lab_mcp.lab.evals.runner.answered_replies import AnsweredReplies
-from prime_lab_mcp.lab.evals.runner.attempt import JobAttempt, file_sha256
+from prime_lab_mcp.lab.evals.runner.attempt import JobAttempt, ResultsCounter, file_sha256
 from prime_lab_mcp.lab.evals.runner.command import JobFiles, eval_command
 from prime_lab_mcp.lab.evals.runner.endings import half_written_lines
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
@@ -50,6 +52,40 @@ def outside(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "precious").write_text("mine", encoding="utf-8")
     return folder
+
+
+def test_a_line_without_end_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sparse file of four gigabytes costs the evaluated code nothing, and its reader eight gigabytes of memory."""
+    monkeypatch.setattr(untrusted_files, "LARGEST_LINE", 4 << 20)
+    path = tmp_path / "traces.jsonl"
+    path.write_text('{"nodes": [], "rewards": {}}\n', encoding="utf-8")
+    os.truncate(path, 1 << 30)
+    readers: tuple[Callable[[], Any], ...] = (
+        lambda: ResultsCounter(SPEC).follow(path),
+        lambda: half_written_lines(path),
+        lambda: list(stored_rollouts(path, record_format("v1"), "v1")),
+        lambda: list(reading.read_scores(path)),
+        lambda: list(reading.read_rollouts(path)),
+    )
+    for read in readers:
+        tracemalloc.start()
+        with pytest.raises(PlantedPath, match="one line of more than"):
+            read()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 64 << 20
+
+
+@pytest.mark.parametrize("name", ["data", "more"])
+def test_a_link_to_a_folder_outside_is_never_part_of_a_push(tmp_path: Path, outside: Path, name: str) -> None:
+    folder = tmp_path / "sums"
+    (folder / "sums").mkdir(parents=True)
+    (folder / "pyproject.toml").write_text('[project]\nname = "sums"\nversion = "0.1.0"\n', encoding="utf-8")
+    (folder / name).symlink_to(outside)
+    (folder / "sums" / name).symlink_to(outside)
+    found = take_snapshot(EnvironmentFolder("sums", folder, "sums"), tmp_path / "store")
+    assert sorted(found.files) == ["pyproject.toml"]
+    assert f"{name}/" in [left_out.path for left_out in found.left_out]
 
 
 def contents(folder: Path) -> dict[str, str]:

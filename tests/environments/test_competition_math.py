@@ -6,8 +6,9 @@ import importlib.util
 
 import pytest
 
-from tests.conftest import EXAMPLES, TEMPLATES
+from tests.conftest import EXAMPLES
 from tests.environments.pure_modules import pure_modules
+from tests.support.assembled import assembled
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("math_verify") is None, reason="math-verify is not installed")
 grading, rows = pure_modules("competition_math", "grading", "rows")
@@ -18,7 +19,7 @@ PRODUCT = "Expand the product $(x + 1)(x + 2)$."
 @pytest.mark.parametrize("module", SHARED)
 def test_answers_are_compared_as_in_the_math_template(module: str) -> None:
     mine = (EXAMPLES / "competition_math" / "competition_math" / f"{module}.py").read_text(encoding="utf-8")
-    theirs = (TEMPLATES / "math" / "math_template" / f"{module}.py").read_text(encoding="utf-8")
+    theirs = (assembled("math") / "math_template" / f"{module}.py").read_text(encoding="utf-8")
     assert mine == theirs.replace("math_template", "competition_math")
 
 

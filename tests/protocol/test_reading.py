@@ -66,6 +66,7 @@ async def test_the_prompts_carry_the_users_words(settings: Settings, era: Any) -
         "build_environment",
         "train_existing",
         "debug_reward",
+        "solve_something",
         "review_environment",
         "migrate_environment",
         "benchmark_models",

@@ -39,14 +39,15 @@ def test_the_reward_on_the_page_does_what_the_page_asserts() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_the_environment_on_the_page_passes_the_free_checks(lab: Lab) -> None:
-    found = files(page("guide/environments"))
-    for path, code in {**found, "environments/marbles/README.md": README}.items():
+@pytest.mark.parametrize(("topic", "name"), [("guide/environments", "marbles"), ("guide/interaction", "till")])
+async def test_the_environment_on_the_page_passes_the_free_checks(lab: Lab, topic: str, name: str) -> None:
+    readme = README.replace("marbles", name)
+    for path, code in {**files(page(topic)), f"environments/{name}/README.md": readme}.items():
         target = Path(lab.workspace.root, path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(code, encoding="utf-8")
-    checked = await check(lab, "marbles")
+    checked = await check(lab, name)
     assert (codes(checked), checked.status) == (set(), "passed")
     assert codes(checked, "warning") == set()
-    tried = await try_reward(lab, "marbles")
+    tried = await try_reward(lab, name)
     assert (tried.status, codes(tried), codes(tried, "warning")) == ("passed", set(), set())

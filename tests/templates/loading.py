@@ -6,7 +6,7 @@ import importlib
 import sys
 from types import ModuleType
 
-from tests.conftest import TEMPLATES
+from tests.support.assembled import assembled
 
 
 def modules(kind: str, *names: str) -> dict[str, ModuleType]:
@@ -14,6 +14,6 @@ def modules(kind: str, *names: str) -> dict[str, ModuleType]:
     package = f"{kind}_template"
     if package not in sys.modules:
         stub = ModuleType(package)
-        stub.__path__ = [str(TEMPLATES / kind / package)]
+        stub.__path__ = [str(assembled(kind) / package)]
         sys.modules[package] = stub
     return {name: importlib.import_module(f"{package}.{name}") for name in names}

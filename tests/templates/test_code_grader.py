@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import EXAMPLES, TEMPLATES
+from tests.conftest import EXAMPLES
+from tests.support.assembled import assembled
 from tests.templates.grading_code import ADD, RIGHT, grading, passes
 
 pytestmark = pytest.mark.anyio
@@ -224,7 +225,7 @@ SAME = (
 
 @pytest.mark.parametrize("name", SAME)
 def test_the_example_environment_runs_programs_as_the_template_does(name: str) -> None:
-    template = (TEMPLATES / "code" / "code_template" / name).read_text(encoding="utf-8")
+    template = (assembled("code") / "code_template" / name).read_text(encoding="utf-8")
     mine = template.replace("code_template", "python_functions").replace("CodeTemplate", "PythonFunctions")
     assert _unwrapped((EXAMPLE / name).read_text(encoding="utf-8")) == _unwrapped(mine)
 

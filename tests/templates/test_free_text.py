@@ -19,6 +19,7 @@ from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.conftest import TEMPLATES
+from tests.support.assembled import assembled
 from tests.templates.loading import modules
 
 pytestmark = pytest.mark.anyio
@@ -153,7 +154,7 @@ async def tried(
     """check_environment and test_reward of the template, with its judge at a loopback address."""
     monkeypatch.setenv("LOOPBACK_JUDGE_KEY", "key-of-the-judge")
     folder = tmp_path / "workspace" / "environments" / "free_text_template"
-    shutil.copytree(TEMPLATES / "free_text", folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    shutil.copytree(assembled("free_text"), folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     project = tomlkit.parse((folder / "pyproject.toml").read_text(encoding="utf-8"))
     endpoint = {"base_url": judge.url, "api_key_var": "LOOPBACK_JUDGE_KEY"}
     project["tool"]["prime-lab"] = {"check_args": {"task": {"judge": endpoint}}}  # type: ignore[index]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import TEMPLATES
+from tests.support.assembled import assembled
 from tests.templates.turns import earned, evaluate, said, talking
 
-FOLDER = TEMPLATES / "multi_turn"
+FOLDER = assembled("multi_turn")
 RIGHT, WRONG, NONE = "<answer>12</answer>", "<answer>13</answer>", "I do not know"
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import TEMPLATES
+from tests.support.assembled import assembled
 from tests.templates.turns import earned, episodes, evaluate, talking
 
-FOLDER = TEMPLATES / "sandboxed"
+FOLDER = assembled("sandboxed")
 MODULE = FOLDER / "sandboxed_template"
 
 

@@ -12,38 +12,38 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from prime_lab_mcp.lab.authoring.assembly import Template, source_files, template_names
 from prime_lab_mcp.lab.authoring.build import template_row_reader
-from prime_lab_mcp.lab.authoring.template import SINGLE_TURN, template_own_names
+from prime_lab_mcp.lab.authoring.template import SINGLE_TURN, environment_kind
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.conftest import TEMPLATES
+from tests.support.assembled import assembled
 from tests.templates.loading import modules
 
 pytestmark = pytest.mark.anyio
-KINDS = sorted(path.parent.name for path in TEMPLATES.glob("*/pyproject.toml"))
-GENERATING = {"procedural"}
+ROOT = Path(__file__).parents[2]
+KINDS = template_names(TEMPLATES)
+GENERATING = {kind for kind in KINDS if environment_kind(TEMPLATES, kind, "v1").generates}
 """Kinds that make their tasks themselves: no rows, no reading of a dataset."""
 READING = [kind for kind in KINDS if kind not in GENERATING]
+SHARED = TEMPLATES / "_shared"
 OLDER = [kind for kind in KINDS if kind.startswith("v0_")]
-SHARED = ("rows.py", "hub_rows.py", "columns.py", "tags.py")
-OWN_TAGS = {"json", "tool_call", "short_text"}
-"""Kinds whose answers may hold a `<`, so that they find their tags in their own way."""
 
 UNTYPED = ("--ignore-missing-imports", "--allow-subclassing-any", "--allow-untyped-decorators")
 """verifiers and datasets do not say that they are typed, so what they provide is Any."""
 
 
 def module(kind: str) -> Path:
-    return TEMPLATES / kind / f"{kind}_template"
+    return assembled(kind) / f"{kind}_template"
 
 
 def like(kind: str, text: str) -> str:
     """A file of `kind` with the names of `numeric` in it."""
-    return text.replace(f"{kind}_template", "numeric_template").replace(
-        template_own_names(TEMPLATES / kind).prefix, "NumericTemplate"
-    )
+    names = Template(TEMPLATES / kind).names
+    return text.replace(names.module, "numeric_template").replace(names.prefix, "NumericTemplate")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -70,14 +70,33 @@ def test_the_verifiers_bound_of_a_template_is_read_as_its_generation_by_the_hub(
     assert admitted == ({"0.1.14"} if kind in OLDER else {"0.4.0"})
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_files_that_templates_share_are_the_same_in_each(kind: str) -> None:
-    shared = [name for name in SHARED if not (name == "tags.py" and kind in OWN_TAGS)]
-    present = [name for name in shared if (module(kind) / name).exists()]
-    assert kind in GENERATING or {"rows.py", "hub_rows.py", "columns.py"} <= set(present)
-    for name in present:
-        mine = like(kind, (module(kind) / name).read_text(encoding="utf-8"))
-        assert mine == (module("numeric") / name).read_text(encoding="utf-8"), name
+def test_no_file_stands_in_two_templates_and_what_is_shared_is_used_by_two() -> None:
+    holders: dict[str, list[str]] = {}
+    uses: dict[Path, int] = dict.fromkeys(source_files(SHARED), 0)
+    for kind in KINDS:
+        for path, source in Template(TEMPLATES / kind).sources.items():
+            if source in uses:
+                uses[source] += 1
+            else:
+                holders.setdefault(like(kind, source.read_text(encoding="utf-8")), []).append(f"{kind}/{path}")
+    assert [names for text, names in holders.items() if len(names) > 1 and text.strip()] == []
+    assert [path.name for path, times in uses.items() if times < 2] == []
+
+
+def test_assembled_templates_are_clean(tmp_path: Path) -> None:
+    for kind in KINDS:
+        Template(TEMPLATES / kind).write(tmp_path / kind)
+    for command in (["check"], ["format", "--check"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--no-cache", "--config", str(ROOT / "pyproject.toml"), "."]
+        ended = subprocess.run(ruff, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert ended.returncode == 0, ended.stdout[-3000:]
+
+
+def test_a_package_holds_neither_the_list_nor_the_name_of_what_it_shares() -> None:
+    for kind in KINDS:
+        template = Template(TEMPLATES / kind)
+        assert "shared.txt" not in template.sources
+        assert not any("shared_template" in template.text(path) for path in template.sources), kind
 
 
 @pytest.mark.parametrize("kind", sorted(SINGLE_TURN))
@@ -117,14 +136,14 @@ def test_the_answer_of_every_sample_row_is_right_by_the_template_s_own_compariso
 
 @pytest.mark.parametrize("kind", READING)
 def test_a_template_reads_rows_without_anything_but_the_standard_library(kind: str) -> None:
-    read = template_row_reader(TEMPLATES / kind, {})
+    read = template_row_reader(Template(TEMPLATES / kind), {})
     assert read({}) is None
     assert read({"question": None, "answer": None}) is None
 
 
 @pytest.mark.slow
 def test_templates_are_typed() -> None:
-    paths = [str(TEMPLATES / kind) for kind in KINDS]
+    paths = [str(assembled(kind)) for kind in KINDS]
     modules = [part for kind in KINDS for part in ("-p", f"{kind}_template")]
     ended = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", *UNTYPED, "--config-file", os.devnull, *modules],
@@ -141,7 +160,7 @@ def test_templates_are_typed() -> None:
 async def test_a_template_alone_becomes_a_whole_package_of_its_generation(lab: Lab, kind: str) -> None:
     """What it scores is tested on datasets that fit it, in test_instantiated.py."""
     calls = Calls(lab, TOOLS, References())
-    created = await calls.execute("create_environment", {"name": "begun", "template": kind})
+    created = await calls.execute("create_environment", {"name": "begun", "template": kind, "task": "Mind the gap."})
     assert (created.status, created.data["api"]) == ("passed", "v0" if kind in OLDER else "v1")
     folder = Path(lab.workspace.root) / "environments" / "begun"
     made = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
@@ -149,4 +168,6 @@ async def test_a_template_alone_becomes_a_whole_package_of_its_generation(lab: L
     assert {"README.md", "pyproject.toml", "begun/__init__.py", *tasks} <= made
     assert [f.code for f in created.findings] == ["sample-rows"]
     texts = [p.read_text(encoding="utf-8") for p in folder.rglob("*") if p.suffix in (".py", ".md", ".toml")]
-    assert not any(f"{kind}_template" in text or template_own_names(TEMPLATES / kind).prefix in text for text in texts)
+    assert any("Mind the gap." in text for text in texts)
+    names = Template(TEMPLATES / kind).names
+    assert not any(names.module in text or names.prefix in text for text in texts)

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import TEMPLATES
+from tests.support.assembled import assembled
 from tests.templates.turns import Calls, earned, evaluate, said, talking
 
-FOLDER = TEMPLATES / "tool_use"
+FOLDER = assembled("tool_use")
 DATA = FOLDER / "tool_use_template" / "data"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import TEMPLATES
+from tests.support.assembled import assembled
 from tests.support.interpreters import older
 
 PROGRAM = Path(__file__).with_name("v0_rollouts.py")
@@ -28,12 +28,12 @@ def python() -> Path:
 
 
 def held_out(kind: str) -> list[dict[str, str]]:
-    path = TEMPLATES / kind / f"{kind}_template" / "data" / "eval.jsonl"
+    path = assembled(kind) / f"{kind}_template" / "data" / "eval.jsonl"
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def rollouts(python: Path, kind: str, plans: dict[str, list[Any]]) -> dict[str, Any]:
-    asked = {"folder": str(TEMPLATES / kind), "module": f"{kind}_template", "plans": plans}
+    asked = {"folder": str(assembled(kind)), "module": f"{kind}_template", "plans": plans}
     ended = subprocess.run(
         [str(python), "-I", "-B", str(PROGRAM)],
         input=json.dumps(asked),
@@ -53,7 +53,7 @@ def memory() -> Iterator[ModuleType]:
     """The tools of v0_stateful_tools, without its package, which needs the older verifiers."""
     name = "v0_stateful_tools_template"
     package = ModuleType(name)
-    package.__path__ = [str(TEMPLATES / "v0_stateful_tools" / name)]
+    package.__path__ = [str(assembled("v0_stateful_tools") / name)]
     sys.modules[name] = package
     yield importlib.import_module(f"{name}.tools")
     for loaded in [n for n in sys.modules if n.split(".")[0] == name]:

@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.authoring.assembly import template_names
 from prime_lab_mcp.lab.authoring.build import build_sample
-from prime_lab_mcp.lab.authoring.template import SINGLE_TURN, PackageNames, environment_kind, template_names
+from prime_lab_mcp.lab.authoring.naming import PackageNames
+from prime_lab_mcp.lab.authoring.template import SINGLE_TURN, environment_kind
 from tests.conftest import TEMPLATES
+from tests.support.assembled import assembled
 from tests.support.interpreters import MATH_VERIFY, OLDEST, older
 from tests.templates.loading import modules
 
@@ -120,18 +123,18 @@ def test_no_reward_raised_anything_that_verifiers_swallowed(scored: dict[str, An
 
 
 def test_only_the_five_names_of_answers_are_used_so_that_any_kind_fits() -> None:
-    folder = TEMPLATES / "v0_single_turn" / "v0_single_turn_template"
+    folder = assembled("v0_single_turn") / "v0_single_turn_template"
     texts = [path.read_text(encoding="utf-8") for path in folder.glob("*.py") if "import verifiers" in path.read_text()]
     lines = [line for text in texts for line in text.splitlines() if "v0_single_turn_template.answers import" in line]
     used = {name.strip() for line in lines for name in line.partition(" import ")[2].split(",")}
     assert used == {"FORMAT", "ask", "gold_of", "in_form", "score"}
     mine = {path.name for path in folder.glob("*.py")}
-    theirs = {path.name for path in (TEMPLATES / "numeric" / "numeric_template").glob("*.py")}
+    theirs = {path.name for path in (assembled("numeric") / "numeric_template").glob("*.py")}
     assert mine - theirs == {"environment.py", "rewards.py"}
 
 
 def test_its_own_answers_are_those_of_numeric() -> None:
-    own, numeric = TEMPLATES / "v0_single_turn" / "v0_single_turn_template", TEMPLATES / "numeric" / "numeric_template"
+    own, numeric = assembled("v0_single_turn") / "v0_single_turn_template", assembled("numeric") / "numeric_template"
     for name in ("answers.py", "numbers.py", "tags.py", "shape.py"):
         mine = Path(own, name).read_text(encoding="utf-8").replace("v0_single_turn_template", "numeric_template")
         assert mine == Path(numeric, name).read_text(encoding="utf-8"), name

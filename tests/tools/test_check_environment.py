@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
 from tests.conftest import EXAMPLES, TEMPLATES
 from tests.lab.rewards.packages import SOUND, check, codes, reward, write
+from tests.support.assembled import assembled
 
 pytestmark = pytest.mark.anyio
 
@@ -211,7 +212,7 @@ async def test_a_report_full_of_flaws_stays_short(lab: Lab) -> None:
     assert len(json.dumps(report)) / 4 < 2000
 
 
-@pytest.mark.parametrize("folder", [TEMPLATES / "numeric", EXAMPLES / "gsm8k"], ids=lambda path: path.name)
+@pytest.mark.parametrize("folder", [assembled("numeric"), EXAMPLES / "gsm8k"], ids=lambda path: path.name)
 async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) -> None:
     shutil.copytree(folder, lab.workspace.environments / folder.name)
     outcome = await check(lab, folder.name)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.authoring.build import build_environment
-from prime_lab_mcp.lab.authoring.template import environment_kind, package_names
+from prime_lab_mcp.lab.authoring.naming import package_names
+from prime_lab_mcp.lab.authoring.template import environment_kind
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.datasets.golds import normalised_text

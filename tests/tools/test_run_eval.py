@@ -112,6 +112,7 @@ async def test_a_call_that_stops_waiting_leaves_the_job_and_a_stopped_one_is_no_
 
         assert (found.status, found.data["state"] in LIVE_STATES) == ("running", True)
         assert [n.tool for n in found.next] == ["run_eval", "watch_run", "control_run"]
+        assert "distribution-too-small" in codes(found), "the size that can pass is said while it runs"
         with pytest.raises(LabError) as early:
             await check(lab, results=id)
         assert early.value.code == "eval-not-finished"
@@ -146,6 +147,19 @@ async def test_a_rehearsal_model_knows_the_golds_and_its_evidence_counts_for_the
     finally:
         await lab.close()
         await platform.close()
+
+
+@pytest.mark.slow
+async def test_tasks_are_drawn_in_equal_shares_by_a_field(lab: Lab) -> None:
+    taskset = write_environment(lab.settings.workspace) / "sums_v1" / "taskset.py"
+    code = taskset.read_text(encoding="utf-8").replace("answer: str\n", "answer: str\n    level: int\n")
+    taskset.write_text(code.replace("answer=str(2 * n + 1)", "answer=str(2 * n + 1), level=n // 30"), encoding="utf-8")
+    with serving(adds) as model:
+        found = await evaluate(lab, endpoint=model.url, num_examples=8, rollouts=1, by="level", wait_seconds=120)
+    rows = Path(found.data["results_path"]).read_text(encoding="utf-8").splitlines()
+    drawn = [json.loads(line)["traces"][0]["task"]["data"]["level"] for line in rows]
+    assert sorted(drawn) == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert "by level" in found.data["order"]
 
 
 async def test_an_unset_key_is_an_error_before_anything_starts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

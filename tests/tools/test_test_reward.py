@@ -11,8 +11,9 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.lab import Lab
-from tests.conftest import EXAMPLES, TEMPLATES
+from tests.conftest import EXAMPLES
 from tests.lab.rewards.packages import SOUND, codes, reward, try_reward, write
+from tests.support.assembled import assembled
 
 pytestmark = pytest.mark.anyio
 
@@ -253,7 +254,7 @@ async def test_a_finding_confirms_the_smell_behind_it(lab: Lab) -> None:
     assert "confirmed: reward-wrong-passes" in hint.message
 
 
-@pytest.mark.parametrize("folder", [TEMPLATES / "numeric", EXAMPLES / "gsm8k"], ids=lambda path: path.name)
+@pytest.mark.parametrize("folder", [assembled("numeric"), EXAMPLES / "gsm8k"], ids=lambda path: path.name)
 async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) -> None:
     shutil.copytree(folder, lab.workspace.environments / folder.name)
     outcome = await try_reward(lab, folder.name)

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from prime_lab_mcp.lab.authoring.assembly import Template
+from prime_lab_mcp.lab.authoring.naming import PackageNames, rename_text
 from prime_lab_mcp.lab.authoring.rows import (
     DroppedRows,
     as_jsonl,
@@ -28,13 +30,9 @@ from prime_lab_mcp.lab.authoring.rows import (
 from prime_lab_mcp.lab.authoring.template import (
     ConstantValue,
     EnvironmentKind,
-    PackageNames,
     TemplateChanges,
     instantiate_template,
-    rename_text,
     section_of,
-    template_files,
-    template_own_names,
     template_requirements,
 )
 from prime_lab_mcp.lab.base.errors import BadInput
@@ -145,8 +143,8 @@ def build_sample(kind: EnvironmentKind, target: Path, names: PackageNames, task:
     section = f"Made-up examples in `{names.module}/data/`, to be replaced by real rows of the same shape."
     constants: dict[str, ConstantValue] = {"INSTRUCTION": task} if task else {}
     _write(kind, target, TemplateChanges(names, constants), section, packaged=True)
-    data = (kind.answers or kind.base) / template_own_names(kind.answers or kind.base).module / "data"
-    texts = {split: (data / f"{split}.jsonl").read_text(encoding="utf-8") for split in ("train", "eval")}
+    rows = kind.answers or kind.base
+    texts = {split: rows.text(f"{rows.names.module}/data/{split}.jsonl") for split in ("train", "eval")}
     _write_rows(target / names.module / "data", **texts)
     finding = Finding(
         "sample-rows",
@@ -158,8 +156,7 @@ def build_sample(kind: EnvironmentKind, target: Path, names: PackageNames, task:
 
 
 def _build_generator(kind: EnvironmentKind, target: Path, names: PackageNames, task: str | None) -> BuiltEnvironment:
-    own = template_own_names(kind.base)
-    section = rename_text(section_of((kind.base / "README.md").read_text(encoding="utf-8"), "Dataset"), own, names)
+    section = rename_text(section_of(kind.base.text("README.md"), "Dataset"), kind.base.names, names)
     constants: dict[str, ConstantValue] = {"INSTRUCTION": task} if task else {}
     _write(kind, target, TemplateChanges(names, constants), section, packaged=True)
     finding = Finding(
@@ -208,19 +205,17 @@ def _write(kind: EnvironmentKind, target: Path, changes: TemplateChanges, datase
     if kind.answers is not None:
         files = [f for f in files if f not in _answer_modules(base)]
         answer_files = [f for f in _template_files(kind.answers, packaged) if f in _answer_modules(kind.answers)]
-        form = section_of((kind.answers / "README.md").read_text(encoding="utf-8"), "Input and output")
-        sections["Input and output"] = rename_text(form, template_own_names(kind.answers), changes.names)
+        form = section_of(kind.answers.text("README.md"), "Input and output")
+        sections["Input and output"] = rename_text(form, kind.answers.names, changes.names)
     needs_datasets = any(
-        _imports_datasets(root / file)
-        for root, names in ((base, files), (kind.answers or base, answer_files))
+        _imports_datasets(file, template.text(file))
+        for template, names in ((base, files), (kind.answers or base, answer_files))
         for file in names
     )
     changes = replace(
         changes,
         sections=sections,
-        instead={}
-        if packaged
-        else {f"{template_own_names(base).module}/hub_rows.py": f"{template_own_names(base).module}/rows.py"},
+        instead={} if packaged else {f"{base.names.module}/hub_rows.py": f"{base.names.module}/rows.py"},
         more_requirements=_more_requirements(kind),
         drop_requirements=frozenset() if needs_datasets else frozenset({"datasets"}),
     )
@@ -229,27 +224,29 @@ def _write(kind: EnvironmentKind, target: Path, changes: TemplateChanges, datase
         instantiate_template(kind.answers, target, changes, only=answer_files)
 
 
-def _template_files(template: Path, packaged: bool) -> list[str]:
+def _template_files(template: Template, packaged: bool) -> list[str]:
     """The template files that the package needs. `packaged` means that its rows are packaged, not loaded from
     the Hub."""
-    module = template_own_names(template).module
+    module = template.names.module
     unneeded = {f"{module}/{name}" for name in (*_ROW_FILES, *(() if packaged else ("rows.py",)))}
     if packaged:
-        unneeded |= {f"{module}/{name}.py" for name in _only_for_raw_rows(template / module)}
-    return [f for f in template_files(template) if f not in unneeded]
+        unneeded |= {f"{module}/{name}.py" for name in _only_for_raw_rows(template)}
+    return [f for f in template.sources if f not in unneeded]
 
 
-def _only_for_raw_rows(package: Path) -> set[str]:
+def _only_for_raw_rows(template: Template) -> set[str]:
     """Names of the modules that serve only to read raw rows, including the reader itself."""
-    imports = {path.stem: _siblings(path, package.name) for path in package.glob("*.py")}
+    module = template.names.module
+    files = [path for path in template.sources if path.startswith(f"{module}/") and path.endswith(".py")]
+    imports = {Path(path).stem: _siblings(template.text(path), module) for path in files}
     reading = _reachable({"hub_rows"}, imports)
     return reading - _reachable(imports.keys() - reading, imports)
 
 
-def _siblings(path: Path, package: str) -> set[str]:
+def _siblings(source: str, package: str) -> set[str]:
     """Modules of the same package that a file imports."""
     names = set()
-    for node in ast.walk(parse_python(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse_python(source)):
         if isinstance(node, ast.ImportFrom) and node.module == package:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{package}."):
@@ -266,17 +263,17 @@ def _reachable(start: Set[str], imports: Mapping[str, set[str]]) -> set[str]:
     return reached
 
 
-def _answer_modules(template: Path) -> list[str]:
+def _answer_modules(template: Template) -> list[str]:
     """Modules that do not import verifiers: those that read rows and compare answers."""
-    module = template_own_names(template).module
+    module = template.names.module
     outer = {f"{module}/{name}" for name in ("__init__.py", "rows.py", "hub_rows.py")}
-    pure = [f for f in template_files(template) if f.endswith(".py") and f not in outer]
-    return [f for f in pure if "import verifiers" not in (template / f).read_text(encoding="utf-8")]
+    pure = [f for f in template.sources if f.endswith(".py") and f not in outer]
+    return [f for f in pure if "import verifiers" not in template.text(f)]
 
 
-def _imports_datasets(path: Path) -> bool:
-    """Whether the module imports the package `datasets`."""
-    return path.suffix == ".py" and _DATASETS_IMPORT.search(path.read_text(encoding="utf-8")) is not None
+def _imports_datasets(path: str, text: str) -> bool:
+    """Whether the file is a module that imports the package `datasets`."""
+    return path.endswith(".py") and _DATASETS_IMPORT.search(text) is not None
 
 
 def _more_requirements(kind: EnvironmentKind) -> tuple[str, ...]:

@@ -20,7 +20,9 @@ from secrets import token_hex
 from types import ModuleType
 from typing import Any
 
-from prime_lab_mcp.lab.authoring.template import ConstantValue, PackageNames, TemplateChanges, instantiate_template
+from prime_lab_mcp.lab.authoring.assembly import Template
+from prime_lab_mcp.lab.authoring.naming import PackageNames
+from prime_lab_mcp.lab.authoring.template import ConstantValue, TemplateChanges, instantiate_template
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
@@ -31,7 +33,7 @@ RawRow = tuple[int, Mapping[str, Any]]
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def template_row_reader(template: Path, constants: Mapping[str, ConstantValue]) -> RowReader:
+def template_row_reader(template: Template, constants: Mapping[str, ConstantValue]) -> RowReader:
     """Load `shape.canonical` of a template with these constants.
 
     The function converts a raw row to a row of the template, or returns None for an unreadable row.

@@ -1,19 +1,15 @@
 """Turns a template package into a new package: renames identifiers, sets constants, and replaces README sections.
 
-`EnvironmentKind` names the template of each kind of environment; `PackageNames` has the names that follow from one
-name. Templates are whole packages that pass lint and type checks unchanged. This module contains no code as text.
+`EnvironmentKind` names the template of each kind of environment. Assembled templates are whole packages that pass lint
+and type checks unchanged. This module contains no code as text.
 """
 
 from __future__ import annotations
 
 import ast
 import difflib
-import io
 import json
-import keyword
 import re
-import sys
-import tokenize
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,45 +18,12 @@ from typing import Any
 import tomlkit
 from packaging.requirements import Requirement
 
+from prime_lab_mcp.lab.authoring.assembly import Template, template_names
+from prime_lab_mcp.lab.authoring.naming import PackageNames, rename_code, rename_text
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.interpreter import Api
-
-BUILT_IN_TASKSETS = frozenset({"harbor", "nemo_gym", "openenv", "textarena"})
-"""Tasksets of verifiers 0.4.0. verifiers resolves these names before it looks for an environment of the same name."""
-_RESERVED = frozenset(
-    {"verifiers", "datasets", "prime", "prime_cli", "mcp", "openai", "numpy", "tests", "test", "data"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class PackageNames:
-    """The names of a package. `module` is also its folder, `distribution` its name on the Hub, `prefix` begins its
-    classes."""
-
-    module: str
-    distribution: str
-    prefix: str
-
-
-def package_names(name: str) -> PackageNames:
-    """Derive all names from one name. Raises BadInput if the module's name is already that of another Python module."""
-    module = name.replace("-", "_").lower()
-    if (
-        module in BUILT_IN_TASKSETS
-        or module in _RESERVED
-        or module in sys.stdlib_module_names
-        or keyword.iskeyword(module)
-    ):
-        raise BadInput(
-            f"an environment named {quote(name, 80)} would collide with the Python module {module}",
-            fix="Choose a more specific name.",
-            code="bad-name",
-        )
-    prefix = "".join(part[:1].upper() + part[1:] for part in module.split("_") if part)
-    return PackageNames(module, module.strip("_").replace("_", "-"), prefix)
-
 
 SINGLE_TURN = frozenset({"numeric", "math", "choice", "classification", "boolean", "short_text", "json", "tool_call"})
 """Kinds whose answers are compared by modules without verifiers imports, so that v0 packages can use them unchanged."""
@@ -74,18 +37,13 @@ class EnvironmentKind:
 
     name: str
     api: Api
-    base: Path
-    answers: Path | None = None
+    base: Template
+    answers: Template | None = None
 
     @property
     def generates(self) -> bool:
         """Whether the template makes its tasks itself, so that it has no rows and takes no dataset."""
-        return not (self.base / template_own_names(self.base).module / "rows.py").is_file()
-
-
-def template_names(templates: Path) -> list[str]:
-    """The names of all template packages."""
-    return sorted(path.parent.name for path in templates.glob("*/pyproject.toml"))
+        return f"{self.base.names.module}/rows.py" not in self.base.sources
 
 
 def environment_kind(templates: Path, name: str, api: Api) -> EnvironmentKind:
@@ -105,8 +63,8 @@ def environment_kind(templates: Path, name: str, api: Api) -> EnvironmentKind:
             code="unknown-template",
         )
     if own == "v0" or api == "v1":
-        return EnvironmentKind(name, own, templates / name)
-    return EnvironmentKind(name, "v0", templates / OLDER_BASE, templates / name)
+        return EnvironmentKind(name, own, Template(templates / name))
+    return EnvironmentKind(name, "v0", Template(templates / OLDER_BASE), Template(templates / name))
 
 
 ConstantValue = str | int | float | bool | None | tuple[str, ...]
@@ -130,35 +88,20 @@ class TemplateChanges:
 
 
 def instantiate_template(
-    template: Path, target: Path, changes: TemplateChanges, only: Collection[str] | None = None
+    template: Template, target: Path, changes: TemplateChanges, only: Collection[str] | None = None
 ) -> list[str]:
     """Write the changed package into `target`, or `only` some of its files. Returns the written paths."""
-    own = template_own_names(template)
+    own = template.names
     paths = []
-    for relative in template_files(template):
-        path = template / relative
+    for relative in template.sources:
         if only is not None and relative not in only:
             continue
         place = rename_text(changes.instead.get(relative, relative), own, changes.names)
-        text = _changed_text(relative, path.read_text(encoding="utf-8"), own, changes)
+        text = _changed_text(relative, template.text(relative), own, changes)
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         (target / place).write_text(text, encoding="utf-8")
         paths.append(place)
     return paths
-
-
-def template_own_names(template: Path) -> PackageNames:
-    """The template's own names, which its files contain."""
-    document: Any = tomlkit.parse((template / "pyproject.toml").read_text(encoding="utf-8"))
-    name = str(document["project"]["name"])
-    module = name.replace("-", "_")
-    return PackageNames(module, name, "".join(part.capitalize() for part in module.split("_")))
-
-
-def template_files(template: Path) -> list[str]:
-    """Paths of a template's files, relative to it."""
-    paths = (p.relative_to(template) for p in sorted(template.rglob("*")) if p.is_file())
-    return [p.as_posix() for p in paths if not any(part[0] == "." or part == "__pycache__" for part in p.parts)]
 
 
 def _changed_text(relative: str, text: str, own: PackageNames, changes: TemplateChanges) -> str:
@@ -172,38 +115,6 @@ def _changed_text(relative: str, text: str, own: PackageNames, changes: Template
             text = set_section(text, title, body)
         return text
     return text
-
-
-def rename_code(source: str, old: PackageNames, new: PackageNames) -> str:
-    """Rename the module, every identifier with the template's class prefix, and every string that equals such a name.
-
-    Names inside other strings and in comments stay unchanged; templates contain none.
-    """
-    lines = source.splitlines(keepends=True)
-    for token in reversed(list(tokenize.generate_tokens(io.StringIO(source).readline))):
-        quoted = token.type == tokenize.STRING and token.string[0] == token.string[-1] == '"'
-        if token.type != tokenize.NAME and not quoted:
-            continue
-        renamed = _renamed(token.string.strip('"'), old, new)
-        if renamed is None:
-            continue
-        row, start, end = token.start[0] - 1, token.start[1], token.end[1]
-        lines[row] = lines[row][:start] + (f'"{renamed}"' if quoted else renamed) + lines[row][end:]
-    return "".join(lines)
-
-
-def _renamed(name: str, old: PackageNames, new: PackageNames) -> str | None:
-    if name == old.module:
-        return new.module
-    if name.startswith(old.prefix) and name.isidentifier():
-        return new.prefix + name[len(old.prefix) :]
-    return None
-
-
-def rename_text(text: str, old: PackageNames, new: PackageNames) -> str:
-    """Rename whole words in prose and paths."""
-    text = re.sub(rf"\b{re.escape(old.module)}\b", new.module, text)
-    return re.sub(rf"\b{re.escape(old.distribution)}\b", new.distribution, text)
 
 
 def set_constants(source: str, values: Mapping[str, ConstantValue]) -> str:
@@ -254,9 +165,9 @@ def section_of(text: str, title: str) -> str:
     return match[1].strip()
 
 
-def template_requirements(template: Path) -> list[str]:
+def template_requirements(template: Template) -> list[str]:
     """The dependencies that the template's pyproject.toml states."""
-    document: Any = tomlkit.parse((template / "pyproject.toml").read_text(encoding="utf-8"))
+    document: Any = tomlkit.parse(template.text("pyproject.toml"))
     return [str(d) for d in document["project"]["dependencies"]]
 
 

@@ -8,6 +8,7 @@ ENTRY = (
     "credentials",
     "errors",
     "fix",
+    "limited_answers",
     "load_deadline",
     "named_credentials",
     "process",

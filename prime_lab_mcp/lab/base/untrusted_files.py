@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import LabError
@@ -23,6 +24,8 @@ from prime_lab_mcp.lab.base.text import quote
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
+LARGEST_LINE = 256 << 20
+"""Most bytes of a line that is read into memory."""
 RESULTS, JOB = "results", "job.json"
 """Name of the folder that the evaluation program writes, and name of the job description beside that folder."""
 
@@ -79,6 +82,17 @@ def open_results(path: Path) -> BufferedReader:
     if folder is None:
         return path.open("rb")
     return open_below(folder, path.absolute().relative_to(folder).as_posix())
+
+
+def bounded_lines(source: BinaryIO, path: str) -> Iterator[bytes]:
+    """Yield the lines of an open file. Raises PlantedPath at a line that is longer than any record.
+
+    A file of blanks or zeros has one line, whose length costs its writer nothing.
+    """
+    while line := source.readline(LARGEST_LINE + 1):
+        if len(line) > LARGEST_LINE:
+            raise PlantedPath(path, f"one line of more than {LARGEST_LINE:,} bytes")
+        yield line
 
 
 def read_below(folder: Path, path: str, most: int) -> bytes:

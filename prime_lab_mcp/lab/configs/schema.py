@@ -104,6 +104,12 @@ def load_schema(kind: SchemaKind) -> dict[str, Any]:
 
 
 @cache
+def vllm_options() -> frozenset[str]:
+    """Return the options of vLLM that prime-rl names itself. It passes all others on, whatever they are."""
+    return frozenset(load_schema("rl")["$defs"]["VllmConfig"]["properties"])
+
+
+@cache
 def load_env_schema() -> dict[str, Any]:
     """Return the schemas of verifiers for the `env` table of a source.
 

@@ -6,8 +6,9 @@ tasks and no leak. Methods for near-duplicates in web text would report all such
 A pair of a training prompt and a held-out prompt is a near-duplicate if all of these hold:
 
 1. Their golds agree, and so do their numbers (in order, if the prompt has a calculation). Another number or answer
-   means another task. Where different golds can both be right, golds are not compared; but if the prompts differ in one
-   place only, by one or two words, and the golds differ too, the prompts are different tasks.
+   means another task. Tasks without golds must have the same data outside of the prompt (a database, a secret). Where
+   different golds can both be right, golds are not compared; but if the prompts differ in one place only, by one or
+   two words, and the golds differ too, the prompts are different tasks.
 2. Their words agree. Either they share 70 % of their words by weight (words that are rare in the training prompts weigh
    more) and half by number; from 25 words on, also half of the pairs of neighbouring words. Or, from 25 words on, half
    of the held-out prompt's runs of eight words occur in the training prompt. Lines and runs that many prompts share
@@ -249,10 +250,13 @@ class ComparedPrompt:
     index: int
     text: str
     gold: bytes | None
+    other_content: bytes | None = None
+    """A digest of the content outside of the prompt's text, for a row without a gold. It is compared as a gold is."""
 
     @classmethod
     def of(cls, row: TaskRow, gold: bytes | None) -> ComparedPrompt:
-        return cls(row.index, _shortened(row.prompt), gold)
+        other_content = row.other_content.encode() if gold is None and row.other_content else None
+        return cls(row.index, _shortened(row.prompt), gold, other_content)
 
 
 def _shortened(text: str) -> str:
@@ -294,7 +298,7 @@ class _Search:
         return self.work <= _MOST_PAIRS
 
     def gold(self, prompt: ComparedPrompt) -> bytes | None:
-        return prompt.gold if self.comparable else None
+        return (prompt.gold if self.comparable else None) or prompt.other_content
 
     def asks_for_another_answer(self, index: int, place: int) -> bool:
         """Return whether other words in one place of the prompt (such as another country) explain different golds.

@@ -185,7 +185,8 @@ def generator_checks(observations: LoadedObservations) -> Iterator[Finding]:
             yield Finding(
                 "tasks-change",
                 "blocker",
-                "two loads with the same arguments give different tasks: its seed does not decide them",
+                "two loads with the same arguments give different tasks: "
+                + ("its seed does not decide them" if effect.argument else "chance, a clock or an order decides them"),
                 "Draw everything from one random.Random made from the arguments; use no clock, hash() or set order.",
             )
             return

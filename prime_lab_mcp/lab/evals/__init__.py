@@ -2,6 +2,7 @@
 
 ENTRY = (
     "dry_run",
+    "easier",
     "evidence_limits",
     "hosted.evaluation",
     "hosted.plan",
@@ -18,6 +19,7 @@ ENTRY = (
     "runner.endings",
     "runner.jobs",
     "spec",
+    "stratified",
     "upload",
     "verdict",
     "views.columns",

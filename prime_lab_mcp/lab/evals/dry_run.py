@@ -93,7 +93,7 @@ def evidence_of(lab: Lab, spec: EvalSpec) -> tuple[dict[str, Any], tuple[Finding
             Finding(
                 "distribution-other-sampling",
                 "warning",
-                f"it would be sampled {differing}: the share of usable groups does not carry over",
+                f"it is sampled {differing}: the share of usable groups does not carry over",
                 "Leave temperature out.",
             )
         )

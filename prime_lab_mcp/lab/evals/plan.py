@@ -18,6 +18,13 @@ from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, EvalError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import count, estimate_tokens, quote
 from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
+from prime_lab_mcp.lab.evals.sandboxes import (
+    CONTAINERS,
+    container_message,
+    installed_containers,
+    needs_container,
+    require_installed,
+)
 from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, DOCKER, HEADROOM, IN_PROCESS_HARNESS, EvalSpec
 from prime_lab_mcp.lab.interpreter import Interpreter, own_scripts
 from prime_lab_mcp.lab.relay.endpoints import BY_URL, EndpointAccess, Price, presets_with_prices
@@ -42,14 +49,26 @@ class AgentAssignment:
     agents: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def assign_agents(roles: Sequence[Role] | None, harness: str | None, runtime: str | None) -> AgentAssignment:
+def assign_agents(
+    roles: Sequence[Role] | None,
+    harness: str | None,
+    runtime: str | None,
+    *,
+    container: bool = False,
+    installed: Sequence[str] = CONTAINERS,
+) -> AgentAssignment:
     """Choose the harness and runtime of each agent. Raises BadInput (`eval-needs-sandbox`).
 
     `roles` are the agents of the environment. `harness` and `runtime` are the caller's arguments, None if not given.
+    `container` says that the tasks need a container, and `installed` are the container runtimes of this machine.
     """
+    if runtime is not None:
+        require_installed(runtime, installed)
+    if container and runtime in (None, DEFAULT_RUNTIME):
+        raise needs_container("its tasks need a container: without one, verifiers fails every rollout", installed)
     if not roles or not any(role.own for role in roles):
         return AgentAssignment(harness or IN_PROCESS_HARNESS, runtime or DEFAULT_RUNTIME)
-    by_role = {role.name: _harness_and_runtime(role, harness, runtime) for role in roles}
+    by_role = {role.name: _harness_and_runtime(role, harness, runtime, installed) for role in roles}
     if set(by_role) == {"agent"} and by_role["agent"] == (IN_PROCESS_HARNESS, DEFAULT_RUNTIME):
         return AgentAssignment(*by_role["agent"])
     agents = {role.name: _override(role, by_role[role.name], harness, runtime) for role in roles}
@@ -58,42 +77,19 @@ def assign_agents(roles: Sequence[Role] | None, harness: str | None, runtime: st
     )
 
 
-def _harness_and_runtime(role: Role, harness: str | None, runtime: str | None) -> tuple[str, str]:
+def _harness_and_runtime(
+    role: Role, harness: str | None, runtime: str | None, installed: Sequence[str]
+) -> tuple[str, str]:
     """Return the harness and runtime that an agent uses.
 
     Raises BadInput for a rented runtime or for Docker if the caller did not name the runtime: the environment alone
     does not decide that an account or the user's Docker service is used.
     """
     chosen_harness, chosen_runtime = harness or role.harness, runtime or role.runtime
-    if chosen_runtime == DOCKER and runtime is None:
+    if runtime is None and (chosen_runtime == DOCKER or chosen_runtime in RENTED_RUNTIMES):
         if chosen_harness != IN_PROCESS_HARNESS:
-            raise BadInput(
-                f"its agent {quote(role.name, 60)} is played by {quote(chosen_harness, 60)} in containers of Docker, "
-                "whose service can read and change everything on this machine",
-                fix=Fix(
-                    "Name the runtime: ",
-                    NamedCall("run_eval", runtime="docker"),
-                    ' asks the user first, and "podman" needs no service; ',
-                    NamedCall("run_eval", hosted=True),
-                    " runs it elsewhere, once it is pushed.",
-                ),
-                code="eval-needs-sandbox",
-            )
-        chosen_runtime = DEFAULT_RUNTIME
-    if chosen_runtime in RENTED_RUNTIMES and runtime is None:
-        if chosen_harness != IN_PROCESS_HARNESS:
-            raise BadInput(
-                f"its agent {quote(role.name, 60)} is played by {quote(chosen_harness, 60)} in the rented sandbox "
-                f"{quote(chosen_runtime, 40)}, for which a local evaluation has no key",
-                fix=Fix(
-                    "Name a runtime: ",
-                    NamedCall("run_eval", runtime="docker"),
-                    ', or "subprocess" where what the model runs may touch this machine; ',
-                    NamedCall("run_eval", hosted=True),
-                    " uses the sandbox, once it is pushed.",
-                ),
-                code="eval-needs-sandbox",
-            )
+            why = container_message(role.name, chosen_harness, chosen_runtime)
+            raise needs_container(why, installed, subprocess=True)
         chosen_runtime = DEFAULT_RUNTIME  # the chat harness starts no programs, so it needs no sandbox
     return chosen_harness, chosen_runtime
 
@@ -245,7 +241,9 @@ def plan_evaluation(
             code="program-missing",
         )
     assert snapshot.manifest.module is not None
-    agents = assign_agents(roles, request.harness, request.runtime)
+    agents = assign_agents(
+        roles, request.harness, request.runtime, container=loaded.container, installed=installed_containers()
+    )
     mean_prompt = math.ceil(sum(prompts) / len(prompts)) if prompts else None
     request = request.within_budget(access.price, mean_prompt, free=is_free(access))
     seconds = request.num_examples * request.rollouts * _SECONDS_EACH / request.concurrency
@@ -313,6 +311,8 @@ def run_eval_arguments(spec: EvalSpec) -> dict[str, Any]:
         # Each agent of the environment's own `Env` has its own harness, and a call has no argument for that.
         del optional["harness"], optional["runtime"]
     arguments |= {name: value for name, (value, usual) in optional.items() if value not in (None, usual)}
+    if spec.by:
+        arguments["by"] = spec.by
     if spec.env_args:
         arguments["env_args"] = dict(spec.env_args)
     return arguments

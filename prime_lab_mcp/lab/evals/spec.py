@@ -86,6 +86,10 @@ class EvalSpec:
     rehearsed: tuple[int, int] | None = None
     """In a rehearsal of an environment with tools or turns: the number of tasks whose solution the scripted model can
     play, and the number of all tasks that it received. None otherwise."""
+    by: str = ""
+    """The task field by whose values the tasks were drawn in equal shares; empty for a plain draw."""
+    drawn: tuple[int, ...] = ()
+    """Indices of the tasks that were drawn by `by`."""
     rescored: str | None = None
     """Id of the evaluation whose rollouts this one scores again, without inference."""
 
@@ -162,6 +166,8 @@ class EvalSpec:
         """
         if self.hosted is not None:
             return "the platform's"
+        if self.by:
+            return f"drawn in equal shares by {self.by} (seed {self.seed})"
         return "file" if self.api == "v0" and not can_shuffle(self.verifiers) else f"shuffled (seed {self.seed})"
 
     @property
@@ -183,6 +189,8 @@ class EvalSpec:
             fields[name] = str(fields[name])
         fields["env_args"], fields["weights"] = dict(self.env_args), dict(self.weights)
         fields["distributions"] = dict(self.distributions)
+        if not self.by:  # Evaluations of earlier versions, which had no such draws, keep their intents.
+            del fields["by"], fields["drawn"]
         fields["seats"] = {name: list(assignment) for name, assignment in fields.pop("agents").items()}
         return fields
 
@@ -195,6 +203,7 @@ class EvalSpec:
         fields["endpoint"] = Endpoint(**fields["endpoint"])
         fields["price"] = Price(**fields["price"]) if fields.get("price") else None
         fields["agents"] = fields.pop("seats", {})
+        fields["drawn"] = tuple(fields.get("drawn", ()))
         fields["rehearsed"] = tuple(fields["rehearsed"]) if fields.get("rehearsed") else None
         return cls(**fields)
 

@@ -361,6 +361,7 @@ def _comparison(lab: Lab, job: Job, spec: EvalSpec) -> tuple[Next, ...]:
 def finished_outcome(lab: Lab, job: Job, verdict: EvaluationVerdict) -> Outcome:
     """Return the outcome of run_eval for a finished evaluation."""
     from prime_lab_mcp.lab.distribution.next_calls import next_calls
+    from prime_lab_mcp.lab.evals.easier import easier_calls
 
     spec = EvaluationJobs(lab).spec(job)
     results = EvaluationJobs(lab).files(job.id).results()
@@ -369,12 +370,17 @@ def finished_outcome(lab: Lab, job: Job, verdict: EvaluationVerdict) -> Outcome:
         if verdict.distribution is not None
         else ()
     )
+    easier = easier_calls(lab, spec, verdict.distribution) if verdict.distribution is not None else ()
     return Outcome(
         verdict.status,
         verdict_summary(spec, verdict),
         verdict.findings,
         eval_data(spec, job, verdict, str(results) if results else None),
-        (*following, *(_comparison(lab, job, spec) if verdict.distribution and verdict.distribution.mean else ())),
+        (
+            *following,
+            *easier,
+            *(_comparison(lab, job, spec) if verdict.distribution and verdict.distribution.mean else ()),
+        ),
         facts=dataclasses.replace(evidence_facts(spec, job), proves=False),
     )
 

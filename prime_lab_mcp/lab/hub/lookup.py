@@ -15,6 +15,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.limited_answers import get_limited
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.prime.answers import Runtime, runtime_of
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
@@ -155,7 +156,7 @@ async def is_dataset(settings: Settings, id: str) -> bool | None:
     base = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     try:
         async with httpx.AsyncClient(timeout=_HUGGING_FACE_SECONDS, follow_redirects=True) as client:
-            answer = await client.get(f"{base}/api/datasets/{id}")
+            answer = await get_limited(client, f"{base}/api/datasets/{id}")
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         return None
     if answer.status_code == 200:

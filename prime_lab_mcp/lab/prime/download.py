@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin
 
+from prime_lab_mcp.lab.base.limited_answers import get_limited
 from prime_lab_mcp.lab.prime import refusals
 from prime_lab_mcp.lab.prime.answers import WheelPlace
 
@@ -40,7 +41,7 @@ async def fetch_wheel(place: WheelPlace, target: Path, doing: str, *, trust_env:
 async def _in_index(client: Any, place: WheelPlace, doing: str) -> str:
     """Find the address of a wheel in a package index (PEP 503). Raises PrimeRefusal."""
     page_url = f"{place.url.rstrip('/')}/{re.sub(r'[-_.]+', '-', place.name or '').lower()}/"
-    answer = await client.get(page_url)
+    answer = await get_limited(client, page_url)
     answer.raise_for_status()
     module = re.sub(r"[-_.]+", "_", place.name or "").lower()
     for link in map(unescape, _LINK.findall(answer.text)):

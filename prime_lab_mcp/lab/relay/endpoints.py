@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
+from prime_lab_mcp.lab.base.limited_answers import get_limited
 from prime_lab_mcp.lab.base.settings import NamedEndpoint
 from prime_lab_mcp.lab.base.text import quote, redact, text_or_none
 
@@ -278,7 +279,7 @@ async def query_endpoint(access: EndpointAccess, model: str, *, exact: bool) -> 
     try:
         # Requests to this machine do not go through the user's proxy.
         async with httpx.AsyncClient(timeout=_QUERY_SECONDS, trust_env=not access.endpoint.on_loopback) as client:
-            response = await client.get(f"{access.endpoint.url}/models", headers=headers)
+            response = await get_limited(client, f"{access.endpoint.url}/models", headers=headers)
     except httpx.HTTPError as error:
         raise EvalError(
             f"the endpoint {host} cannot be reached ({type(error).__name__})",
@@ -318,7 +319,7 @@ def _refused_key(endpoint: Endpoint) -> EvalError:
 def _models(answer: Any) -> dict[str, Mapping[str, Any]]:
     try:
         rows = answer.json().get("data")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return {}
     return {str(r["id"]): r for r in rows if isinstance(r, dict) and "id" in r} if isinstance(rows, list) else {}
 

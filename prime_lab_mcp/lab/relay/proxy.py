@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from prime_lab_mcp.lab.base.limited_answers import get_limited, read_limited, too_long
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price, listed_prices
 from prime_lab_mcp.lab.relay.metering import (
@@ -52,6 +53,8 @@ __all__ = ["POST_PATHS", "Relay", "RelayCap"]
 
 POST_PATHS = ("chat/completions", "completions", "responses", "embeddings")
 _CONNECT = 30.0
+REPLY_BYTES = 128 << 20
+"""Most bytes of an answer of the endpoint. A token with the probabilities of twenty others takes about 2 kB."""
 _RELEASE = re.compile(r"(:latest|-latest|-\d{4}-?\d{2}-?\d{2}|-\d{2}-\d{2}|-\d{3,4})$")
 """What follows the name of a model in the name of its release."""
 _FORWARDED_HEADERS = ("content-type", "retry-after", "x-request-id")
@@ -218,7 +221,8 @@ class Relay:
     async def _listed_prices(self) -> Mapping[str, Price]:
         assert self._client is not None
         try:
-            answer = await self._client.get(f"{self._endpoint.url.rstrip('/')}/models", headers=self._headers())
+            url = f"{self._endpoint.url.rstrip('/')}/models"
+            answer = await get_limited(self._client, url, headers=self._headers())
         except httpx.HTTPError:
             return {}
         return listed_prices(answer) if answer.status_code == 200 else {}
@@ -267,8 +271,10 @@ class Relay:
                 if checked.streams:
                     stream = self._stream(answer, checked.body, admission)
                     return StreamingResponse(stream, answer.status_code, _forwarded_headers(answer))
-            received = await answer.aread()
-            await answer.aclose()
+            try:
+                received = await read_limited(answer, REPLY_BYTES)
+            finally:
+                await answer.aclose()
         except httpx.TimeoutException as error:
             self._end(admission, billed=not isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout))
             return self._unreachable(504, "timeout", error)
@@ -341,9 +347,10 @@ class Relay:
                 continue
             url = f"{self._endpoint.url.rstrip('/')}/models"
             try:
-                await self._client.get(url, headers=self._headers(), timeout=SILENT_SECONDS / 3)
+                with anyio.fail_after(SILENT_SECONDS / 3):
+                    await get_limited(self._client, url, headers=self._headers())
                 self.usage.silent = 0.0
-            except httpx.HTTPError:
+            except (httpx.HTTPError, TimeoutError):
                 self.usage.silent = anyio.current_time() - self._heard
 
     def _end(self, admission: Admission | None, *, billed: bool) -> None:
@@ -358,10 +365,12 @@ class Relay:
     async def _stream(
         self, answer: httpx.Response, body: Mapping[str, Any], admission: Admission | None
     ) -> AsyncIterator[bytes]:
-        rest, streamed, noted = b"", StreamedReplies(), False
+        rest, streamed, noted, size = b"", StreamedReplies(), False, 0
         try:
             async for chunk in answer.aiter_bytes():
                 self._heard = anyio.current_time()
+                if (size := size + len(chunk)) > REPLY_BYTES:
+                    raise too_long(answer, REPLY_BYTES)
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
                     if not line.startswith(b"data:"):
@@ -445,7 +454,7 @@ def _same_model(answered: str, requested: str | None) -> bool:
 def _parsed(raw: bytes) -> Mapping[str, Any]:
     try:
         body = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return body if isinstance(body, dict) else {}
 

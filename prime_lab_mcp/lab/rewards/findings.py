@@ -174,7 +174,9 @@ def sanity_checks(trial: Trial) -> list[SanityCheck]:
     half = HALF_SHARE * trial.declared
     high, low = mean_reward(golds), mean_reward(wrongs)
     beaten = None if high is None or low is None else high > low
-    everything = {round(r, 9) for s in trial.everything if (r := s.reward) is not None}
+    played = (*trial.rollouts, *(p for _, p in trial.solved.changed))
+    rewards = [s.reward for s in trial.everything] + [p.result.reward for p in played if p.scored]
+    everything = {round(r, 9) for r in rewards if r is not None}
     return [
         SanityCheck("Gold rewards > wrong rewards", beaten, "reward-wrong-passes"),
         SanityCheck("At least one gold > 0.5", any(g > half for g in golds) if golds else None, "reward-gold-fails"),

@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.replays import Replay
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
+from prime_lab_mcp.lab.rewards.shortcuts import Shortcut
 from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, same_reward
 from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
@@ -296,6 +297,8 @@ class Trial:
     """Pairs of rollouts with the same replies that differ because the environment remembers earlier rollouts."""
     copying: tuple[CopyingRule, ...] = ()
     """Rules for copying from the environment's messages that were paid on some tasks, with their results on others."""
+    shortcuts: tuple[Shortcut, ...] = ()
+    """Places of the prompt or of the output of a fixed call from which copying is paid on nearly all other tasks."""
     after_calls: bool = False
     """Golds and probes were scored after the tool calls of their task's solution."""
     interactive: bool = False

@@ -133,6 +133,16 @@ _MODULES = {
     "psutil": PROCESSES,
     "pty": PROCESSES,
     "pwd": PROCESSES,
+    "multiprocess": PROCESSES,
+    "huggingface_hub.constants": FILES,
+    "datasets.config": FILES,
+    "platformdirs": FILES,
+    "appdirs": FILES,
+    "pyarrow.fs": FILES,
+    "fsspec": FILES,
+    "httpcore": NETWORK,
+    "websockets": NETWORK,
+    "grpc": NETWORK,
 }
 """Modules that can read surroundings, each with the kind of these surroundings."""
 _NAMES = {
@@ -211,6 +221,17 @@ _NAMES = {
     "builtins.eval": LOOKUP,
     "builtins.exec": LOOKUP,
     "builtins.open": FILES,
+    "pandas.read_csv": FILES,
+    "pandas.read_json": FILES,
+    "pandas.read_table": FILES,
+    "pandas.read_parquet": FILES,
+    "pandas.read_pickle": LOOKUP,
+    "click.get_app_dir": FILES,
+    "rich.console.Console": MACHINE,
+    "warnings.filters": INTERPRETER,
+    "anyio.get_current_task": INTERPRETER,
+    "anyio.get_running_tasks": INTERPRETER,
+    "sniffio.current_async_library": INTERPRETER,
     "runpy.run_path": LOOKUP,
     "runpy.run_module": LOOKUP,
 }
@@ -228,6 +249,9 @@ _ATTRIBUTES = {
 }  # fmt: skip
 """Attributes that count as reads of the surroundings on an object of any type, each with the kind."""
 _PRIVATE = {"_sys": "sys", "_os": "os", "_time": "time", "_io": "io", "posix": "os"}
+_TEMPORARY = frozenset(
+    f"tempfile.{name}" for name in ("mkdtemp", "mkstemp", "mktemp", "NamedTemporaryFile", "TemporaryDirectory")
+)
 _OPAQUE = frozenset({*_MODULES, "builtins", "importlib"})
 """Modules that count as read completely if code computes an attribute's name or passes the module to a function."""
 _READERS = frozenset({"getattr", "vars", "__import__", "importlib.import_module", "builtins.getattr"})
@@ -261,6 +285,10 @@ class ResolvedNames:
         self._unaliased: set[str] = set()
         self.others: dict[str, set[str]] = {}
         """Maps full names of the package's other files to the names that they may stand for."""
+        self._temporary: dict[str, str] = {}
+        """Variables that hold a temporary path, with the function that made the path."""
+        self._data: set[str] = set()
+        """Variables that hold what was read from data."""
         self.package_paths: set[str] = set()
         """Variables that hold a path within the package or a new temporary folder."""
         tree = file.tree
@@ -273,10 +301,16 @@ class ResolvedNames:
             elif isinstance(node, ast.Import):
                 self._unaliased |= {a.name for a in node.names if not a.asname}
         pairs = [pair for node in nodes for pair in _bindings(node)]
+        for _ in range(3):  # a part of a part of what was read
+            self._data |= {target for target, value in pairs if self._comes_from_data(value)}
         for _ in range(3):  # an alias of an alias of an alias
             for target, value in pairs:
                 if names := {n for part in _members(value) for n in self.of(part) if _is_worth(n)}:
                     self._known.setdefault(target, set()).update(names)
+        for target, value in pairs:
+            made = (self.temporary_path(part) for part in ast.walk(value))
+            if function := next(filter(None, made), ""):
+                self._temporary[target] = function
         for _ in range(3):
             self.package_paths |= {t for t, v in pairs if self.is_below_package(v)}
 
@@ -367,11 +401,14 @@ class ResolvedNames:
     def is_below_package(self, node: ast.AST) -> bool:
         """Whether an expression is a path within the package, its resources or a new temporary folder.
 
-        A path that leaves the package (by `..`, `parents` or more than two `parent`) does not count.
+        A path that leaves the package (by `..`, `parents` or more than two `parent`) does not count, and neither does
+        one with a part that comes from data: the part may hold `..`.
         """
         own = False
         ups = 0
         for part in ast.walk(node):
+            if any(map(self._comes_from_data, _joined(part))):
+                return False
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 if part.value.startswith(("/", "~")) or ".." in part.value:
                     return False
@@ -384,6 +421,20 @@ class ResolvedNames:
                 own |= name == "__file__" or (isinstance(part, ast.Name) and name in self.package_paths)
                 own |= resolved in ("importlib.resources.files", "tempfile.TemporaryDirectory", "tempfile.mkdtemp")
         return own and ups <= 2
+
+    def temporary_path(self, node: ast.AST) -> str:
+        """Return the function of `tempfile` that made the temporary path of an expression; empty for others."""
+        if isinstance(node, ast.Name):
+            return self._temporary.get(node.id, "")
+        made = self.of(node.func) & _TEMPORARY if isinstance(node, ast.Call) else set()
+        return min(made, default="")
+
+    def _comes_from_data(self, node: ast.AST) -> bool:
+        """Whether an expression contains a value that was read from data, such as a list of file names."""
+        return any(
+            (isinstance(part, ast.Name) and part.id in self._data) or (isinstance(part, ast.Call) and _reads_data(part))
+            for part in ast.walk(node)
+        )
 
     def attribute_kind(self, node: ast.Attribute) -> str:
         """Return the kind of surroundings that an attribute reads on an object of any type; empty if it reads none."""
@@ -409,6 +460,23 @@ def _arguments(node: ast.Call) -> Iterator[ast.AST]:
     skip = isinstance(node.func, ast.Name) and node.func.id in direct
     for value in expressions[1:] if skip else expressions:
         yield from _members(value)
+
+
+def _joined(node: ast.AST) -> list[ast.expr]:
+    """Return the expressions that an expression joins to a path: those after `/`, and the arguments of a join."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Add):
+        return [node.right]
+    return node.args if isinstance(node, ast.Call) and _called(node) in ("joinpath", "with_name", "join") else []
+
+
+def _reads_data(call: ast.Call) -> bool:
+    """Whether a call returns text or values from a file, or decodes them from a text."""
+    return _called(call) in ("read", "read_text", "read_bytes", "readline", "readlines", "load", "loads", "decode")
+
+
+def _called(call: ast.Call) -> str:
+    """Return the last name of a called function or method; empty for other expressions."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _shortened(name: str) -> str:

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON
@@ -28,8 +29,15 @@ SOLVED_TASKS = 12
 """Largest number of tasks whose solution is played (docs/validation.md, Reward tests, asks for 8)."""
 CHANGED_TASKS = 2
 """Number of tasks on which changed copies of the solution are played."""
-STATE_TASKS = 3
-"""Number of tasks on which tools that the solution does not use are called before and after the solution."""
+STATE_TASKS, FEW_STATE_TASKS = 3, 2
+"""Numbers of tasks on which incomplete solutions are played before and after the solution: usually, and where a rollout
+takes long."""
+_STATE_SCRIPTS, _FEW_STATE_SCRIPTS = 5, 3
+"""Largest numbers of incomplete solutions of a task, likewise."""
+_LONG_MS = 1500.0
+"""Median duration of a solution's rollout in milliseconds above which few are played: each starts a tool server."""
+_STATE_SECONDS = 60.0
+"""Time limit in seconds for the rollouts before and after solutions."""
 SOLVING_SECONDS = 25.0
 """Time limit in seconds for one request of rollouts."""
 _LONG_REPLY = 60
@@ -88,8 +96,8 @@ class Solved:
     changed: tuple[tuple[Change, PlayedScript], ...] = ()
     """Rollouts of changed copies."""
     state_checks: tuple[tuple[PlayedScript, PlayedScript, PlayedScript], ...] = ()
-    """Three rollouts for each of some fresh tasks: calls of the other tools, the solution, and the same calls again.
-    Different results of the first and the last show state that survives a rollout."""
+    """Three rollouts for each incomplete solution of some fresh tasks: the incomplete solution, the solution, and the
+    incomplete solution again. Different results of the first and the last show state that survives a rollout."""
     supplied: bool = False
     """The solutions come from supplied cases."""
     unplayable: tuple[str, ...] = ()
@@ -115,6 +123,25 @@ class Solved:
     def calls_tools(self) -> bool:
         """Whether a solution calls tools."""
         return any(m.get("tool_calls") for p in self.scored for m in p.result.messages)
+
+    @property
+    def replies_differ(self) -> bool:
+        """Whether the last replies of solutions can state answers: they differ, or only one task was solved.
+
+        Where every solution ends with the same words, such as "Done.", the calls are what is paid.
+        """
+        return len(self.scored) < 2 or len({last_reply(p) for p in self.scored}) > 1
+
+    @property
+    def not_played(self) -> str:
+        """The reason why no solution could be played to its end on this machine; empty if one was, or if the solutions
+        are at fault."""
+        if self.unavailable:
+            return self.unavailable
+        slow = [p for p in self.played if p.result.end == "slow"]
+        if not slow or any(p.result.end not in ("slow", "not-run") for p in self.played):
+            return ""
+        return f"none of {count(len(self.played), 'rollout')} had ended after {SOLVING_SECONDS:g} seconds or less"
 
     def rewards_of(self, change: Change) -> list[float]:
         """Return the rewards of the copies with this change."""
@@ -147,14 +174,52 @@ async def play_solutions(
     rollouts = await _play(worker, [(row, script) for _, row, script in copies])
     changed = tuple(zip([change for change, _, _ in copies], rollouts.played, strict=False))
     solved = replace(solved, changed=changed, broke=solved.broke or rollouts.broke)
-    known = {row for row, _ in wanted}
-    fresh = [row.index for row in rows if row.index not in known][:STATE_TASKS]
-    if not (loaded.solutions and fresh and _leaves_tools_out(solved)) or solved.broke:
+    if not loaded.solutions or solved.broke or not paid:
         return solved
-    others = RolloutScript(_OTHER_TOOLS, "faulty", {"solution": True, "change": "other-tools"})
-    around = [(row, script) for row in fresh for script in (others, solution_script(True), others)]
-    tried = (await _play(worker, around, in_order=True)).played
-    return replace(solved, state_checks=tuple(zip(tried[::3], tried[1::3], tried[2::3], strict=False)))
+    known = {row for row, _ in wanted}
+    return replace(
+        solved, state_checks=await _state_checks(worker, solved, [r.index for r in rows if r.index not in known])
+    )
+
+
+async def _state_checks(
+    worker: Worker, solved: Solved, fresh: Sequence[int]
+) -> tuple[tuple[PlayedScript, PlayedScript, PlayedScript], ...]:
+    """Play incomplete solutions of tasks that nobody has solved, then the solutions, then the incomplete ones again.
+
+    All rollouts begin with the same state of every random generator, so that chance explains no difference.
+    """
+    durations = sorted(p.result.ms for p in solved.scored)
+    few = durations[len(durations) // 2] > _LONG_MS
+    incomplete = list(_incomplete_scripts(solved))[: _FEW_STATE_SCRIPTS if few else _STATE_SCRIPTS]
+    tasks = fresh[: FEW_STATE_TASKS if few else STATE_TASKS]
+    if not incomplete:
+        return ()
+    around = (*incomplete, solution_script(True), *incomplete)
+    plays = [(row, script) for row in tasks for script in around]
+    tried = (await _play(worker, plays, in_order=True, held=True, seconds=_STATE_SECONDS)).played
+    checks: list[tuple[PlayedScript, PlayedScript, PlayedScript]] = []
+    for start in range(0, len(tried) - len(around) + 1, len(around)):
+        of_task, middle = tried[start : start + len(around)], len(incomplete)
+        checks += [(of_task[n], of_task[middle], of_task[middle + 1 + n]) for n in range(middle)]
+    return tuple(checks)
+
+
+def _incomplete_scripts(solved: Solved) -> Iterator[RolloutScript]:
+    """Yield scripts that play a part of a task's solution, or other calls in place of its calls."""
+    if solved.calls_tools:
+        yield _incomplete("gives the solution's replies without its calls", "calls-left-out")
+        if _leaves_tools_out(solved):
+            yield _incomplete(_OTHER_TOOLS, "other-tools")
+        change = Change.OTHER_TEXTS if _mixes_arguments(solved) else Change.WRONG_ARGUMENT
+        yield _incomplete(_LABELS[change], str(change))
+    turns = min((sum(m.get("role") == "assistant" for m in p.result.messages) for p in solved.scored), default=0)
+    for step in range(max(0, turns - 1) if turns > 2 else 0):
+        yield _incomplete(f"leaves out step {step + 1} of the solution", "step-left-out", str(step))
+
+
+def _incomplete(name: str, change: str, text: str = "") -> RolloutScript:
+    return RolloutScript(name, "faulty", {"solution": True, "change": change, "text": text})
 
 
 def _changes(solved: Solved) -> Sequence[Change]:
@@ -188,13 +253,20 @@ def _leaves_tools_out(solved: Solved) -> bool:
     return bool(called) and any(tool.name not in called for p in solved.scored for tool in p.result.tools)
 
 
-async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]], in_order: bool = False) -> Solved:
-    """Play pairs (task, script), with `in_order` one after the other."""
+async def _play(
+    worker: Worker,
+    wanted: Sequence[tuple[int, RolloutScript]],
+    *,
+    in_order: bool = False,
+    held: bool = False,
+    seconds: float = SOLVING_SECONDS,
+) -> Solved:
+    """Play pairs (task, script), with `in_order` one after the other, with `held` from the same random state."""
     if not wanted:
         return Solved()
     plays = [scripts.as_play(script, row) for row, script in wanted]
     try:
-        rollouts = await worker.rollout(plays, seconds=SOLVING_SECONDS, in_order=in_order)
+        rollouts = await worker.rollout(plays, seconds=seconds, in_order=in_order, held=held)
     except LabError as error:
         if error.code == "worker-timeout":
             return Solved(unavailable=error.message)
@@ -232,9 +304,12 @@ def calls_before_answer(solved: Solved) -> Mapping[int, tuple[Message, ...]]:
     """Map tasks to the messages of their solution's rollout before the last reply.
 
     Only tasks are included whose solution earns the same when its messages are scored without a rollout. Other last
-    replies can then be scored after these messages.
+    replies can then be scored after these messages. Empty if the last replies state no answers: after the calls of a
+    solution, any reply would earn the same.
     """
     calls: dict[int, tuple[Message, ...]] = {}
+    if not solved.replies_differ:
+        return calls
     for p in solved.scored:
         messages, alone = p.result.messages, p.result.alone
         same = alone is not None and abs(alone - (p.result.reward or 0.0)) < EPSILON

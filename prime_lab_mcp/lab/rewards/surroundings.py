@@ -14,6 +14,7 @@ and runs no code.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -76,6 +77,10 @@ _TOKENS = frozenset(
     {"token_ids", "prompt_ids", "completion_ids", "logprobs", "completion_logprobs", "prompt_mask", "completion_mask"}
 )
 _SAMPLED = frozenset({"model", "client", "sampling_args", "sampling", "timing", "usage", "trajectory_id"})
+_DUMPS = frozenset({"model_dump", "model_dump_json", "dict", "json", "copy", "__dict__", "model_fields_set"})
+_PLAIN_PLACE = re.compile(r"[\w./-]+:\d+", re.ASCII)
+_PLAIN_CODE = re.compile(r"[\w.()\[\]]+", re.ASCII)
+"""Matches code that cannot be read as a sentence, because it has no blanks."""
 _MOST = 10
 
 
@@ -119,6 +124,7 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
             read = SurroundingsRead(what, file.at(line), recognises, id(owner) in rewards)
             surroundings.setdefault((what, read.where), read)
         for kind, what, line in (*_outside(names, nodes, owner), *_lasting_state(owner, nodes, tops[file.path])):
+            what = what if _PLAIN_CODE.fullmatch(what) else quote(what, 80)
             read = SurroundingsRead(f"{kind} ({what})", file.at(line), False, id(owner) in rewards, kind)
             surroundings.setdefault((kind, read.where), read)
     return sorted(surroundings.values(), key=lambda r: (not r.recognises, not r.in_reward))
@@ -127,6 +133,7 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
 def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) -> Iterator[tuple[str, str, int]]:
     """Yield (kind, name, line) for every read that has a kind."""
     safe: set[int] = set()
+    inside: set[int] = set()
     for node in nodes:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Try) and node.handlers:
@@ -140,7 +147,9 @@ def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) 
             and any(names.of(n) & _PLACES for a in node.args[:1] for n in _expressions(a))
         ):
             yield FILES, ast.unparse(node.args[0])[:60], line
-        if sampled := _sampling(node):
+        if isinstance(node, ast.Compare | ast.Call) and (temporary := _temporary_path(names, node)):
+            yield FILES, temporary, line
+        if sampled := _sampling(node) or _dumped(node):
             yield SAMPLING, sampled, line
         if isinstance(node, ast.Call):
             path = node.args[0] if node.args else None
@@ -148,7 +157,7 @@ def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) 
             if stated or any(names.is_below_package(part) for part in (*node.args[:1], node.func)):
                 safe.add(id(node.func))
             if _stays_inside(node):
-                safe.add(id(node.func))
+                inside.add(id(node.func))
         if names.looks_up(node):
             yield LOOKUP, ast.unparse(node)[:60], line
         if not isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
@@ -158,10 +167,26 @@ def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) 
         full = names.of(node) - _NAMED_APART
         if counters(owner, full):
             yield STATE, min(full), line
-        kinds = {kind: name for name in sorted(full) if (kind := outside_kind(name)) and id(node) not in safe}
+        kinds = {kind: name for name in sorted(full) if (kind := outside_kind(name)) and id(node) not in inside}
+        if id(node) in safe:  # A file of the package may be read. What runs its text or its program reads anything.
+            kinds.pop(FILES, None)
         if isinstance(node, ast.Attribute) and (own := names.attribute_kind(node)):
             kinds.setdefault(own, node.attr)
         yield from ((kind, name, line) for kind, name in kinds.items())
+
+
+def _temporary_path(names: ResolvedNames, node: ast.Compare | ast.Call) -> str:
+    """Return the function whose temporary path an expression compares, measures or searches; empty for other
+    expressions. The path tells where the code runs."""
+    if isinstance(node, ast.Compare):
+        parts: list[ast.expr] = [node.left, *node.comparators]
+    elif isinstance(node.func, ast.Attribute) and node.func.attr in _TEXT_TESTS | {"split", "partition"}:
+        parts = [node.func.value, *node.args]
+    elif isinstance(node.func, ast.Name) and node.func.id in ("len", "hash"):
+        parts = list(node.args)
+    else:
+        return ""
+    return next((made for part in parts for inner in _expressions(part) if (made := names.temporary_path(inner))), "")
 
 
 def _stays_inside(node: ast.Call) -> bool:
@@ -185,6 +210,20 @@ def _sampling(node: ast.AST) -> str:
         key = str(node.slice.value)
         return key if key in _TOKENS or (own and key in _SAMPLED) else ""
     return ""
+
+
+def _dumped(node: ast.AST) -> str:
+    """Return the call that writes out a whole rollout, with everything that tells how it was sampled; empty for other
+    expressions."""
+    if not isinstance(node, ast.Call):
+        return ""
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    whole: list[ast.expr] = []
+    if isinstance(node.func, ast.Attribute) and called in _DUMPS:
+        whole = [node.func.value]
+    elif isinstance(node.func, ast.Name) and called in ("repr", "str", "vars", "dict", "iter", "list", "hash"):
+        whole = node.args[:1]
+    return called if any(isinstance(part, ast.Name) and part.id == "trace" for part in whole) else ""
 
 
 def _expressions(node: ast.AST) -> list[ast.AST]:
@@ -421,7 +460,8 @@ def surroundings_phrases(reads: list[SurroundingsRead]) -> list[str]:
     for what, where in first.values():
         sort = " ".join(what.split()[:2])
         sorts[sort] = sorts.get(sort, 0) + 1
-        ranked.append((sorts[sort], f"{what} at {where}"))
+        # A file name of the package may be a sentence.
+        ranked.append((sorts[sort], f"{what} at {where if _PLAIN_PLACE.fullmatch(where) else quote(where, 120)}"))
     return [text for _, text in sorted(ranked, key=lambda pair: pair[0])]
 
 

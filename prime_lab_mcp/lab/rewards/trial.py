@@ -49,6 +49,7 @@ from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, spread_over_answers
 from prime_lab_mcp.lab.rewards.replays import Replay, replay
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
+from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_shortcuts
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, task_maxima
@@ -378,10 +379,13 @@ async def _observe(
     )
     replays: tuple[Replay, ...] = ()
     copying: tuple[CopyingRule, ...] = ()
+    shortcuts: tuple[Shortcut, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
         if hacks:
             copying = await play_copying(worker, style, solved, played.rollouts, sample.rows)
         form = reply_form(style, solved)
+        if hacks:
+            shortcuts = await play_shortcuts(worker, form, solved, sample.rows)
         copies = [copying_script(CHATTERS, kind, form) for kind in REMEMBERED]
         replays = await replay(worker, (*solved.scored, *played.rollouts), copies)
     by_rollouts = replaced and not scorer.before
@@ -435,6 +439,7 @@ async def _observe(
         solved=solved,
         replays=replays,
         copying=copying,
+        shortcuts=shortcuts,
         after_calls=bool(scorer.before),
         interactive=loaded.turns,
         api=loaded.api,

@@ -24,7 +24,7 @@ import orjson
 
 from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
-from prime_lab_mcp.lab.base.untrusted_files import open_results
+from prime_lab_mcp.lab.base.untrusted_files import LARGEST_LINE, bounded_lines, open_results
 from prime_lab_mcp.lab.rollouts import layouts
 from prime_lab_mcp.lab.rollouts import scores as light
 from prime_lab_mcp.lab.rollouts.rollout import Reading, Rollout
@@ -33,8 +33,8 @@ SAMPLE_LISTS = ("samples", "rollouts", "data", "items", "results")
 """Fields of a document that may contain its list of records."""
 DECODED_WHOLE_BYTES = 16 * 1024 * 1024
 """Size in bytes up to which a document is decoded at once. A larger document is streamed."""
-LARGEST_RECORD = 256 * 1024 * 1024
-"""Longest record or line that is read into memory, in characters."""
+LARGEST_RECORD = LARGEST_LINE
+"""Longest record that is read into memory, in characters."""
 _CHUNK = 1 << 20
 _BLANK = " \t\r\n"
 
@@ -355,7 +355,7 @@ def first_record(path: Path) -> Mapping[str, Any] | None:
     with open_results(path) as source:
         head = source.readline(LARGEST_RECORD)
         if not _is_document(head):
-            records = (decode_line(line) for line in chain([head], source) if line.strip())
+            records = (decode_line(line) for line in chain([head], bounded_lines(source, path.name)) if line.strip())
             return next((r for r in records if isinstance(r, dict)), None)
     return next((e for e in stream_elements(path) if isinstance(e, dict)), None)
 
@@ -381,7 +381,7 @@ def _rollouts(path: Path, reading: Reading, quick: _FastReaders, most: int | Non
         if not head:
             raise _empty(path, "it is empty")
         if not _is_document(head):
-            lines = islice(chain([head], source), most)
+            lines = islice(chain([head], bounded_lines(source, path.name)), most)
             yield from chain.from_iterable(_lines(path, lines, reading, quick, finish))
             return
     yield from map(finish, _elements(path, most))

@@ -185,15 +185,17 @@ _FORBIDDEN = (
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff",
     "acct", "quotactl", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname",
     "setdomainname", "syslog", "iopl", "ioperm", "vhangup", "migrate_pages", "move_pages", "shmget", "semget", "msgget",
-    "mq_open",
+    "mq_open", "inotify_add_watch", "fanotify_init",
 )  # fmt: skip
 """System calls that environment code does not need: debugging other processes, kernel keys, mounts, namespaces, control
-of the machine, and System V shared memory and message queues, which outlive all processes and have no path."""
+of the machine, System V shared memory and message queues, which outlive all processes and have no path, and watches of
+files, which Landlock does not check and which tell the names of files that others open."""
 _MODE_POSITIONS = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
 """System calls that change permissions, with the position of the mode argument. Landlock does not check these calls,
-and a filter cannot see the path. The filter lets a call through if the owner keeps reading and writing and nobody else
-may write. Other calls succeed without effect, because programs that copy files set the mode of the original."""
-_MODE_BITS, _OWNER_READS_AND_WRITES = 0o7622, 0o600
+and a filter cannot see the path. The filter lets a call through if the owner keeps reading, writing and executing and
+nobody else may write: honest code needs the call to make programs, and other calls could close the user's folders. They
+succeed without effect, because programs that copy files set the mode of the original."""
+_MODE_BITS, _OWNER_MAY_ALL = 0o7722, 0o700
 _WITHOUT_EFFECT = (
     "chown", "lchown", "fchown", "fchownat", "utime", "utimes", "futimesat", "utimensat",
 )  # fmt: skip
@@ -227,6 +229,7 @@ _X86 = {
     "utimes": 235, "futimesat": 261, "utimensat": 280, "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190,
     "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "setxattrat": 463, "removexattrat": 466,
     "file_setattr": 469, "socketpair": 53, "shmget": 29, "semget": 64, "msgget": 68, "mq_open": 240,
+    "inotify_add_watch": 254, "fanotify_init": 300,
 }  # fmt: skip
 _ARM = {
     "socket": 198, "sendto": 206, "sendmsg": 211, "sendmmsg": 269, "clone": 220, "clone3": 435, "ioctl": 29,
@@ -244,6 +247,7 @@ _ARM = {
     "utimensat": 88, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15,
     "fremovexattr": 16, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469,
     "socketpair": 199, "shmget": 194, "semget": 190, "msgget": 186, "mq_open": 180,
+    "inotify_add_watch": 27, "fanotify_init": 262,
 }  # fmt: skip
 _MACHINES = {"x86_64": (0xC000003E, _X86), "aarch64": (0xC00000B7, _ARM)}
 """For each machine type, the audit number of its architecture, and its system calls (Linux 6.18,
@@ -271,7 +275,7 @@ def _rules(unix_sockets: bool) -> Iterator[tuple[str, list[Instruction]]]:
         instructions = [
             _argument(place),
             (_AND, 0, 0, _MODE_BITS),
-            (_EQUAL, 1, 0, _OWNER_READS_AND_WRITES),
+            (_EQUAL, 1, 0, _OWNER_MAY_ALL),
             _refuse(0),
             _PASS,
         ]

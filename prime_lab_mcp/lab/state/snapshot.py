@@ -186,7 +186,11 @@ def collect_files(root: Path) -> tuple[list[str], tuple[LeftOut, ...]]:
             uploaded.add(relative)
 
     for entry in sorted(root.iterdir(), key=lambda p: p.name):
-        if entry.is_dir() and not _is_uploaded_folder(entry, ignored):
+        if entry.is_dir() and entry.is_symlink():
+            # The CLI walks into such a folder, wherever it lies, so a link would publish files from outside.
+            if not entry.name.startswith("."):
+                left_out.append(LeftOut(f"{entry.name}/", "a link to a folder is never pushed"))
+        elif entry.is_dir() and not _is_uploaded_folder(entry, ignored):
             if entry.name == "outputs" or (not entry.name.startswith(".") and ignored(entry)):
                 left_out.append(LeftOut(f"{entry.name}/", "the push leaves this folder out"))
         elif entry.is_dir():

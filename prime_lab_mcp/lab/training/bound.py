@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, value_at
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, gates_resample
 from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas
+from prime_lab_mcp.lab.configs.schema import vllm_options
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.memory import gpu_memory
 from prime_lab_mcp.lab.models.registry import find_model
@@ -55,6 +56,16 @@ _LINEAR_HARNESSES = (None, "null")
 _ENV_KEYS = frozenset({"id", "taskset", "retries", "timeout", "interception", "max_concurrent_agents"})
 """Keys of `EnvConfig` in verifiers 0.4 that are not agents."""
 _TURNS = ("max_turns", "num_turns", "turns")
+_VLLM = "inference.vllm"
+_FASTER_OR_EQUAL = frozenset(
+    {"enable_chunked_prefill", "swap_space", "disable_log_requests", "disable_log_stats", "limit_mm_per_prompt",
+     "disable_custom_all_reduce", "async_scheduling", "kv_cache_dtype", "calculate_kv_scales", "uvicorn_log_level"}
+)  # fmt: skip
+"""Options of vLLM, besides those that prime-rl names, that cost little time in our judgement (vLLM 0.11, "Engine
+Arguments")."""
+_LEAST_MEMORY = 0.3
+"""Share of a GPU's memory below which the inference server may have no room for rollouts (our judgement; vLLM's default
+is 0.9)."""
 CONTEXT_KEY = "inference.vllm.max_model_len"
 EVALS_KEY = "orchestrator.eval.num_examples"
 TURNS_KEY = "env.agent.max_turns"
@@ -191,7 +202,35 @@ def _inflight(config: TrainingConfig, part: str, sources: Iterable[ConfigSource]
     """The least number of rollouts that a config lets run at once. `part` holds the table `concurrency`."""
     limits = [config.number(f"{part}.concurrency.max_inflight", _INFLIGHT) or _INFLIGHT]
     limits += [n for s in sources if (n := _whole(value_at(s.table.get("serve"), "max_concurrent"))) is not None]
+    limits += _served_at_once(config)
     return max(1, min(limits))
+
+
+def _served_at_once(config: TrainingConfig) -> Iterator[int]:
+    """Yield the limits that options of vLLM set to the rollouts that are served at once.
+
+    Raises _UnboundedError for an option of which it is not known how much longer it makes a run.
+    """
+    options = config.at(_VLLM)
+    for name, value in options.items() if isinstance(options, Mapping) else ():
+        option, number = name.replace("-", "_"), _whole(value)
+        if option == "max_num_seqs" and number is not None:
+            yield number
+        elif option == "max_num_batched_tokens" and number is not None:
+            # A pass of the model decodes a token of each rollout, or reads this many tokens of prompts.
+            yield int(number / _PREFILLED_PER_DECODED)
+        elif option not in _FASTER_OR_EQUAL and (name not in vllm_options() or _starves(option, value)):
+            raise _UnboundedError(
+                f"{_VLLM}.{name}",
+                f"how much longer the option {quote(name, 60)} of vLLM makes a run is not known",
+                f"Remove {_VLLM}.{quote(name, 60)}; max_num_seqs and max_num_batched_tokens are in the bound.",
+            )
+
+
+def _starves(option: str, value: Any) -> bool:
+    """Whether an option leaves the inference server hardly any memory for rollouts."""
+    small = isinstance(value, int | float) and not isinstance(value, bool) and value < _LEAST_MEMORY
+    return option == "gpu_memory_utilization" and small
 
 
 def _starting_seconds(config: TrainingConfig, rollouts: float) -> float:

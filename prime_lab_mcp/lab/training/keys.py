@@ -9,24 +9,19 @@ key before it sends anything. Every other secret that an environment reads must 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.evidence import evidence_of_push, newest_push
 from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES, variables_of
 from prime_lab_mcp.lab.lab import Lab
-
-_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_LARGEST = 200_000
+from prime_lab_mcp.lab.training.env_files import EnvFile, env_file_findings, read_env_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +65,7 @@ def forwarded_keys(lab: Lab, config: TrainingConfig) -> dict[str, str]:
 
 def key_findings(lab: Lab, config: TrainingConfig) -> list[Finding]:
     """Findings about the keys that this machine would forward to the run. Reads names only."""
-    findings = list(_file_findings(lab, config))
+    findings = list(env_file_findings(_env_files(lab, config), forwarded_keys(lab, config)))
     if _logs_to_wandb(config) and "WANDB_API_KEY" not in _forwarded_names(lab, config):
         findings.append(
             Finding(
@@ -158,61 +153,12 @@ def _logs_to_wandb(config: TrainingConfig) -> bool:
 
 
 def _forwarded_names(lab: Lab, config: TrainingConfig) -> set[str]:
-    return {*forwarded_keys(lab, config), *(name for keys in _files(lab, config).values() for name in keys)}
+    return {*forwarded_keys(lab, config), *(name for file in _env_files(lab, config) for name in file.values)}
 
 
-def _file_findings(lab: Lab, config: TrainingConfig) -> Iterator[Finding]:
-    provided = forwarded_keys(lab, config)
-    for path, keys in _files(lab, config).items():
-        other = sorted(set(keys) - FORWARDED_VARIABLES)
-        if other:
-            names = quote(", ".join(other[:8]), 200)
-            yield Finding(
-                "config-secrets-not-forwarded",
-                "blocker",
-                f"{quote(path, 120)} holds {names}, and a run is given only HF_TOKEN and WANDB_API_KEY: "
-                "prime refuses the whole file",
-                "Name a file that holds only these two, and link the others to the environment: `prime env secret "
-                "create OWNER/NAME -n NAME`.",
-                "env_files",
-            )
-        others = sorted({name for refers in keys.values() for name in refers if name not in provided})
-        if others:
-            yield Finding(
-                "config-secrets-reference",
-                "blocker",
-                f"{quote(path, 120)} refers to {quote(', '.join(others[:8]), 200)}: prime would fill in the user's own "
-                "variable, and a run is given only HF_TOKEN and WANDB_API_KEY",
-                "Write the value itself, or start the server with --allow-env NAME for HF_TOKEN or WANDB_API_KEY and "
-                "leave the line out.",
-                "env_files",
-            )
-
-
-def _files(lab: Lab, config: TrainingConfig) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Env files of the config by path: key names, each with the variables that its value refers to. Skips files
-    outside the workspace."""
-    files: dict[str, dict[str, tuple[str, ...]]] = {}
-    for path in secret_files(config):
-        file = (config.path.parent / path).resolve()
-        if not file.is_relative_to(lab.workspace.root) or not file.is_file() or file.stat().st_size > _LARGEST:
-            continue  # `write_sent_copy` refuses the file with its own reason
-        files[path] = dict(_names(file.read_text(encoding="utf-8", errors="replace")))
-    return files
-
-
-def _names(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Parse an env file as prime 0.18.0 does: `KEY=VALUE` lines; `${NAME}` is expanded unless single-quoted."""
-    for line in text.splitlines():
-        key, equals, value = line.strip().partition("=")
-        key, value = key.strip(), value.strip()
-        if not equals or key.startswith("#") or not _KEY.fullmatch(key):
-            continue
-        single = value.startswith("'") and value.endswith("'")
-        yield key, () if single else tuple(_REFERENCE.findall(value))
-
-
-def secret_files(config: TrainingConfig) -> list[str]:
-    """The paths under `env_file` and `env_files`, as written in the config."""
-    entries = [config.table.get(field) for field in ("env_file", "env_files")]
-    return [str(path) for value in entries for path in (value if isinstance(value, list) else [value] if value else [])]
+def _env_files(lab: Lab, config: TrainingConfig) -> list[EnvFile]:
+    """The env files of a config; empty if one of them cannot be used. `write_sent_copy` then refuses the config."""
+    try:
+        return read_env_files(config, lab.workspace.root)
+    except BadInput:
+        return []

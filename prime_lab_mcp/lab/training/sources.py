@@ -87,14 +87,13 @@ async def gather_package_facts(
     ]
 
 
-async def published_environment_asked_ahead(lab: Lab, named: str, platform: PlatformReader | None = None) -> str:
+async def published_environment_asked_ahead(lab: Lab, named: str, prime: PlatformReader) -> str:
     """Ask the platform in one process whatever a submission of an environment without a config needs.
 
     That is all that the config, the gate and the question ask, so that the platform is not asked again for each step.
     Returns the environment with its version, if it is on the Hub; else its name as it is. Raises BadInput for an
-    environment that is not published.
+    environment that is not published. `prime` caches answers for the current call.
     """
-    prime = platform or lab.prime
     matched = HUB_NAME.match(named)
     if matched and not matched["version"] and not (lab.workspace.root / named).is_dir():
         owner, name = matched["owner"], matched["name"]

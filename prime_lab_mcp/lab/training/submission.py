@@ -22,7 +22,6 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.settings import Platform
-from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Submitted
@@ -31,7 +30,8 @@ from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.once import AtMostOnce, Delays, Lookup, Once
 from prime_lab_mcp.lab.training.bound import CostBound, cost_of
 from prime_lab_mcp.lab.training.card import submission_facts
-from prime_lab_mcp.lab.training.keys import forwarded_keys, secret_files
+from prime_lab_mcp.lab.training.env_files import ENV_FILE_CODES, read_env_files, sent_env_files
+from prime_lab_mcp.lab.training.keys import forwarded_keys
 
 _NAME_LINE = re.compile(r"""^(name\s*=\s*)(["'])([^"'\n]*)\2[ \t]*(#.*)?$""", re.M)
 _TABLE = re.compile(r"^\s*\[", re.M)
@@ -77,36 +77,20 @@ def sent_copy_path(lab: Lab, config: TrainingConfig, key: str) -> Path:
 def write_sent_copy(lab: Lab, config: TrainingConfig, name: str, key: str) -> Path:
     """Write the validated config under the run's name into the state directory. Raises BadInput.
 
-    Secret files that the config names are linked, not copied. The links have the same relative paths to the copy.
+    Env files that the config names are put beside the copy only while it is sent (`env_files.sent_env_files`).
     """
+    read_env_files(config, lab.workspace.root)  # raises for a file that could not be sent
     copy = sent_copy_path(lab, config, key)
     copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Two calls at once write the same bytes. The rename keeps `prime` from reading a half-written file.
     partial = copy.with_name(f".{copy.name}.{os.getpid()}.{os.urandom(4).hex()}")
     partial.write_bytes(text_with_name(config.text, name).encode("utf-8"))
     partial.replace(copy)
-    for path in secret_files(config):
-        _link(lab, config, copy, _root(lab, key), path)
     return copy
 
 
 def _root(lab: Lab, key: str) -> Path:
     return lab.settings.state_dir / "runs" / key[:16]
-
-
-def _link(lab: Lab, config: TrainingConfig, copy: Path, root: Path, path: str) -> None:
-    target = (config.path.parent / path).resolve()
-    link = Path(os.path.normpath(copy.parent / path))
-    if not target.is_relative_to(lab.workspace.root) or not link.is_relative_to(root) or not target.is_file():
-        raise BadInput(
-            f"the config names the secrets file {quote(path, 120)}, which is not a file of the workspace",
-            fix="Put the file beside the config, or take env_files out and let the server's environment provide it.",
-            code="config-secrets-file",
-        )
-    link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = link.with_name(f".{link.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    fresh.symlink_to(target)
-    fresh.replace(link)
 
 
 def run_row(
@@ -185,9 +169,9 @@ class RunSubmission(AtMostOnce[Run]):
     async def send(self) -> Run:
         if self._copy is None:
             raise RuntimeError("a submission without its copy can only be settled")
-        answer = await self._lab.prime.train_submit(
-            self._copy, resume_from=self._resume_from, secrets=forwarded_keys(self._lab, self._config)
-        )
+        keys = forwarded_keys(self._lab, self._config)
+        with sent_env_files(self._config, self._lab.workspace.root, self._copy, keys):
+            answer = await self._lab.prime.train_submit(self._copy, resume_from=self._resume_from, secrets=keys)
         return await self._row(answer)
 
     async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[Run]:
@@ -210,7 +194,7 @@ class RunSubmission(AtMostOnce[Run]):
         )
 
     def had_no_effect(self, error: LabError) -> bool:
-        return had_no_effect(error)
+        return error.code in ENV_FILE_CODES or had_no_effect(error)
 
     def ended_by_force(self, error: LabError) -> bool:
         return ended_by_force(error)

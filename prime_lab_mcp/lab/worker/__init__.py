@@ -1,6 +1,7 @@
 ENTRY = (
     "child.copying",
     "child.protocol",
+    "child.scripted_rollouts",
     "child.supervisor",
     "description",
     "faults",

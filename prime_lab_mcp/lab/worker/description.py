@@ -70,6 +70,8 @@ class Loaded:
     """Whether a rollout can be more than one reply, because of tools, answers of the environment, or set-up hooks."""
     own_run: bool = False
     """Whether the package's own `Env` class runs or finalises rollouts (v1). It may then set prompts and rewards."""
+    container: bool = False
+    """Whether the tasks need a container: they name an image, or their class says so (v1)."""
     solutions: bool = False
     """Whether the environment states reference solutions of its tasks (worker/child/solutions.py)."""
     task_class: str = ""
@@ -206,6 +208,7 @@ def decode_loaded(reply: LoadReply, api: Api, versions: Mapping[str, Any]) -> Lo
             shadowed_by=reply.get("shadowed_by"),
             turns=bool(reply.get("turns", False)),
             own_run=bool(reply.get("own_run", False)),
+            container=bool(reply.get("container", False)),
             solutions=bool(reply.get("solutions", False)),
             task_class=str(reply.get("task_class", "")),
             judges=decode_judges(reply["judges"]),

@@ -8,7 +8,9 @@ other scores here.
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import tomllib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -36,6 +38,9 @@ LOAD_SECONDS = 120.0
 """Time limit for loading the environment in the witness."""
 _LAST_SCORING = 10.0
 """Seconds for the last case in addition to the time limit of the call."""
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +167,7 @@ async def open_witness(
         root = child.scratch
         copy, home, scratch = root / "lib" / "site-packages", root / "home", root / "tmp"
         await anyio.to_thread.run_sync(_copy, tree, copy, left_out)
+        await anyio.to_thread.run_sync(_write_metadata, tree, copy)
         programs = await anyio.to_thread.run_sync(_write_gpu_programs, root, copy)
         home.mkdir()
         scratch.mkdir()
@@ -212,6 +218,30 @@ def _write_gpu_programs(root: Path, copy: Path) -> Path:
         (copy / "prime_rl").mkdir(parents=True)
         (copy / "prime_rl" / "__init__.py").write_text("", encoding="utf-8")
     return programs
+
+
+def _write_metadata(tree: Path, copy: Path) -> None:
+    """Write the metadata that an installation has beside the package. The folder in which workers run has none.
+
+    `tree` may lack the version and the README (`snapshot.code_tree`); the stored copy beside it has both.
+    """
+    whole = tree.with_name("tree")
+    stored = whole if whole.is_dir() else tree
+    try:
+        project = tomllib.loads((stored / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
+        name, version = str(project["name"]), str(project["version"])
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return
+    readme = stored / "README.md"
+    text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
+    distribution = re.sub(r"[-_.]+", "_", name).lower()
+    if not _PLAIN.fullmatch(distribution) or not _PLAIN.fullmatch(version):
+        return
+    folder = copy / f"{distribution}-{version}.dist-info"
+    folder.mkdir(parents=True, exist_ok=True)
+    metadata = f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\n{text}"
+    for file, content in (("METADATA", metadata), ("INSTALLER", "uv"), ("RECORD", "")):
+        (folder / file).write_text(content, encoding="utf-8")
 
 
 def _copy(tree: Path, copy: Path, left_out: frozenset[str]) -> None:

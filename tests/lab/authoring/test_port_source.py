@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.authoring.naming import package_names
 from prime_lab_mcp.lab.authoring.port.description import CodePlace, decode_description
 from prime_lab_mcp.lab.authoring.port.package import OldPort, PortedEnvironment, build_port
 from prime_lab_mcp.lab.authoring.port.rows import port_rows
 from prime_lab_mcp.lab.authoring.port.source import NotPortable, OldPackage, written_module
-from prime_lab_mcp.lab.authoring.template import package_names
 from prime_lab_mcp.lab.base.errors import WorkerError
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from prime_lab_mcp.lab.authoring.assembly import Template
 from prime_lab_mcp.lab.authoring.build import build_folder
+from prime_lab_mcp.lab.authoring.naming import package_names, rename_code
 from prime_lab_mcp.lab.authoring.template import (
     TemplateChanges,
     instantiate_template,
-    package_names,
     python_literal,
-    rename_code,
     set_constants,
     set_section,
 )
@@ -23,7 +23,9 @@ OLD = package_names("numeric-template")
 
 
 def test_an_instance_has_nothing_of_the_templates_name_left(tmp_path: Path) -> None:
-    written = instantiate_template(TEMPLATES / "numeric", tmp_path / "x", TemplateChanges(package_names("sums-2")))
+    written = instantiate_template(
+        Template(TEMPLATES / "numeric"), tmp_path / "x", TemplateChanges(package_names("sums-2"))
+    )
     for path in written:
         text = (tmp_path / "x" / path).read_text(encoding="utf-8")
         assert "numeric_template" not in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,9 @@ from prime_lab_mcp.lab.datasets.columns import describe_columns
 from prime_lab_mcp.lab.datasets.guesses import any_gold_suffices
 from prime_lab_mcp.lab.datasets.options import option_columns, options_of_row
 from prime_lab_mcp.lab.datasets.row_values import compose_prompt, snake_case, value_at
+from tests.support.assembled import assembled
 
-TEMPLATE = Path(__file__).parents[3] / "prime_lab_mcp" / "resources" / "templates" / "numeric" / "numeric_template"
+TEMPLATE = assembled("numeric") / "numeric_template"
 
 
 def template_columns() -> Any:

@@ -6,7 +6,6 @@ import importlib.util
 import re
 import unicodedata
 from decimal import Decimal
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -14,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prime_lab_mcp.lab.datasets import golds
+from tests.support.assembled import assembled
 
-TEMPLATE = Path(__file__).parents[3] / "prime_lab_mcp" / "resources" / "templates" / "numeric"
+TEMPLATE = assembled("numeric")
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,6 +120,28 @@ def test_a_state_that_differs_in_the_gold_alone_is_a_conflict_all_the_same() -> 
     assert "conflicting-gold" in {f.code for f in task_findings(rows, stateful=True)}
 
 
+def changes(shops: Sequence[str], goal: str) -> list[Row]:
+    """Tasks without a gold: a change of a shop's database in words, and the database that results."""
+    people = ("Ada", "Bram", "Cleo", "Daan", "Elif", "Finn")
+    ways = (
+        "returned everything that is open, and nothing that is overdue",
+        "left, so delete what nobody else has",
+    )
+    told = [f"Shop: {shop}\n\n{one} has {way}." for shop in shops for one in people for way in ways]
+    return [row(n, text, None, goal=f"{goal} {n}") for n, text in enumerate(told)]
+
+
+def test_changes_of_other_databases_are_no_leak_and_the_same_in_other_words_is() -> None:
+    def near(goal: str) -> list[str]:
+        found = task_findings(
+            changes(("Linden", "Abbey", "Mill"), "database"), changes(("Tower", "Canal", "Bridge"), goal), stateful=True
+        )
+        return [f.code for f in found if f.code == "leak-near"]
+
+    assert near("another database") == []
+    assert near("database") == ["leak-near"]
+
+
 def test_tasks_with_other_images_are_other_tasks() -> None:
     def shown(index: int) -> Row:
         text = {"type": "text", "text": "Which animal is this?"}
@@ -193,6 +216,19 @@ def generated(*effects: ArgumentEffect) -> list[Finding]:
 def test_a_generator_that_does_not_follow_from_its_seed_blocks() -> None:
     found = told(generated(ArgumentEffect("seed", ("0", "0"), False)), "tasks-change")
     assert found.severity == "blocker"
+
+
+def test_tasks_that_change_without_a_seed_are_named_too() -> None:
+    found = told(generated(ArgumentEffect("", ("", ""), False)), "tasks-change")
+    assert found.message.endswith("chance, a clock or an order decides them")
+
+
+def test_a_generator_that_repeats_tasks_is_named() -> None:
+    rewards = (RewardInfo("right", 1.0, "reward", True),)
+    loaded = Loaded("v1", "Sums", 83, False, rewards, ("answer",), None, "0.4.0", "3.11", 0.1)
+    repeated = (*sums(0), *(replace(task, index=80 + n) for n, task in enumerate(sums(0, 3))))
+    found = loaded_findings(LoadedObservations(loaded, Rows(repeated, 83), Traits()))
+    assert told(found, "duplicate-task").message == "3 tasks of the sample repeat another"
 
 
 def test_a_seed_or_a_level_without_effect_is_named() -> None:

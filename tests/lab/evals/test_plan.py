@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -72,16 +73,33 @@ def test_the_environments_own_settings_hold_unless_others_are_named(
     assert {name: part for name, part in config.items() if name != "taskset"} == written
 
 
-@pytest.mark.parametrize("roles", [SHELL, DUEL])
-def test_an_environment_alone_does_not_decide_that_docker_is_used(roles: Sequence[Role]) -> None:
+@pytest.mark.parametrize("roles", [SHELL, DUEL, RENTED])
+def test_an_environment_alone_does_not_decide_that_docker_or_a_rented_sandbox_is_used(roles: Sequence[Role]) -> None:
     with pytest.raises(BadInput) as refused:
-        assign_agents(roles, None, None)
+        assign_agents(roles, None, None, installed=("podman", "docker"))
     assert refused.value.code == "eval-needs-sandbox"
-    assert 'run_eval(runtime="docker")' in refused.value.fix
-
-
-def test_a_rented_sandbox_is_refused_with_what_to_name() -> None:
-    with pytest.raises(BadInput) as refused:
-        assign_agents(RENTED, None, None)
-    assert refused.value.code == "eval-needs-sandbox"
+    assert 'runtime="podman"' in refused.value.fix
     assert 'runtime="docker"' in refused.value.fix
+
+
+@pytest.mark.parametrize("runtime", [None, "subprocess"])
+def test_tasks_that_name_an_image_are_not_evaluated_without_a_container(runtime: str | None) -> None:
+    for roles in (None, PLAIN, RENTED):
+        with pytest.raises(BadInput) as refused:
+            assign_agents(roles, None, runtime, container=True, installed=("podman",))
+        assert refused.value.code == "eval-needs-sandbox"
+        assert "subprocess" not in refused.value.fix
+        assert 'runtime="podman"' in refused.value.fix
+
+
+def test_without_a_container_program_a_person_is_told_what_to_install_and_no_call_is_named() -> None:
+    with pytest.raises(BadInput) as refused:
+        assign_agents(RENTED, None, None, container=True, installed=())
+    assert "install Podman" in refused.value.fix
+    assert not re.search(r"\b\w+=|\b[a-z]+_[a-z]+\(", refused.value.fix), "no call is named that would lead back here"
+
+
+def test_a_container_runtime_that_is_not_installed_is_refused_before_anything_starts() -> None:
+    with pytest.raises(BadInput, match="podman is not installed") as refused:
+        assign_agents(RENTED, None, "podman", container=True, installed=("apptainer",))
+    assert 'runtime="apptainer"' in refused.value.fix

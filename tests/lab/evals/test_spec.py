@@ -57,6 +57,18 @@ def test_a_rehearsal_in_another_process_measures_the_same() -> None:
     assert dataclasses.replace(SPEC, endpoint=Endpoint("url", "http://127.0.0.1:2/v1")).intent != SPEC.intent
 
 
+def test_tasks_that_were_drawn_by_a_field_are_named_to_vf_eval_and_make_another_evaluation(tmp_path: Path) -> None:
+    drawn = dataclasses.replace(SPEC, by="level", drawn=(3, 11), num_examples=2)
+    files = command.JobFiles(tmp_path)
+    command.eval_command(drawn, files, "http://127.0.0.1:5/v1")
+    select = json.loads(files.config.read_text(encoding="utf-8"))["select"]
+    assert (select["include"], select["limit"]) == ({"idx": [3, 11]}, 2)
+    assert EvalSpec.from_json(json.loads(json.dumps(drawn.as_json()))) == drawn
+    assert drawn.intent != SPEC.intent
+    assert "by" not in SPEC.as_json()
+    assert "by level" in drawn.order
+
+
 def test_a_small_taskset_bounds_the_plan() -> None:
     assert (SPEC.planned_tasks, SPEC.planned) == (20, 160)
 

@@ -138,6 +138,33 @@ async def test_a_generator_is_loaded_with_other_arguments(
     assert [e.same for e in effects] == same
 
 
+@pytest.mark.parametrize(("chance", "same"), [("random.Random(7)", True), ("random.Random()", False)])
+async def test_a_taskset_without_a_seed_is_loaded_again_and_every_step_of_its_levels_is_compared(
+    write: Write, opened: Opened, chance: str, same: bool
+) -> None:
+    text = GENERATOR.format(seed="self.config.seed", top='1000 if self.config.level == "hard" else 10')
+    text = text.replace("    seed: int = 0\n", "").replace("random.Random(self.config.seed)", chance)
+    text = text.replace('Literal["all", "easy", "hard"] = "all"', 'Literal["easy", "medium", "hard"] = "easy"')
+    async with opened(write(text)) as worker:
+        effects = (await worker.facts()).generator
+    assert [(e.argument, e.values) for e in effects] == [
+        ("", ("", "")),
+        ("level", ("easy", "medium")),
+        ("level", ("medium", "hard")),
+    ]
+    assert effects[0].same is same
+    assert [e.same for e in effects[1:]] == ([True, False] if same else [False, False])
+
+
+async def test_a_level_that_is_a_number_is_compared_with_the_next(write: Write, opened: Opened) -> None:
+    text = GENERATOR.format(seed="self.config.seed", top="10 ** self.config.level")
+    text = text.replace('level: Literal["all", "easy", "hard"] = "all"', "level: int = 2")
+    text = text.replace("level=self.config.level", "level=str(self.config.level)")
+    async with opened(write(text)) as worker:
+        effects = (await worker.facts()).generator
+    assert ("level", ("2", "3"), False) in [(e.argument, e.values, e.same) for e in effects]
+
+
 async def test_without_a_split_there_is_no_other(write: Write, opened: Opened) -> None:
     async with opened(write()) as worker:
         assert (await worker.facts()).held_out is None

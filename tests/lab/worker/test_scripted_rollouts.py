@@ -336,3 +336,21 @@ async def test_a_player_that_is_asked_too_often_says_so() -> None:
     player.on_end = lambda: ended.append(True)
     assert [await player.next([]) for _ in range(3)] == [SolutionTurn("a"), SolutionTurn("a"), None]
     assert (player.ended, player.turns_played, ended) == (True, 2, [True])
+
+
+async def test_an_argument_can_be_taken_from_a_place_of_the_prompt() -> None:
+    place = {"of": "prompt", "behind": "Shop ", "until": "number"}
+    given = {"shop": place | {"as": "number"}, "name": place | {"as": "text"}, "sql": "example"}
+    model = ScriptedModel({"turns": [{"calls": [["run_sql", given]]}], "then": "silence"}, 5)
+    turn = await model.next([{"role": "user", "content": "Shop 17: how many?"}])
+    assert turn == SolutionTurn(None, (("run_sql", {"shop": 17, "name": "17", "sql": "example"}),))
+
+
+async def test_a_copied_text_is_handed_to_a_tool_once_and_then_said() -> None:
+    place = {"of": "prompt", "behind": "like ", "until": ""}
+    model = ScriptedModel({"turns": [], "then": "repeat", "copy": place, "into": "tab"}, 5)
+    text = {"properties": {"command": {"type": "string"}}, "required": ["command"]}
+    model.offered([{"name": "tab", "description": "", "parameters": text}])
+    messages = [{"role": "user", "content": "like sort -r"}]
+    assert await model.next(messages) == SolutionTurn(None, (("tab", {"command": "sort -r"}),))
+    assert await model.next(messages) == SolutionTurn("sort -r")

@@ -12,7 +12,7 @@ import pytest
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import message_dicts
 from prime_lab_mcp.lab.worker.child.solutions import CLOSING, BadSolution, SolutionPlayer, SolutionTurn, stated, turn_of
 from prime_lab_mcp.resources.catalog import References
-from tests.conftest import TEMPLATES
+from tests.support.assembled import assembled
 
 pytestmark = pytest.mark.anyio
 ASK: dict[str, Any] = {"role": "assistant", "tool_calls": [{"name": "look", "arguments": {"at": "P1", "n": 2}}]}
@@ -38,6 +38,15 @@ async def test_each_change_alters_one_thing() -> None:
     assert await turns("answer-first", 2, "<a>7</a>") == [SolutionTurn("<a>7</a>", ASKED.calls), SolutionTurn(CLOSING)]
     assert await turns("pasted-output", 2) == [ASKED, SolutionTurn("seven")]
     assert await turns("other-answer", 2, "8") == [ASKED, SolutionTurn("8")]
+
+
+async def test_incomplete_solutions_leave_out_the_calls_or_one_step() -> None:
+    answer, closing = SolutionTurn("<a>7</a>"), SolutionTurn(CLOSING)
+    assert await turns("calls-left-out", 2) == [answer, closing]
+    assert await turns("step-left-out", 2, "0") == [answer, closing]
+    assert await turns("step-left-out", 2, "1") == [ASKED, closing]
+    player = SolutionPlayer(lambda messages: "solved", "calls-left-out")
+    assert await player.next(1, []) == closing
 
 
 async def test_a_function_does_not_see_the_calls_that_a_change_inserts() -> None:
@@ -91,7 +100,7 @@ async def test_the_functional_solution_of_the_guide_is_played_with_the_messages_
 
 @pytest.mark.parametrize("kind", ["multi_turn", "v0_multi_turn"])
 async def test_the_functional_solution_in_the_readme_of_a_template_is_played(kind: str) -> None:
-    [block] = _python_blocks((TEMPLATES / kind / "README.md").read_text(encoding="utf-8"))
+    [block] = _python_blocks((assembled(kind) / "README.md").read_text(encoding="utf-8"))
     names: dict[str, Any] = {}
     exec(compile(textwrap.dedent(block), "README.md", "exec"), names)
     task = SimpleNamespace(data=SimpleNamespace(answer="7"))

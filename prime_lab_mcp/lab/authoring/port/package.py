@@ -13,12 +13,13 @@ import tomlkit
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from prime_lab_mcp.lab.authoring.naming import PackageNames, rename_code
 from prime_lab_mcp.lab.authoring.port.description import CodePlace, OldEnvironment, OldParser
 from prime_lab_mcp.lab.authoring.port.functions import FunctionsModule, PortedReward
 from prime_lab_mcp.lab.authoring.port.interaction import PortedGame, PortedTool, port_game, port_tools
 from prime_lab_mcp.lab.authoring.port.rows import PortedRows
 from prime_lab_mcp.lab.authoring.port.source import NotPortable, OldPackage, offered_names, third_party
-from prime_lab_mcp.lab.authoring.template import PackageNames, python_literal, rename_code, set_constants
+from prime_lab_mcp.lab.authoring.template import python_literal, set_constants
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.base.versions import V1_REQUIREMENT

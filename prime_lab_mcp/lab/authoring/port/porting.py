@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 
 from prime_lab_mcp.lab.authoring.build import build_folder
+from prime_lab_mcp.lab.authoring.naming import PackageNames
 from prime_lab_mcp.lab.authoring.port.description import CodePlace, decode_description
 from prime_lab_mcp.lab.authoring.port.package import OldPort, PortedEnvironment, build_port, left_findings
 from prime_lab_mcp.lab.authoring.port.rows import MOST_ROWS, PortedRows, port_rows
-from prime_lab_mcp.lab.authoring.template import PackageNames
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Say

@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
+from prime_lab_mcp.lab.configs.schema import vllm_options
 
 _HARMLESS_VARIABLE = re.compile(
     r"(?:NCCL|CUDA|CUBLAS|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|VLLM|FLASHINFER|OMP|MKL|NVIDIA|WANDB)_[A-Z0-9_]+"
@@ -54,9 +55,12 @@ _VLLM_CODE = re.compile(
     r".*(?:_cls|_class|processors?|middleware|plugins?|_modules?|extension|_script|_connector)"
     r"|model|tokenizer|hf_config_path|hf_overrides|load_format|download_dir|speculative_config|compilation_config"
     r"|kv_transfer_config|host|root_path|served_model_name|generation_config|override_generation_config"
+    r"|.*revision|.*_format|.*_path"
 )
-"""Matches options of vLLM that import code, read other files or serve another model (vLLM 0.11, "Engine Arguments").
-Names are compared with `_` for `-`."""
+"""Matches options of vLLM that import code, read other files, serve another model or change it (vLLM 0.11, "Engine
+Arguments"). Names are compared with `_` for `-`."""
+_CHANGES_REPLIES = frozenset({"quantization", "rope_scaling"})
+"""Options of vLLM with which a model replies otherwise than the evaluated one."""
 _MORE_REPLIES = frozenset({"n", "best_of"})
 _MOST_CHARACTERS = 80
 """Most characters of a value in the question."""
@@ -143,10 +147,18 @@ def _passed_on(config: TrainingConfig) -> Iterator[UnprovenSetting]:
             yield UnprovenSetting(path, value, "a variable of the run that is sent to a server", blocks=True)
         elif key in _OTHER_WEIGHTS and value not in (None, False):
             yield UnprovenSetting(path, value, "other weights than those of the evaluated model", blocks=True)
-        elif path.startswith(_VLLM) and _VLLM_CODE.fullmatch(key) and path != f"{_VLLM}model":
-            yield UnprovenSetting(path, value, "an option of vLLM that imports code or reads other files", blocks=True)
+        elif path.startswith(_VLLM) and path != f"{_VLLM}model" and any(map(_VLLM_CODE.fullmatch, _options(path))):
+            about = "an option of vLLM that imports code, reads other files or changes the model"
+            yield UnprovenSetting(path, value, about, blocks=True)
+        elif path.startswith(_VLLM) and _options(path)[0] not in vllm_options() - _CHANGES_REPLIES:
+            yield UnprovenSetting(path, value, "an option of vLLM")
         elif table.endswith(".extra_body"):
             yield UnprovenSetting(path, value, "an extra key of each request", blocks=key in _MORE_REPLIES)
+
+
+def _options(path: str) -> list[str]:
+    """Return the keys of an option of vLLM: its name, and those of the tables in its value."""
+    return path.removeprefix(_VLLM).replace("-", "_").split(".")
 
 
 def _leaves(node: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
-from prime_lab_mcp.lab.base.untrusted_files import open_results
+from prime_lab_mcp.lab.base.untrusted_files import bounded_lines, open_results
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -80,7 +80,7 @@ def stored_rollouts(path: Path, form: RecordFormat, api: str) -> Iterator[Stored
     Broken lines are skipped, and so are records of another generation than `api` (`v0` or `v1`).
     """
     with open_results(path) as source:
-        for line in source:
+        for line in bounded_lines(source, path.name):
             record = decode_line(line.strip())
             if not isinstance(record, dict) or layout_of(record) != api:
                 continue

@@ -88,7 +88,7 @@ class ResultsCounter:
             if source.read(len(self._last)) != self._last:
                 self._reset()
                 source.seek(0)
-            for line in source:
+            for line in untrusted_files.bounded_lines(source, path.name):
                 if not line.endswith(b"\n"):
                     break
                 self._offset += len(line)
@@ -247,7 +247,9 @@ class JobAttempt:
                 return await child.process.wait()
             kind = self.relay.usage.given_up(anyio.current_time())
             if kind is not None:
-                self.stopping = endpoint_lost_ending(kind, self.spec.endpoint.host, self.relay.usage)
+                endpoint = self.spec.endpoint
+                rehearsal = endpoint.preset == "prime" and endpoint.on_loopback
+                self.stopping = endpoint_lost_ending(kind, endpoint.host, self.relay.usage, rehearsal=rehearsal)
         return 0
 
     def _completeness_ending(self) -> AttemptEnding:

@@ -217,6 +217,8 @@ def _config(spec: EvalSpec, files: JobFiles) -> dict[str, Any]:
     select: dict[str, Any] = {"shuffle": True, "seed": spec.seed, "limit": spec.num_examples}
     if spec.infinite:
         select["include"] = {"idx": [f"0:{spec.num_examples * _INFINITE_SPREAD}"]}
+    if spec.drawn:
+        select["include"] = {"idx": list(spec.drawn)}
     agents = spec.agents or {"agent": (spec.harness, spec.runtime)}
     return {
         "env": {

@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.base.codes import Code, recorded_code
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.base.untrusted_files import open_results
+from prime_lab_mcp.lab.base.untrusted_files import bounded_lines, open_results
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.relay.metering import UNREACHABLE_KINDS, RelayUsage, error_counts_summary
 from prime_lab_mcp.lab.rollouts.reading import decode_line, read_rollouts
@@ -90,13 +90,19 @@ def free_bytes(folder: Path) -> int:
         return _LEAST_DISK
 
 
-def endpoint_lost_ending(kind: str, host: str, usage: RelayUsage) -> AttemptEnding:
+def endpoint_lost_ending(kind: str, host: str, usage: RelayUsage, *, rehearsal: bool = False) -> AttemptEnding:
     """Return the ending of an attempt that stopped because the endpoint failed again and again.
 
-    `kind` is the value of RelayUsage.given_up, which names the kind of failure.
+    `kind` is the value of RelayUsage.given_up, which names the kind of failure. `rehearsal` says that the endpoint is
+    the rehearsal platform, which ends with the server that started it.
     """
     failed = usage.streak.kinds.total()
-    if kind == "timeout":
+    if rehearsal and kind in UNREACHABLE_KINDS:
+        reason = (
+            f"the rehearsal platform ended with the server that started it ({count(failed, 'request')} without an "
+            "answer); a server in rehearsal has one again"
+        )
+    elif kind == "timeout":
         reason = f"the endpoint {host} answered nothing for {usage.silent:.0f} seconds, not even which models it has"
     elif kind in UNREACHABLE_KINDS:
         errors = error_counts_summary(usage.streak.kinds)
@@ -174,7 +180,8 @@ def refusals(notes: Path) -> list[str]:
 def half_written_lines(results: Path) -> int:
     """Return the number of incomplete lines in a results file, whose writer died. Their rollouts run again."""
     with open_results(results) as source:
-        return sum(1 for line in source if line.strip() and decode_line(line.strip()) is None)
+        lines = bounded_lines(source, results.name)
+        return sum(1 for line in lines if line.strip() and decode_line(line.strip()) is None)
 
 
 def last_error_lines(errors: str) -> str:

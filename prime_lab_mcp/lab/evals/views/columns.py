@@ -43,9 +43,10 @@ class ViewResult:
     next: tuple[Next, ...] = field(default=())
 
 
-FAILED_ROLLOUT, TRUNCATED_ROLLOUT, ZERO_ROLLOUT = 1, 2, 4
+FAILED_ROLLOUT, TRUNCATED_ROLLOUT, ZERO_ROLLOUT, UNCALLED_ROLLOUT = 1, 2, 4, 8
 """Bits of `Columns.flags`. A failed rollout has an error or no finite reward. A zero rollout earned nothing for its
-answer, though it may have earned something for its form."""
+answer, though it may have earned something for its form. An uncalled rollout called none of the tools it was
+offered."""
 _MOST_TOKENS = 2**32 - 1
 """The largest number that a column of tokens can hold."""
 
@@ -87,7 +88,13 @@ class Columns:
         self.task.append(number)
         self.reward.append(reward)
         self.length.append(min(max(rollout.completion_tokens, 0), _MOST_TOKENS))
-        self.flags.append(FAILED_ROLLOUT * failed | TRUNCATED_ROLLOUT * rollout.truncated | ZERO_ROLLOUT * zero)
+        uncalled = rollout.called_tool is False
+        self.flags.append(
+            FAILED_ROLLOUT * failed
+            | TRUNCATED_ROLLOUT * rollout.truncated
+            | ZERO_ROLLOUT * zero
+            | UNCALLED_ROLLOUT * uncalled
+        )
         self.prompt_tokens += rollout.prompt_tokens
         self.completion_tokens += rollout.completion_tokens
         if not failed:

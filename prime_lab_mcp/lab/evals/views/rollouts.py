@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.evals.views.columns import (
     FAILED_ROLLOUT,
     TRUNCATED_ROLLOUT,
+    UNCALLED_ROLLOUT,
     ZERO_ROLLOUT,
     Columns,
     FinishedEvaluation,
@@ -41,8 +42,9 @@ from prime_lab_mcp.lab.rollouts.conversation import (
 )
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
-GOLD_ABSENT, GOLD_UNREWARDED, TRUNCATED_REWARDED, SHORT_REWARDED = 1, 2, 4, 8
+GOLD_ABSENT, GOLD_UNREWARDED, TRUNCATED_REWARDED, SHORT_REWARDED, UNCALLED_REWARDED = 1, 2, 4, 8, 16
 REASONS = {
+    UNCALLED_REWARDED: "rewarded without a call of the offered tools",
     GOLD_ABSENT: "rewarded, and the gold answer is not in the reply",
     GOLD_UNREWARDED: "earned nothing, and the gold answer is in the reply",
     TRUNCATED_REWARDED: "cut off, and rewarded",
@@ -81,6 +83,7 @@ class Suspicions:
         reasons = array("B", bytes(len(columns)))
         winners = [i for i in range(len(columns)) if self.rewarded(i, best)]
         for index in winners:
+            reasons[index] |= UNCALLED_REWARDED * bool(columns.flags[index] & UNCALLED_ROLLOUT)
             reasons[index] |= GOLD_ABSENT * (self.mentions[index] == GoldMention.ABSENT)
             reasons[index] |= TRUNCATED_REWARDED * bool(columns.flags[index] & TRUNCATED_ROLLOUT)
         for index in self._shortest(winners):

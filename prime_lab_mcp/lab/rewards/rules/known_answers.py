@@ -27,7 +27,13 @@ high and of cases that are expected low."""
 def supplied_cases(trial: Trial) -> Iterator[Finding]:
     """Every supplied case must earn the reward that the caller expects."""
     unknown = UNKNOWN_REWARD | {ProblemCode.NOT_RUN}
-    failing = [s for s in trial.supplied if not s.scored_probe.scored.has(*unknown) and not meets_expectation(s, trial)]
+    failing = [
+        s
+        for s in trial.supplied
+        if s.scored_probe.reward is not None
+        and not s.scored_probe.scored.has(*unknown)
+        and not meets_expectation(s, trial)
+    ]
     low = [s for s in failing if not s.high]
     high = [s for s in failing if s.high]
     groups: tuple[tuple[Code, list[ScoredCase], str], ...] = (
@@ -93,6 +99,9 @@ def no_gold(trial: Trial) -> Iterator[Finding]:
     """Tasks without golds need supplied cases, because nothing else shows that the reward is right."""
     if trial.style is not None or trial.solved.scored:
         return
+    if trial.solved.not_played and not cases_suffice(trial):
+        yield _solutions_not_played(trial)
+        return
     run = [s for s in trial.supplied if not s.scored_probe.scored.has(ProblemCode.NOT_RUN)]
     high = sum(s.high for s in run)
     if len(run) < MIN_CASES or high < MIN_SIDE or len(run) - high < MIN_SIDE:
@@ -117,7 +126,7 @@ def gold_not_understood(trial: Trial) -> Iterator[Finding]:
     if trial.style is None or cases_suffice(trial) or trial.solved.scored:
         return
     if lacks_solution(trial):
-        if trial.solved.unavailable:
+        if trial.solved.not_played:
             yield _solutions_not_played(trial)
             return
         yield _asks_for_solution(trial, trial.style.golds.place)
@@ -150,7 +159,7 @@ def _solutions_not_played(trial: Trial) -> Finding:
         "gold-not-understood",
         "blocker",
         "the reward depends on tools or turns, and the solutions of its tasks could not be played here: "
-        f"{quote(trial.solved.unavailable, 300)}",
+        f"{quote(trial.solved.not_played, 300)}",
         Fix(
             "Call ",
             NamedCall("test_reward"),

@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import Delivery, PlayedScript
 from prime_lab_mcp.lab.rewards.solutions import Change, last_reply
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
 from prime_lab_mcp.lab.worker.description import Message
 
@@ -60,23 +61,51 @@ def answer_leaked(trial: Trial) -> Iterator[Finding]:
 
 
 def state_survives(trial: Trial) -> Iterator[Finding]:
-    """Rollouts must not share state: a tool must not state an answer only after another rollout has given it."""
-    checks = [(before, after, _answer(trial, solved)) for before, solved, after in trial.solved.state_checks]
-    checks = [check for check in checks if check[2]]
-    if len({golds for *_, golds in checks}) < _TASKS:
-        return
-    if all(
-        _states_gold(a.result.messages, golds) and not _states_gold(b.result.messages, golds) for b, a, golds in checks
-    ):
+    """Rollouts must not share state: an incomplete solution must not be paid, and a tool must not state an answer, only
+    after another rollout has solved the task."""
+    scripts: dict[str, list[tuple[PlayedScript, PlayedScript, PlayedScript]]] = defaultdict(list)
+    for check in trial.solved.state_checks:
+        scripts[check[0].script.name].append(check)
+    for checks in scripts.values():
+        if len({before.row for before, *_ in checks}) < _TASKS:
+            continue
+        paid = all(_pays_more(before, after, trial.solved.best) for before, _, after in checks)
+        if not (paid or _states_later(trial, checks)):
+            continue
+        before, _, after = checks[0]
         yield Finding(
             "reward-rollout-differs",
             "blocker",
-            "a tool states the answer after another rollout of the task has found it, and not before: state survives "
-            "between rollouts",
-            "Keep what a rollout changes with the rollout: a tool server of its own (Task.toolsets), or state that "
-            "setup_task makes anew.",
-            rows=tuple(rollout_row(after, "what the tool says before any rollout") for _, after, _ in checks[:2]),
+            f"state survives between rollouts: a model that {before.script.name} earns {before.result.reward:g} on a "
+            f"fresh task, and {after.result.reward:g} after another rollout has solved it"
+            if paid
+            else "a tool states the answer after another rollout of the task has found it, and not before: state "
+            "survives between rollouts",
+            "Keep what a rollout changes with the rollout: a tool server of its own (Task.toolsets), folders and state "
+            "that setup_task or setup_state makes anew.",
+            rows=tuple(
+                rollout_row(after, "what it earned before any rollout solved the task") for *_, after in checks[:2]
+            ),
         )
+        return
+
+
+def _pays_more(before: PlayedScript, after: PlayedScript, best: float) -> bool:
+    """Whether the same script earned at least half of the best reward more after the solution than before."""
+    earned, later = before.result.reward, after.result.reward
+    if not (before.scored and after.scored) or earned is None or later is None:
+        return False
+    return best > EPSILON and later - earned >= HALF_SHARE * best - EPSILON
+
+
+def _states_later(trial: Trial, checks: Sequence[tuple[PlayedScript, PlayedScript, PlayedScript]]) -> bool:
+    """Whether the environment states the answer of every task after its solution, and not before."""
+    known = [(before, after, _answer(trial, solved)) for before, solved, after in checks]
+    known = [check for check in known if check[2]]
+    return len({golds for *_, golds in known}) >= _TASKS and all(
+        _states_gold(after.result.messages, golds) and not _states_gold(before.result.messages, golds)
+        for before, after, golds in known
+    )
 
 
 def remembers_rollouts(trial: Trial) -> Iterator[Finding]:
@@ -129,6 +158,25 @@ def copying_is_paid(trial: Trial) -> Iterator[Finding]:
             if given_away
             else "If the task is to report what a message says, leave it so. Else say less, or pay less afterwards.",
             rows=tuple(rollout_row(p, "no more than a constant reply") for p in rule.paid[:3]),
+        )
+
+
+def shortcut_is_paid(trial: Trial) -> Iterator[Finding]:
+    """Copying from the prompt, or from what a fixed call returns, must not be paid in place of solving the task."""
+    for shortcut in trial.shortcuts:
+        chance = max(shortcut.constant, deserved_share(trial, [p.row for p in shortcut.tried]))
+        if len(shortcut.paid) < (chance + _MARGIN) * len(shortcut.tried):
+            continue
+        yield Finding(
+            "reward-hackable",
+            "blocker",
+            f"the answer can be copied without understanding the task: a model that {shortcut.name} is paid on "
+            f"{len(shortcut.paid)} of {count(len(shortcut.tried), 'task')} (the replies of another task's solution: "
+            f"{shortcut.constant:.0%})",
+            "Keep the answer out of the prompt, of errors, help and listings, and of files that every task has.",
+            rows=tuple(
+                rollout_row(p, "no more than the replies of another task's solution") for p in shortcut.paid[:3]
+            ),
         )
 
 
@@ -191,4 +239,10 @@ def _stated(gold: str, texts: Iterable[str]) -> bool:
     return any(alone.search(text) for text in texts)
 
 
-LEAK_RULES: tuple[RewardRule, ...] = (answer_leaked, state_survives, remembers_rollouts, copying_is_paid)
+LEAK_RULES: tuple[RewardRule, ...] = (
+    answer_leaked,
+    state_survives,
+    remembers_rollouts,
+    copying_is_paid,
+    shortcut_is_paid,
+)

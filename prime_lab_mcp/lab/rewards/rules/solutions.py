@@ -32,9 +32,9 @@ def solution_unplayable(trial: Trial) -> Iterator[Finding]:
     """A stated solution must be playable: a list of messages, or a function that returns the next one, whose rollout
     ends."""
     solved = trial.solved
-    slow = [p for p in solved.played if p.result.end == "slow"] if solved.scored else []
+    slow = [p for p in solved.played if p.result.end == "slow"] if solved.scored or solved.not_played else []
     failed = [p for p in solved.played if not p.scored and p.result.end != "not-run" and p not in slow]
-    if slow:
+    if slow and solved.scored:
         # Other solutions were played to their end, so the machine or the tool servers were slow.
         yield Finding(
             "reward-partly-tested",
@@ -138,6 +138,8 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
     noop = max(solved.rewards_of(Change.NOOP), default=0.0)
     paid = []
     for change, how in _WITHOUT_USE.items():
+        if change is Change.ANSWER_FIRST and not solved.replies_differ:
+            continue
         rewards = solved.rewards_of(change)
         if rewards and max(rewards) > max(noop, 0.0) + EPSILON:
             paid.append((max(rewards) / solved.best, how, change))
@@ -199,7 +201,7 @@ def pays_pasted_output(trial: Trial) -> Iterator[Finding]:
         for c, p in solved.changed
         if c is Change.PASTED_OUTPUT and p.scored and (p.result.reward or 0.0) >= FULL_SHARE * solved.best - EPSILON
     ]
-    if pasted and solved.best > EPSILON:
+    if pasted and solved.best > EPSILON and solved.replies_differ:
         yield Finding(
             "reward-hackable",
             "warning",

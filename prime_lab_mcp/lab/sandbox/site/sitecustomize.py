@@ -4,7 +4,8 @@ Python imports this module at its start, from PYTHONPATH. Standard library only.
 
 `multiprocessing` and its copy in `datasets` let managers listen on Unix sockets, which are closed. Here they listen on
 loopback instead. verifiers 0.4 (v1/mcp/launch.py, `serve_in_runtime`) has a local tool server write its port to a file
-in /tmp, which is not writable. Here the file is in the temporary folder.
+in /tmp, which is not writable. Here the file is in the temporary folder. Tool servers are forked from a process that
+has imported verifiers (prime_lab_tool_servers.py), instead of importing verifiers for each rollout.
 
 Code often catches a refused file access or connection, and continues with wrong results. So `open`, `os.open` and
 `socket.connect` write each refusal to code of the environment into the file that `NOTES` names, before they raise.
@@ -17,6 +18,7 @@ import errno
 import functools
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import io
 import os
 import pathlib
@@ -51,10 +53,23 @@ def _port_file_in_temporary_folder(module: types.ModuleType) -> None:
     vars(module)["serve_in_runtime"] = serve_in_runtime
 
 
+def _fork_tool_servers(module: types.ModuleType) -> None:
+    name = "prime_lab_tool_servers"
+    if name not in sys.modules:
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            return
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    vars(sys.modules[name])["start_by_forking"](module)
+
+
 _ADAPTED: dict[str, Callable[[types.ModuleType], None]] = {
     "multiprocessing.connection": _listen_on_loopback,
     "multiprocess.connection": _listen_on_loopback,
     "verifiers.v1.mcp.launch": _port_file_in_temporary_folder,
+    "verifiers.v1.runtimes.subprocess": _fork_tool_servers,
 }
 
 

@@ -244,6 +244,7 @@ class AdapterV1(Adapter):
             "infinite": self.infinite,
             "turns": scripted_rollouts_v1.applies(self),
             "own_run": config_v1.has_own_run(self),
+            "container": first is not None and _needs_container(first),
             "solutions": first is not None and _states_solution(first),
             "task_class": self.kind.task_type().__name__,
             "rewards": self._rewards(first),
@@ -426,6 +427,11 @@ class AdapterV1(Adapter):
         if kind.setup is not base.setup or kind.finalize is not base.finalize:
             return True
         return scoring_v1.hooks_use_runtime(task)
+
+
+def _needs_container(task: Any) -> bool:
+    """Return whether verifiers refuses a task where there is no container."""
+    return bool(getattr(task, "NEEDS_CONTAINER", False)) or task.data.image is not None
 
 
 def _states_solution(task: Any) -> bool:

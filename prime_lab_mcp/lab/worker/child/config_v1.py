@@ -13,7 +13,7 @@ import importlib
 import json
 import time
 from collections.abc import Collection, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from . import coercion
@@ -231,7 +231,7 @@ _ALL_LEVELS = frozenset({"all", "any", "mixed", "mix", "every"})
 def argument_effects(adapter: AdapterV1) -> list[GeneratorReply]:
     """Return, for each tried pair of values of an argument, whether both give the same tasks.
 
-    The list is empty for a taskset without a seed.
+    The argument is empty for two loads with the same arguments of a taskset without a seed.
     """
     if adapter.infinite or adapter.load_seconds > _SLOW_LOAD:
         return []
@@ -241,7 +241,10 @@ def argument_effects(adapter: AdapterV1) -> list[GeneratorReply]:
         if time.monotonic() > deadline:
             break
         try:
-            before, after = _first_tasks(adapter, argument, first), _first_tasks(adapter, argument, second)
+            after = _first_tasks(adapter, argument, second)
+            loaded = [_task_text(task, "", "") for task in adapter.tasks[: len(after)]]
+            before = _first_tasks(adapter, argument, first) if argument else loaded
+            after = after if argument else after[: len(loaded)]
         except Exception:
             continue  # The environment may refuse a value.
         if before and after:
@@ -251,22 +254,28 @@ def argument_effects(adapter: AdapterV1) -> list[GeneratorReply]:
 
 def _argument_pairs(config: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yield an argument with two values. Two equal values show whether equal arguments give equal tasks."""
-    fields = type(config).model_fields
     seed = getattr(config, _SEED_FIELD, None)
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        return
-    yield _SEED_FIELD, seed, seed
-    yield _SEED_FIELD, seed, seed + 1
-    for name, field in fields.items():
-        levels = [c for c in get_args(field.annotation) if str(c).lower() not in _ALL_LEVELS]
-        if name.lower() in _LEVEL_FIELDS and get_origin(field.annotation) is Literal and len(levels) > 1:
-            yield name, levels[0], levels[-1]
+    if isinstance(seed, int) and not isinstance(seed, bool):
+        yield _SEED_FIELD, seed, seed
+        yield _SEED_FIELD, seed, seed + 1
+    else:
+        yield "", "", ""
+    for name, field in type(config).model_fields.items():
+        if name.lower() not in _LEVEL_FIELDS:
+            continue
+        levels: list[Any] = []
+        if get_origin(field.annotation) is Literal:
+            levels = [c for c in get_args(field.annotation) if str(c).lower() not in _ALL_LEVELS]
+        elif field.annotation is int:
+            levels = [getattr(config, name), getattr(config, name) + 1]
+        yield from ((name, one, other) for one, other in pairwise(levels))
 
 
 def _first_tasks(adapter: AdapterV1, argument: str, value: Any) -> list[str]:
     """Return the data of the first tasks as text. The argument and its value are left out of the text."""
     config = adapter.taskset.config
-    other = adapter.kind(type(config).model_validate({**config.model_dump(), argument: value}))
+    changed = {argument: value} if argument else {}
+    other = adapter.kind(type(config).model_validate({**config.model_dump(), **changed}))
     return [_task_text(task, argument, value) for task in islice(iter(other), _COMPARED_TASKS)]
 
 

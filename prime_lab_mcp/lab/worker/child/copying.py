@@ -1,8 +1,11 @@
-"""Replies of a scripted model that copy a piece of the environment's last message.
+"""Replies of a scripted model that copy a piece of the environment's messages.
 
 A script with `copy` (scripted_rollouts.py) plays its turns first. After them, each reply is the piece that `piece`
 returns for the last message, between the texts `before` and `after` of the script. If the message has no such piece,
 the model repeats its last turn.
+
+`copy` may also be a place: `{"of": "prompt" or "messages", "behind": TEXT, "until": TEXT}`. The piece is then what
+stands there in the user's prompt, or in all messages that the environment has written since the model's first turn.
 """
 
 from __future__ import annotations
@@ -34,8 +37,45 @@ def piece(kind: Piece, message: str) -> str:
     return (next((g for g in last.groups() if g), "") if kind == "quoted" else last[0]).strip()
 
 
-def reply(script: dict[str, Any], messages: list[dict[str, Any]]) -> str | None:
-    """Return the reply that copies from the environment's last message; None if there is nothing to copy."""
+NUMBER = "number"
+"""The value of `until` for a piece that is the number behind the text."""
+
+
+def behind(text: str, before: str, until: str) -> str:
+    """Return the piece of a text behind the first `before`, up to `until` or the end of the line; empty without one.
+
+    An empty `before` is the beginning of the text.
+    """
+    start = text.find(before)
+    if start < 0:
+        return ""
+    rest = text[start + len(before) :]
+    if until == NUMBER:
+        number = _PATTERNS["number"].match(rest)
+        return number[0] if number is not None else ""
+    line = rest.partition("\n")[0]
+    return (line.partition(until)[0] if until else line).strip()
+
+
+def place_text(of: str, messages: list[dict[str, Any]]) -> str:
+    """Return the text in which a place lies: the prompt of the user, or what the environment has written since."""
+    turns = [n for n, m in enumerate(messages) if m["role"] == "assistant"]
+    first = turns[0] if turns else len(messages)
+    chosen = messages[:first] if of == "prompt" else messages[first:]
+    roles = ("user",) if of == "prompt" else ("user", "tool")
+    return "\n".join(str(m["content"] or "") for m in chosen if m["role"] in roles)
+
+
+def copied(script: dict[str, Any], messages: list[dict[str, Any]]) -> str:
+    """Return the piece that the script copies from the messages so far; empty if there is none."""
+    kind = script["copy"]
+    if isinstance(kind, dict):
+        return behind(place_text(kind["of"], messages), kind["behind"], kind["until"])
     contents = [str(m["content"] or "") for m in messages if m["role"] != "assistant"]
-    copied = piece(script["copy"], contents[-1]) if contents else ""
-    return f"{script.get('before', '')}{copied}{script.get('after', '')}" if copied else None
+    return piece(kind, contents[-1]) if contents else ""
+
+
+def reply(script: dict[str, Any], messages: list[dict[str, Any]]) -> str | None:
+    """Return the reply that copies from the environment's messages; None if there is nothing to copy."""
+    text = copied(script, messages)
+    return f"{script.get('before', '')}{text}{script.get('after', '')}" if text else None

@@ -153,6 +153,7 @@ class LoadReply(TypedDict):
     infinite: bool
     turns: bool
     own_run: NotRequired[bool]
+    container: NotRequired[bool]
     solutions: bool
     task_class: NotRequired[str]
     rewards: list[RewardReply]

@@ -3,9 +3,11 @@
 A script is JSON data with these fields:
 
 - `turns`: each turn is a text, or `{"calls": [[tool, arguments]], "text": TEXT}`, or `{"tools": TEXT}`. The last form
-  calls each offered tool once; the arguments fit the tool's schema, and every text argument is TEXT.
+  calls each offered tool once; the arguments fit the tool's schema, and every text argument is TEXT. In `calls`, an
+  argument that is a place (copying.py) gets what stands there, `as` a `number` or a `text`.
 - `then`: what the model does after the last turn. It can `repeat` the last text, or answer nothing (`silence`).
-- `copy`: the kind of piece that the model copies from the environment's last message after the last turn (copying.py).
+- `copy`: what the model copies from the environment's messages after the last turn (copying.py).
+- `into`: the name of a tool that gets the copied text first, as all its text arguments. The reply follows.
 - `solution`: replaces `turns`. It is a list of messages, or true for the environment's reference solution.
 - `change`: how the solution is changed before it is played (solutions.py).
 """
@@ -48,6 +50,7 @@ class ScriptedModel:
         """Why the solution cannot be played."""
         self.not_offered: set[str] = set()
         """Names of tools that the model called although no request offered them."""
+        self.handed_in = False
         self.turns_played = 0
         self.requests = 0
         self.tools: list[dict[str, Any]] = []
@@ -81,14 +84,25 @@ class ScriptedModel:
         if self.turns is None:
             self.turns = [turn for raw in self.script["turns"] for turn in self._turns_of(raw)]
         if self.turns_played < len(self.turns):
-            return self.turns[self.turns_played]
+            turn = self.turns[self.turns_played]
+            return SolutionTurn(turn.text, tuple((name, _with_places(given, messages)) for name, given in turn.calls))
         copied = copying.reply(self.script, message_dicts(messages)) if self.script.get("copy") else None
         if copied is not None:
-            return SolutionTurn(copied)
+            return self._handed_in(messages) or SolutionTurn(copied)
         if self.script.get("then") == "silence":
             return SolutionTurn("")
         texts = [turn.text for turn in self.turns if turn.text is not None]
         return SolutionTurn(texts[-1] if texts else "")
+
+    def _handed_in(self, messages: list[Any]) -> SolutionTurn | None:
+        """Return the call that hands the copied text to a tool; None if the script has none or has made it."""
+        name = self.script.get("into")
+        tool = next((t for t in self.tools if t["name"] == name), None)
+        if tool is None or self.handed_in:
+            return None
+        self.handed_in = True
+        given = arguments(tool["parameters"], copying.copied(self.script, message_dicts(messages)))
+        return SolutionTurn(None, ((tool["name"], given),))
 
     async def _solving(self, messages: list[Any]) -> SolutionTurn | None:
         try:
@@ -129,6 +143,19 @@ class ScriptedModel:
             SolutionTurn(None, ((tool["name"], arguments(tool["parameters"], turn["tools"])),))
             for tool in self.tools[:_MOST_TOOLS]
         ]
+
+
+def _with_places(given: Any, messages: list[Any]) -> Any:
+    """Return the arguments of a call with what stands at the places that they name."""
+    if not isinstance(given, dict):
+        return given
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if isinstance(value, dict) and value.keys() == {"of", "behind", "until", "as"}:
+            text = copying.copied({"copy": value}, message_dicts(messages))
+            value = int(text) if value["as"] == "number" and text.isdigit() else text
+        found[name] = value
+    return found
 
 
 def arguments(schema: Any, text: str | None = None) -> dict[str, Any]:

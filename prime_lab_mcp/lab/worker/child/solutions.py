@@ -12,6 +12,10 @@ the environment and its tools produce those during the rollout. `change` selects
 - `answer-first`: the first call comes with `text` as its content, and the last reply is "Done.".
 - `pasted-output`: the last reply is the last output of a tool.
 - `other-answer`: the last reply is `text`.
+- `calls-left-out`: only the messages without tool calls.
+- `step-left-out`: all messages but the one with the number `text`, counted from 0.
+
+The last two need a list of messages. In place of a function, the model only says "Done.".
 """
 
 from __future__ import annotations
@@ -123,6 +127,11 @@ class SolutionPlayer:
             self.turns = [turn for message in solution[:_MOST_TURNS] if (turn := turn_of(message)) is not None]
             if not self.turns:
                 raise BadSolution("the solution has no message of the assistant")
+        if change in ("calls-left-out", "step-left-out"):
+            self.function = None
+            self.turns = [
+                turn for n, turn in enumerate(self.turns) if (turn.calls == () if change[0] == "c" else str(n) != text)
+            ]
         self.next_turns: list[SolutionTurn] = []
         self.inserted: set[int] = set()
         self.last_calls: SolutionTurn | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.authoring.assembly import Template
 from prime_lab_mcp.lab.authoring.build import template_row_reader
 from prime_lab_mcp.lab.authoring.template import ConstantValue
 from prime_lab_mcp.lab.datasets.inspection import TEMPLATES, Inspection
@@ -62,7 +63,7 @@ def read(found: Inspection, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     assert found.recommended is not None
     key = (found.recommended.kind, repr(constants))
     if key not in _READERS:
-        _READERS[key] = template_row_reader(PACKAGES / found.recommended.kind, constants)
+        _READERS[key] = template_row_reader(Template(PACKAGES / found.recommended.kind), constants)
     task: Mapping[str, Any] | None = _READERS[key](row)
     return task
 

@@ -18,6 +18,7 @@ from prime_lab_mcp.lab.evals.views.rollouts import (
     REASONS,
     SHORT_REWARDED,
     TRUNCATED_REWARDED,
+    UNCALLED_REWARDED,
     rollouts_view,
 )
 from tests.lab.evals.views.evaluations import evaluated, trace
@@ -59,6 +60,17 @@ def test_the_suspicious_come_first_each_with_its_reason(tmp_path: Path) -> None:
     assert found.data["rollouts"][4]["reward"] == 1.0
     last = rollouts_view(evaluated(tmp_path, mixed()), page=99)
     assert (last.data["page"], tasks(last)[-1]) == (3, "failed")
+
+
+def test_replies_that_were_paid_without_a_tool_call_come_first(tmp_path: Path) -> None:
+    offered = {"tools": [{"name": "run_sql", "parameters": {}}]}
+    guessed = trace("guessed", 1.0, RIGHT, data=GOLD, tokens=100, **offered)
+    wrong = trace("missed", 0.0, WRONG, data=GOLD, tokens=100, **offered)
+    found = rollouts_view(evaluated(tmp_path, [*mixed(), wrong, guessed]))
+
+    assert tasks(found)[:2] == ["guessed", "unsaid"]
+    assert found.data["rollouts"][0]["why"] == [REASONS[UNCALLED_REWARDED]]
+    assert found.data["suspicious"][REASONS[UNCALLED_REWARDED]] == 1
 
 
 @pytest.mark.parametrize(

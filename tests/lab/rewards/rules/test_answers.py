@@ -114,6 +114,15 @@ def test_warnings_that_only_follow_from_unpaid_solutions_are_left_out() -> None:
     assert ("reward-wrong-passes", "blocker") in found(sound(spelling, wrong, solved=solved(1.0, 0.0)))
 
 
+def test_a_reward_that_a_rollout_does_not_earn_is_not_constant() -> None:
+    idle = RolloutResult(({"role": "assistant", "content": "Hm."},), 0.0, "ended", True, again=0.0)
+    golds = (scored_probe(Family.GOLD, "", 1.0),)
+    alone = Trial(REWARDS, None, False, golds=golds)
+    assert [c.passed for c in sanity_checks(alone) if c.code == "reward-constant"] == [False]
+    played = Trial(REWARDS, None, False, golds=golds, rollouts=(PlayedScript(0, solution_script(True), idle),))
+    assert [c.passed for c in sanity_checks(played) if c.code == "reward-constant"] == [True]
+
+
 def test_without_golds_eight_cases_of_both_sides_decide() -> None:
     def cases(high: int, low: int) -> tuple[ScoredCase, ...]:
         made = [(1.0, "high")] * high + [(0.0, "low")] * low

@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule, ReplyForm, re
 from prime_lab_mcp.lab.rewards.findings import reward_findings
 from prime_lab_mcp.lab.rewards.replays import Replay
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, ScriptPart
+from prime_lab_mcp.lab.rewards.shortcuts import Shortcut
 from prime_lab_mcp.lab.rewards.solutions import Change, Solved
 from prime_lab_mcp.lab.worker.scoring import RolloutResult
 from tests.lab.rewards.rules.trials import sound
@@ -66,7 +67,14 @@ def test_a_solution_that_was_slow_beside_others_that_ended_is_not_called_broken(
     found = codes(solved=Solved((ended, slow)))
     assert ("reward-partly-tested", "warning") in found
     assert ("reward-solution-broken", "blocker") not in found
-    assert ("reward-solution-broken", "blocker") in codes(solved=Solved((slow,)))
+
+
+def test_solutions_that_were_all_too_slow_leave_the_reward_undecided_and_are_not_called_broken() -> None:
+    ended = rollout(5, "n\n45", reward=1.0)
+    slow = replace(ended, result=replace(ended.result, end="slow", ok=False, reward=None))
+    found = codes(solved=Solved((slow, replace(slow, row=6))), style=None, golds=())
+    assert ("gold-not-understood", "blocker") in found
+    assert not {("reward-solution-broken", "blocker"), ("reward-no-gold", "blocker")} & found
 
 
 def test_a_tool_that_knows_the_answer_only_after_another_rollout_blocks() -> None:
@@ -81,6 +89,30 @@ def test_a_tool_that_knows_the_answer_only_after_another_rollout_blocks() -> Non
     assert BLOCKED in kept("error: nothing yet", "last result: {}")
     assert BLOCKED not in kept("last result: {}", "last result: {}")
     assert BLOCKED not in kept("error: nothing yet", "error: nothing yet")
+
+
+def test_an_incomplete_solution_that_is_paid_only_after_the_task_was_solved_blocks() -> None:
+    def around(before: float, after: float) -> set[tuple[str, str]]:
+        checks = tuple(
+            (rollout(row, "n", reward=before), rollout(row, "n", reward=1.0), rollout(row, "n", reward=after))
+            for row in range(2)
+        )
+        return codes(solved=Solved((rollout(5, "n\n45", reward=1.0),), state_checks=checks))
+
+    assert BLOCKED in around(0.2, 1.0)
+    assert BLOCKED not in around(0.0, 0.0)
+    assert BLOCKED not in around(1.0, 1.0)
+    assert BLOCKED not in around(1.0, 0.0)
+
+
+def test_a_shortcut_blocks_unless_a_constant_is_as_good() -> None:
+    def shortcut(constant: float) -> set[tuple[str, str]]:
+        tried = tuple(rollout(row, "usage: 41", reward=1.0) for row in range(8))
+        found = codes(shortcuts=(Shortcut("copies the help", tried, tried, constant),))
+        return {found for found in found if found[0] == "reward-hackable"}
+
+    assert shortcut(0.0) == {("reward-hackable", "blocker")}
+    assert shortcut(0.9) == set()
 
 
 def played(row: int, reward: float | None, *texts: str) -> PlayedScript:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from prime_lab_mcp.lab.authoring.assembly import template_names
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.rewards.smells import hints as smells
 from prime_lab_mcp.lab.rewards.smells.reach import reached_functions
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile
 from tests.conftest import EXAMPLES, TEMPLATES
+from tests.support.assembled import assembled
 
 ROOT = Path(__file__).parents[4]
 V1 = """\
@@ -152,8 +154,8 @@ def test_a_metric_may_count_words() -> None:
 
 @pytest.mark.parametrize(
     "folder",
-    [p for root in (TEMPLATES, EXAMPLES) for p in sorted(root.iterdir()) if p.is_dir()],
-    ids=lambda path: f"{path.parent.name}-{path.name}",
+    [*map(assembled, template_names(TEMPLATES)), *sorted(p for p in EXAMPLES.iterdir() if p.is_dir())],
+    ids=lambda path: path.name,
 )
 def test_nothing_that_the_project_ships_smells(folder: Path) -> None:
     paths = sorted(folder.rglob("*.py"))

@@ -1,0 +1,387 @@
+"""Plays a model that copies an answer from a fixed place: of the prompt, or of what a fixed call returns.
+
+A solution of a task shows what has to be found out: the answer of its last reply, or an argument of a call. On a few
+tasks the module looks for these texts in the prompt, in the environment's reply to chatter, and in what every tool
+returns to calls whose arguments are the same in all tasks. Where they stand behind the same words in all of these
+tasks, a scripted model copies what stands behind these words on other tasks. Calls with the same arguments in every
+task, and a copy from the same place, need no understanding of the task. Where solutions do the same, the task is to
+look something up and report it, and nothing is said.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.rewards import scripts
+from prime_lab_mcp.lab.rewards.copied_messages import ReplyForm
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
+from prime_lab_mcp.lab.rewards.solutions import Solved, last_reply
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
+from prime_lab_mcp.lab.worker.child import copying
+from prime_lab_mcp.lab.worker.child.scripted_rollouts import arguments
+from prime_lab_mcp.lab.worker.description import Message, Row
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import OfferedTool
+
+_LEARNING = 3
+"""Number of tasks on which places are looked for."""
+_JUDGING, _FEWEST = 8, 5
+"""Largest and smallest number of other tasks on which a place is judged."""
+_PAID = 0.9
+"""Share of the judged tasks on which a shortcut must be paid. A place that is right on half of the tasks, such as the
+first of two names in the prompt, passes by chance in less than one of 200 environments."""
+_MOST = 3
+"""Largest number of places that are tried."""
+_LONGEST_ANCHOR = 24
+"""Characters before a text that are compared between tasks."""
+_SECONDS = 40.0
+"""Time limit in seconds for one request of rollouts."""
+_FILLS = ("example", "1", "--help", "ls", "SELECT name, sql FROM sqlite_master")
+"""What a model that understands nothing gives a tool: nonsense, a number, and the usual ways to ask what there is."""
+_MOST_TOOLS, _MOST_CALLS = 8, 24
+"""Largest number of tools that are called, and of calls in one turn."""
+_MOST_NAMES = 12
+"""Largest number of names in the output of tools that are given to tools: of files, tables or keys."""
+_NAME = re.compile(r"\w[\w./-]{2,60}")
+_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the prompt or in the environment's messages, with the fields of copying.py."""
+
+    of: str
+    behind: str
+    until: str
+
+    @property
+    def data(self) -> dict[str, str]:
+        """The place in the form of a script."""
+        return {"of": self.of, "behind": self.behind, "until": self.until}
+
+    @property
+    def name(self) -> str:
+        """The place in words."""
+        if not self.behind:
+            return "the first line that comes back"
+        return f"what stands behind {quote(self.behind, 60)} in {'the prompt' if self.of == 'prompt' else 'the output'}"
+
+    def piece(self, messages: Sequence[Message]) -> str:
+        """Return the text at the place in a rollout."""
+        return copying.behind(_text(self.of, messages), self.behind, self.until)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What a solution gives: the answer of its reply, or the text argument of a call of the tool `into`."""
+
+    into: str
+    texts: tuple[str, ...]
+    """One for each learning task."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to copy: turns that are the same in every task, then the text at a place."""
+
+    how: str
+    turns: tuple[Any, ...]
+    place: Place
+    target: _Target
+
+    def script(self, form: ReplyForm) -> RolloutScript:
+        data: dict[str, Any] = {"turns": list(self.turns), "then": "repeat", "copy": self.place.data}
+        data |= {"before": form.before, "after": form.after}
+        data |= {"into": self.target.into} if self.target.into else {}
+        name = f"{self.how}copies {self.place.name}" + (f" into {self.target.into}" if self.target.into else "")
+        return RolloutScript(name, "copied", data)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """A way to copy that is paid, with its rollouts on tasks on which it was not found."""
+
+    name: str
+    """The behaviour, as the end of "a model that ..."."""
+    tried: tuple[PlayedScript, ...]
+    paid: tuple[PlayedScript, ...]
+    """The rollouts that earned at least half of the best reward."""
+    constant: float
+    """The share of these tasks on which the replies of another task's solution are paid."""
+
+
+async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: Sequence[Row]) -> tuple[Shortcut, ...]:
+    """Look for places that hold what solutions give. Return the first from which copying is paid on other tasks."""
+    right = [p for p in solved.scored if solved.best > EPSILON and (p.result.reward or 0.0) >= HALF_SHARE * solved.best]
+    learning = list({last_reply(p) + _arguments_text(p): p for p in right}.values())[:_LEARNING]
+    if len(learning) < _LEARNING:
+        return ()
+    targets = list(_targets(learning, form))
+    named = _named_in_prompts(learning)
+    same_calls = _calls_of(learning[0], named)
+    ways = list(_in_prompts(learning, targets, same_calls))
+    tools = next((p.result.tools for p in learning if p.result.tools), ())
+    calls = _fixed_calls(tools, _FILLS, named)
+    first = [{"calls": calls}] if calls else []
+    explored = await _play(worker, [(p.row, _constant(*first, scripts.CHATTER)) for p in learning])
+    ways += _in_messages(explored, calls, targets)
+    names = _common_names(explored, learning)
+    if names and tools:
+        calls = _fixed_calls(tools, [*names, *(f"SELECT * FROM {n}" for n in names if n.isidentifier())], named)
+        explored = await _play(worker, [(p.row, _constant({"calls": calls})) for p in learning])
+        ways += _in_messages(explored, calls, targets)
+    learned = {p.row for p in learning}
+    others = [row.index for row in rows if row.index not in learned]
+    judging = others[:: max(1, len(others) // _JUDGING)][:_JUDGING]
+    for way in [way for way in ways if not _is_task(way, learning, named)][:_MOST]:
+        shortcut = await _judged(worker, way, same_calls, form, solved, learning, judging)
+        if shortcut is not None:
+            return (shortcut,)
+    return ()
+
+
+async def _judged(
+    worker: Worker,
+    way: _Way,
+    same_calls: tuple[Any, ...],
+    form: ReplyForm,
+    solved: Solved,
+    learning: Sequence[PlayedScript],
+    judging: Sequence[int],
+) -> Shortcut | None:
+    """Return the way as a shortcut if it is paid on the learning tasks and on nearly all judged ones.
+
+    It is also tried with the calls of one solution behind its own: a reward may ask for a call that worked.
+    """
+    script = None
+    for tried_way in (way, replace(way, turns=(*way.turns, *same_calls))):
+        known = await _play(worker, [(p.row, tried_way.script(form)) for p in learning[1:]])
+        if len(known) == _LEARNING - 1 and all(_is_paid(p, solved) for p in known):
+            script = tried_way.script(form)
+            break
+    if script is None:
+        return None
+    tried = await _play(worker, [(row, script) for row in judging])
+    paid = [p for p in tried if _is_paid(p, solved)]
+    if len(tried) < _FEWEST or len(paid) < _PAID * len(tried):
+        return None
+    other = scripts.replay_script("gives the replies of another task's solution", learning[0].result.messages)
+    constant = await _play(worker, [(p.row, other) for p in tried])
+    return Shortcut(
+        script.name,
+        tuple(tried),
+        tuple(paid),
+        sum(_is_paid(p, solved) for p in constant) / max(1, len(constant)),
+    )
+
+
+def _is_task(way: _Way, learning: Sequence[PlayedScript], named: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether solutions copy in the same way, so that to look something up and report it is the task.
+
+    They take the text from what the same call returns, or all of their calls come from the prompt as the reply does.
+    """
+    if way.place.of == "messages":
+        return all(map(_equal, map(way.place.piece, _messages(learning)), way.target.texts))
+    stated = [
+        [(name, {k: v for k, v in given.items() if k not in named}) for name, given in _calls(p)] for p in learning
+    ]
+    replies = [sum(m.get("role") == "assistant" and not m.get("tool_calls") for m in r) for r in _messages(learning)]
+    return max(replies) < 2 and all(calls == stated[0] for calls in stated)
+
+
+def _messages(played: Sequence[PlayedScript]) -> Iterator[Sequence[Message]]:
+    return (p.result.messages for p in played)
+
+
+def _targets(learning: Sequence[PlayedScript], form: ReplyForm) -> Iterator[_Target]:
+    """Yield what the solutions of the learning tasks give, where it differs between the tasks."""
+    answers = []
+    for p in learning:
+        reply = last_reply(p)
+        inner = reply.partition(form.before)[2] if form.before else reply
+        answers.append((inner.partition(form.after)[0] if form.after else inner).strip())
+    if all(answers) and len(set(answers)) > 1:
+        yield _Target("", tuple(answers))
+    given = [_text_arguments(p) for p in learning]
+    for key in given[0]:
+        texts = [one.get(key, "") for one in given]
+        if all(len(text) > 1 for text in texts) and len(set(texts)) > 1:
+            yield _Target(key[0], tuple(texts))
+
+
+def _text_arguments(played: PlayedScript) -> dict[tuple[str, str], str]:
+    """Map (tool, argument) to the text of the last such argument in a rollout."""
+    texts: dict[tuple[str, str], str] = {}
+    for name, given in _calls(played):
+        texts |= {(name, key): value.strip() for key, value in given.items() if isinstance(value, str)}
+    return texts
+
+
+def _arguments_text(played: PlayedScript) -> str:
+    return json.dumps([given for _, given in _calls(played)], sort_keys=True)
+
+
+def _calls(played: PlayedScript) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for message in played.result.messages:
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") or call
+            try:
+                given = json.loads(function.get("arguments") or "{}")
+            except ValueError:
+                continue
+            if isinstance(given, dict):
+                yield str(function.get("name")), given
+
+
+def _in_prompts(learning: Sequence[PlayedScript], targets: Sequence[_Target], turns: tuple[Any, ...]) -> Iterator[_Way]:
+    """Yield the places of answers in prompts, for tasks that are solved by calls or in several turns.
+
+    The model first makes the calls of one solution (`turns`), which ask for something else in all other tasks.
+    """
+    if any(sum(m.get("role") == "assistant" for m in messages) < 2 for messages in _messages(learning)):
+        return
+    texts = [_text("prompt", messages) for messages in _messages(learning)]
+    for target in targets:
+        place = find_place("prompt", texts, target.texts)
+        if place is not None and not target.into:
+            yield _Way("makes the same calls in every task and " if turns else "", turns, place, target)
+
+
+def _calls_of(played: PlayedScript, named: Mapping[str, Mapping[str, str]]) -> tuple[Any, ...]:
+    """Return the calls of a rollout as turns of a script. Arguments in `named` come from the prompt of each task."""
+    calls = [[name, {key: named.get(key, value) for key, value in given.items()}] for name, given in _calls(played)]
+    return tuple({"calls": [call]} for call in calls[:_MOST_CALLS])
+
+
+def _named_in_prompts(learning: Sequence[PlayedScript]) -> dict[str, dict[str, str]]:
+    """Map arguments of calls to the places of the prompt from which every solution takes them, such as an id."""
+    given = [{key: value for _, stated in _calls(p) for key, value in stated.items()} for p in learning]
+    prompts = [_text("prompt", messages) for messages in _messages(learning)]
+    named: dict[str, dict[str, str]] = {}
+    for key, first in given[0].items():
+        values = [one.get(key) for one in given]
+        if isinstance(first, bool) or not all(isinstance(value, str | int) for value in values):
+            continue
+        place = find_place("prompt", prompts, [str(value) for value in values])
+        if place is not None:
+            named[key] = place.data | {"as": "text" if isinstance(first, str) else "number"}
+    return named
+
+
+def _fixed_calls(
+    tools: Sequence[OfferedTool], texts: Sequence[str], named: Mapping[str, Mapping[str, str]]
+) -> list[list[Any]]:
+    """Return calls of every tool with every text, as a script has them. Arguments in `named` come from the prompt."""
+    calls: list[list[Any]] = []
+    for tool in tools[:_MOST_TOOLS]:
+        known = tool.parameters.get("properties") or {}
+        for text in texts:
+            given = arguments(tool.parameters, text) | {n: place for n, place in named.items() if n in known}
+            if [tool.name, given] not in calls:
+                calls.append([tool.name, given])
+    return calls[:_MOST_CALLS]
+
+
+def _in_messages(
+    explored: Sequence[PlayedScript], calls: Sequence[list[Any]], targets: Sequence[_Target]
+) -> Iterator[_Way]:
+    """Yield the places of targets in what single calls return, or in the reply to chatter."""
+    if len(explored) < _LEARNING:
+        return
+    answered = [dict(_answered(p)) for p in explored]
+    for target in targets:
+        for number in answered[0]:
+            texts = [one[number] for one in answered if number in one]
+            place = find_place("messages", texts, target.texts)
+            if place is None:
+                continue
+            if number is None:
+                yield _Way("chatters, then ", (scripts.CHATTER,), place, target)
+            elif number < len(calls):
+                name, given = calls[number]
+                shown = {key: "(from the prompt)" if isinstance(v, dict) else v for key, v in given.items()}
+                how = f"calls {name} with {quote(json.dumps(shown), 80)} and "
+                yield _Way(how, ({"calls": [calls[number]]},), place, target)
+
+
+def _answered(played: PlayedScript) -> Iterator[tuple[int | None, str]]:
+    """Yield (number, text) for what each call returns, and (None, text) for the reply to the first text."""
+    ids: list[str] = []
+    said = False
+    for message in played.result.messages:
+        text = str(message.get("content") or "")
+        if message.get("role") == "assistant":
+            ids += [str(call.get("id")) for call in message.get("tool_calls") or ()]
+            said = said or bool(text)
+        elif message.get("role") == "tool" and message.get("tool_call_id") in ids:
+            yield ids.index(str(message["tool_call_id"])), text
+        elif message.get("role") == "user" and said:
+            yield None, text
+            return
+
+
+def _common_names(explored: Sequence[PlayedScript], learning: Sequence[PlayedScript]) -> list[str]:
+    """Return names that tools state in every learning task, such as those of files, and that no prompt or call has."""
+    if len(explored) < _LEARNING:
+        return []
+    stated = [dict.fromkeys(n for _, text in _answered(p) for n in _NAME.findall(text)) for p in explored]
+    written = [m for messages in _messages(learning) for m in messages if m.get("role") != "tool"]
+    known = {n for m in written for n in _NAME.findall(str(m.get("content") or ""))}
+    known |= {n for p in learning for n in _NAME.findall(_arguments_text(p))}
+    common = [n for n in stated[0] if all(n in names for names in stated) and not n.isdigit() and n not in known]
+    common.sort(key=lambda name: not any(mark in name for mark in "./_"))
+    return common[:_MOST_NAMES]
+
+
+def find_place(of: str, texts: Sequence[str], targets: Sequence[str]) -> Place | None:
+    """Return the place with the longest words before it that holds every target; None if there is none."""
+    if len(texts) != len(targets) or len(set(targets)) < 2:
+        return None
+    numbers = all(_NUMBER.fullmatch(target) for target in targets)
+    for match in re.finditer(rf"(?<![\w.]){re.escape(targets[0])}(?!\w)", texts[0], re.IGNORECASE):
+        start, end = match.span()
+        ends = [copying.NUMBER] if numbers else ["", texts[0][end : end + 1].strip("\n")]
+        for length in range(min(_LONGEST_ANCHOR, start), -1, -1):
+            anchor = texts[0][start - length : start]
+            if (length == 0 and start > 0) or (anchor and not anchor.strip()):
+                continue
+            for until in ends:
+                place = Place(of, anchor, until)
+                if all(_equal(copying.behind(t, anchor, until), x) for t, x in zip(texts, targets, strict=True)):
+                    return place
+    return None
+
+
+def _equal(piece: str, target: str) -> bool:
+    return piece.strip().casefold() == target.strip().casefold()
+
+
+def _text(of: str, messages: Sequence[Message]) -> str:
+    return copying.place_text(of, [{"role": m.get("role"), "content": m.get("content")} for m in messages])
+
+
+def _constant(*turns: Any) -> RolloutScript:
+    """Return a script whose turns are the same in every task."""
+    return RolloutScript("makes the same calls in every task", "copied", {"turns": list(turns), "then": "silence"})
+
+
+def _is_paid(played: PlayedScript, solved: Solved) -> bool:
+    return played.scored and (played.result.reward or 0.0) >= HALF_SHARE * solved.best - EPSILON
+
+
+async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> list[PlayedScript]:
+    """Play pairs (task, script) and return those that were run."""
+    if not wanted:
+        return []
+    try:
+        rollouts = await worker.rollout([scripts.as_play(s, row) for row, s in wanted], seconds=_SECONDS)
+    except LabError:
+        return []  # The rules about rollouts report an error that breaks the process.
+    pairs = zip(wanted, rollouts.results, strict=False)
+    return [PlayedScript(row, script, result) for (row, script), result in pairs if result.end != "not-run"]

@@ -1,0 +1,335 @@
+"""Shortcuts and surviving state in small environments, played by the scripted model in this process.
+
+Each environment is sound, and has one flaw if `leak` names it. `Rollouts` stands where a worker does: it plays the same
+scripts with the same scripted model, without a process for each environment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.rewards.copied_messages import reply_form
+from prime_lab_mcp.lab.rewards.observations import Trial
+from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
+from prime_lab_mcp.lab.rewards.rules.leaked_answers import shortcut_is_paid, state_survives
+from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
+from prime_lab_mcp.lab.rewards.shortcuts import play_shortcuts
+from prime_lab_mcp.lab.rewards.solutions import calls_before_answer, play_solutions
+from prime_lab_mcp.lab.worker.child.scripted_rollouts import ScriptedModel
+from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.scoring import OfferedTool, RolloutResult
+
+pytestmark = pytest.mark.anyio
+TASKS, MOST_TURNS = 60, 8
+NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta")
+Calls = dict[str, Any]
+
+
+def call(name: str, **arguments: str) -> Calls:
+    return {"role": "assistant", "tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def tool(name: str, *texts: str) -> dict[str, Any]:
+    properties = {text: {"type": "string"} for text in texts}
+    return {"name": name, "description": "", "parameters": {"properties": properties, "required": list(texts)}}
+
+
+class Shop:
+    """A question per shop, answered by one query. The reward asks for a query that worked."""
+
+    def __init__(self, leak: str = "") -> None:
+        self.leak = leak
+
+    def gold(self, row: int) -> str:
+        return str(100 + 37 * row % 611)
+
+    def query(self, row: int) -> str:
+        return f"SELECT count(*) FROM o WHERE city = 'c{row}'"
+
+    def prompt(self, row: int) -> str:
+        return f"ticket {row} | ref {self.gold(row) if self.leak == 'prompt' else 900 + 7 * row}\nHow many orders?"
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool("describe"), tool("run_sql", "sql"), tool("check", "answer")]
+
+    def solution(self, row: int) -> list[Any]:
+        return [call("run_sql", sql=self.query(row)), f"<answer>{self.gold(row)}</answer>"]
+
+    def result(self, state: dict[str, Any], name: str, given: dict[str, str]) -> str:
+        row = state["row"]
+        if name == "describe":
+            return f"CREATE TABLE o;\n-- {f'expected {self.gold(row)}' if self.leak == 'describe' else f'{row} rows'}"
+        if name == "check":
+            told = f"wrong: {given['answer']} instead of {self.gold(row)}" if self.leak == "check" else "it is a number"
+            return told if given["answer"].isdigit() else "error: digits, please"
+        if given["sql"].startswith("SELECT count"):
+            state["worked"] = True
+            return self.gold(row) if given["sql"] == self.query(row) else "7"
+        return f"error: syntax (expected {self.gold(row)})" if self.leak == "error" else "error: syntax"
+
+    def response(self, state: dict[str, Any], text: str) -> str | None:
+        return None
+
+    def reward(self, state: dict[str, Any], last: str) -> float:
+        return float(bool(state.get("worked")) and last == f"<answer>{self.gold(state['row'])}</answer>")
+
+
+class SharedShop(Shop):
+    """The same shop behind tools for all tasks, which are told the number of the shop."""
+
+    def tools(self) -> list[dict[str, Any]]:
+        tools = [tool("describe"), tool("run_sql", "sql")]
+        for one in tools:
+            one["parameters"]["properties"]["shop"] = {"type": "integer"}
+            one["parameters"]["required"].append("shop")
+        return tools
+
+    def solution(self, row: int) -> list[Any]:
+        query, answer = super().solution(row)
+        query["tool_calls"][0]["arguments"]["shop"] = row
+        return [query, answer]
+
+    def result(self, state: dict[str, Any], name: str, given: dict[str, Any]) -> str:
+        return super().result(state, name, given) if given["shop"] == state["row"] else "error: another shop"
+
+
+class Files(Shop):
+    """A tree of files, of which one answers the question."""
+
+    def gold(self, row: int) -> str:
+        return NAMES[3 * row % 7]
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool("ls"), tool("read", "path")]
+
+    def solution(self, row: int) -> list[Any]:
+        path = f"services/{self.gold(row)}.conf"
+        return [call("ls"), call("read", path=path), f"<answer>{self.gold(row)}</answer>"]
+
+    def result(self, state: dict[str, Any], name: str, given: dict[str, str]) -> str:
+        files = {f"services/{n}.conf": f"name = {n}\nport = {state['row']}{i}\n" for i, n in enumerate(NAMES)}
+        files["tests/expected.txt"] = f"answer = {self.gold(state['row'])}" if self.leak else "format = a name"
+        if name == "ls":
+            return "\n".join(sorted(files))
+        state["worked"] = given["path"] in files
+        return files.get(given["path"], "error: no such file")
+
+
+class CommandLine(Shop):
+    """One command of a command-line tool, which the state keeps."""
+
+    def gold(self, row: int) -> str:
+        return f"{('sort', 'keep', 'drop')[row % 3]} -k {1 + row // 3 % 4}"
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool("tab", "command")]
+
+    def solution(self, row: int) -> list[Any]:
+        return [call("tab", command=self.gold(row)), "Done."]
+
+    def result(self, state: dict[str, Any], name: str, given: dict[str, str]) -> str:
+        if given["command"].split()[0] not in ("sort", "keep", "drop"):
+            return f"usage: tab COMMAND -k N\nexample: tab {self.gold(state['row']) if self.leak else 'sort -k 1'}"
+        state["done"] = given["command"]
+        return "ok"
+
+    def reward(self, state: dict[str, Any], last: str) -> float:
+        return float(state.get("done") == self.gold(state["row"]))
+
+
+class Weather(Shop):
+    """The task is to report what the one tool says."""
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool("weather")]
+
+    def solution(self, row: int) -> list[Any]:
+        return [call("weather"), f"<answer>{self.gold(row)}</answer>"]
+
+    def result(self, state: dict[str, Any], name: str, given: dict[str, str]) -> str:
+        state["worked"] = True
+        return f"It is {self.gold(state['row'])} degrees."
+
+
+class Lamp(Shop):
+    """The task is to switch on what the prompt names, and to confirm it."""
+
+    def gold(self, row: int) -> str:
+        return NAMES[3 * row % 7]
+
+    def prompt(self, row: int) -> str:
+        return f"Room: {self.gold(row)}\nSwitch the lamp on."
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool("lamp", "room")]
+
+    def solution(self, row: int) -> list[Any]:
+        return [call("lamp", room=self.gold(row)), f"<answer>{self.gold(row)}</answer>"]
+
+    def result(self, state: dict[str, Any], name: str, given: dict[str, str]) -> str:
+        state["worked"] = given["room"] == self.gold(state["row"])
+        return "on" if state["worked"] else "error: another room"
+
+
+class Desk(Shop):
+    """The answer is handed in by a tool, whose server serves all rollouts."""
+
+    def __init__(self, leak: str = "") -> None:
+        super().__init__(leak)
+        self.accepted: set[int] = set()
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool("run_sql", "sql"), tool("submit", "answer")]
+
+    def solution(self, row: int) -> list[Any]:
+        return [call("run_sql", sql=self.query(row)), call("submit", answer=self.gold(row)), "Done."]
+
+    def result(self, state: dict[str, Any], name: str, given: dict[str, str]) -> str:
+        if name != "submit":
+            return super().result(state, name, given)
+        row, right = state["row"], given["answer"] == self.gold(state["row"])
+        self.accepted |= {row} if right else set()
+        state["right"] = right or (bool(self.leak) and row in self.accepted)
+        return "accepted" if state["right"] else "not accepted"
+
+    def reward(self, state: dict[str, Any], last: str) -> float:
+        return float(state.get("right", False))
+
+
+class Door(Shop):
+    """A game of four moves without tools: fetch the key, open the door."""
+
+    def __init__(self, leak: str = "") -> None:
+        super().__init__(leak)
+        self.unlocked: set[int] = set()
+
+    def tools(self) -> list[dict[str, Any]]:
+        return []
+
+    def solution(self, row: int) -> list[Any]:
+        return [f"<do>{text}</do>" for text in (f"go {1 + row % 9}", "take key", f"go {10 + row // 5}", "open door")]
+
+    def response(self, state: dict[str, Any], text: str) -> str | None:
+        row, move = state["row"], text.removeprefix("<do>").removesuffix("</do>")
+        state["room"] = int(move[3:]) if move.startswith("go ") else state.get("room", 0)
+        state["key"] = state.get("key") or (move == "take key" and state["room"] == 1 + row % 9)
+        if move == "open door" and state["room"] == 10 + row // 5:
+            state["out"] = state["key"] or (bool(self.leak) and row in self.unlocked)
+            self.unlocked |= {row} if state["out"] else set()
+        return None if state.get("out") else f"You are in room {state['room']}."
+
+    def reward(self, state: dict[str, Any], last: str) -> float:
+        return float(bool(state.get("out")))
+
+
+class Rollouts:
+    """Plays scripts in an environment of this process."""
+
+    def __init__(self, environment: Shop) -> None:
+        self.environment = environment
+
+    async def rollout(self, plays: Any, **_: Any) -> Any:
+        results = [await self._play(play.row, dict(play.script)) for play in plays]
+        return SimpleNamespace(results=results, unavailable="", by_design=False)
+
+    async def _play(self, row: int, script: dict[str, Any]) -> RolloutResult:
+        environment, state = self.environment, {"row": row}
+        model = ScriptedModel(script, 2 * MOST_TURNS, lambda: environment.solution(row))
+        model.offered(environment.tools())
+        messages: list[dict[str, Any]] = [{"role": "user", "content": environment.prompt(row)}]
+        for number in range(1, MOST_TURNS + 1):
+            turn = await model.next(messages)
+            if turn is None:
+                break
+            calls = [
+                {"id": f"call_{number}_{n}", "function": {"name": name, "arguments": _as_text(given)}}
+                for n, (name, given) in enumerate(turn.calls)
+            ]
+            messages.append({"role": "assistant", "content": turn.text, **({"tool_calls": calls} if calls else {})})
+            messages += [
+                {"role": "tool", "content": self._result(state, one["function"]), "tool_call_id": one["id"]}
+                for one in calls
+            ]
+            if not calls:
+                said = environment.response(state, turn.text or "")
+                if said is None:
+                    break
+                messages.append({"role": "user", "content": said})
+        offered = tuple(OfferedTool(t["name"], "", t["parameters"]) for t in environment.tools())
+        reward = environment.reward(state, str(messages[-1]["content"] or ""))
+        return RolloutResult(tuple(messages), reward, "ended", True, tools=offered, alone=reward)
+
+    def _result(self, state: dict[str, Any], function: dict[str, Any]) -> str:
+        try:
+            return self.environment.result(state, function["name"], json.loads(function["arguments"]))
+        except (ValueError, KeyError, IndexError) as error:
+            return f"error: {error}"
+
+
+def _as_text(given: Any) -> str:
+    return given if isinstance(given, str) else json.dumps(given)
+
+
+async def findings(
+    environment: Shop, rules: Sequence[RewardRule] = (state_survives, shortcut_is_paid)
+) -> list[tuple[str, str]]:
+    worker: Any = Rollouts(environment)
+    loaded: Any = SimpleNamespace(turns=True, solutions=True)
+    rows = [Row(n, str(n), (), None, None, {}) for n in range(TASKS)]
+    solved = await play_solutions(worker, loaded, rows)
+    assert solved.best == 1.0
+    shortcuts = await play_shortcuts(worker, reply_form(None, solved), solved, rows)
+    trial = Trial((), None, form_requested=False, solved=solved, shortcuts=shortcuts, interactive=True)
+    return [(f.code, f.severity) for rule in rules for f in rule(trial)]
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        *map(Shop, ("prompt", "describe", "error", "check")),
+        SharedShop("describe"),
+        SharedShop("error"),
+        Files("a file of every task"),
+        CommandLine("its usage"),
+    ],
+    ids=lambda environment: f"{type(environment).__name__}, {environment.leak}",
+)
+async def test_an_answer_in_the_same_place_of_every_task_blocks(environment: Shop) -> None:
+    assert await findings(environment) == [("reward-hackable", "blocker")]
+
+
+@pytest.mark.parametrize("environment", [Desk("accepts"), Door("stays open")], ids=lambda e: type(e).__name__)
+async def test_state_of_an_earlier_rollout_that_pays_a_part_of_a_solution_blocks(environment: Shop) -> None:
+    assert await findings(environment) == [("reward-rollout-differs", "blocker")]
+
+
+@pytest.mark.parametrize(
+    "environment", [Shop(), SharedShop(), Files(), CommandLine(), Desk(), Door()], ids=lambda e: type(e).__name__
+)
+async def test_the_same_environments_without_the_flaw_have_no_finding(environment: Shop) -> None:
+    assert await findings(environment) == []
+
+
+@pytest.mark.parametrize("environment", [Weather(), Lamp()], ids=lambda e: type(e).__name__)
+async def test_to_look_up_and_report_or_to_do_as_the_prompt_says_is_a_task(environment: Shop) -> None:
+    assert await findings(environment) == []
+
+
+@pytest.mark.parametrize("environment", [CommandLine(), Desk()], ids=lambda e: type(e).__name__)
+async def test_a_last_reply_that_is_the_same_in_every_task_is_no_answer_that_needs_a_tool(environment: Shop) -> None:
+    assert await findings(environment, SOLUTION_RULES) == []
+
+
+@pytest.mark.parametrize(("environment", "answers"), [(Desk(), False), (Shop(), True)], ids=["handed in", "said"])
+async def test_other_replies_are_scored_after_the_calls_only_where_replies_state_answers(
+    environment: Shop, answers: bool
+) -> None:
+    worker: Any = Rollouts(environment)
+    loaded: Any = SimpleNamespace(turns=True, solutions=True)
+    solved = await play_solutions(worker, loaded, [Row(n, str(n), (), None, None, {}) for n in range(TASKS)])
+    assert bool(calls_before_answer(solved)) is answers
