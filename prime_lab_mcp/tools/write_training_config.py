@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import anyio
 from pydantic import AfterValidator, Field
 
-from prime_lab_mcp.lab.base.errors import BadInput, BudgetError
+from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, LabError
 from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
@@ -120,10 +120,11 @@ async def run(call: Call, args: Args) -> Outcome:
     cost = _cost(call, written)
     check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
     pull = pull_for_held_out_tasks(call.lab, written.config.table) if written.config.target == "hosted" else None
+    wallet = await _wallet_sentence(call, cost)
     blind = "" if written.config.eval_sources else _blind(written)
     return Outcome(
         "passed",
-        _summary(written) + _arguments_sentence(written, args) + _cost_sentence(budget, cost) + blind,
+        _summary(written) + _arguments_sentence(written, args) + _cost_sentence(budget, cost) + wallet + blind,
         (*written.findings, *own.findings),
         _data(written) | cost | budget | own.data,
         next=(check, pull) if pull is not None else (check,),
@@ -164,6 +165,18 @@ def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
     likely = cost.get("cost", {}).get("dollars", {}).get("expected")
     expected = f", and likely ${likely:.2f}" if likely is not None else ""
     return f" It costs at most ${budget['budget']['at_most']:.2f}{expected}.{bound_sentence(budget)}"
+
+
+async def _wallet_sentence(call: Call, cost: Mapping[str, Any]) -> str:
+    """Whether the wallet holds less than a run may cost; empty where the wallet is unknown or holds enough."""
+    most = cost.get("cost", {}).get("upper_bound")
+    if most is None:
+        return ""
+    try:
+        balance = (await call.lab.prime.wallet()).balance
+    except LabError:
+        return ""
+    return f" The wallet holds ${balance:.2f}, less than that." if balance < most else ""
 
 
 async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:

@@ -211,10 +211,16 @@ def test_a_budget_needs_a_price_unless_the_endpoint_is_free() -> None:
     assert caught.value.code == "price-unknown"
 
 
-async def test_without_a_budget_the_summary_names_the_bound(lab: Lab, platform: Platform) -> None:
+async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_holds_less(
+    lab: Lab, platform: Platform
+) -> None:
     free = await write(lab, environments=[PINNED])
     most = free.data["cost"]["upper_bound"]
     assert f"at most ${most:.2f}; budget=USD" in free.summary
+    assert most > 100
+    assert "The wallet holds $100.00, less than that." in free.summary
+    affordable = await write(lab, environments=[PINNED], budget=60)
+    assert "wallet" not in affordable.summary
 
 
 async def test_a_budget_leaves_room_for_the_evaluations_beside_the_run_and_names_the_sum(
