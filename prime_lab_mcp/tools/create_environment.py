@@ -29,6 +29,7 @@ from prime_lab_mcp.lab.datasets.reading import inspect_source
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedSplit
 from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.hub.ownership import note_pulled
+from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -244,6 +245,10 @@ def _created(
         data["metadata"] = [quote(name, 60)[1:-1] for name in built.metadata]
     tasks = f" with {count(built.rows['train'], 'task')}" if "train" in built.rows else ""
     summary = f"Created environments/{names.module} from the template {kind.name}{tasks}."
+    if built.example is not None:
+        data["select"] = {"env_args": {"where": dict(built.example)}}
+        chosen = arguments_summary({"where": built.example})
+        summary += f" {chosen} selects tasks: name them in each call from test_reward on to train on these alone."
     return Outcome("passed", summary, findings, data, next=_then(names.module, inspection is None))
 
 

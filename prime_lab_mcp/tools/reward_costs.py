@@ -42,7 +42,7 @@ def paid_intent(lab: Lab, key: str, question: str, most: float) -> Intent | None
     small = most < ASK_FROM
     if small and unasked + most <= ASK_AFTER and lab.limits.max_spend is None:
         return None
-    question = f"{question}, at most ${most:.2f}, where it ends?"
+    question = f"{question}, at most ${most:.2f}? It ends before it costs more."
     return Intent("eval", key, question, most, ask=not small or unasked + most > ASK_AFTER)
 
 

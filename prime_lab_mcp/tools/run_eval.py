@@ -445,9 +445,11 @@ def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:
     if most is None:
         price = f"{spec.endpoint.host} lists no price for it; it ends at {spec.max_total_tokens or 0:,} tokens"
     else:
-        price = f"likely about ${spec.estimate['cost']:.2f} (one turn each), at most ${most:.2f}, where it ends"
+        price = f"likely about ${spec.estimate['cost']:.2f} (one turn each), at most ${most:.2f}"
     sized = args.model_copy(update={"num_examples": spec.num_examples, "rollouts": spec.rollouts})
     question = f"{_size(sized, spec.endpoint.host)}: {price}?"
+    if most is not None:
+        question += " It ends before it costs more."
     if small and unasked + (most or 0.0) > ASK_AFTER:
         question += f" Evaluations that were not asked about have come to ${unasked:.2f} since the last question."
     ask = not small or unasked + (most or 0.0) > ASK_AFTER

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import anyio
 from pydantic import AfterValidator, Field
 
-from prime_lab_mcp.lab.base.errors import BadInput, BudgetError
+from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, LabError
 from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.training.budget import ConfigBudget
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
 from prime_lab_mcp.tools.argument_types import Dollars
-from prime_lab_mcp.tools.budgeting import budget_data, over_budget
+from prime_lab_mcp.tools.budgeting import bound_sentence, budget_data, over_budget
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _CHANGES = 40
@@ -120,10 +120,11 @@ async def run(call: Call, args: Args) -> Outcome:
     cost = _cost(call, written)
     check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
     pull = pull_for_held_out_tasks(call.lab, written.config.table) if written.config.target == "hosted" else None
+    wallet = await _wallet_sentence(call, cost)
     blind = "" if written.config.eval_sources else _blind(written)
     return Outcome(
         "passed",
-        _summary(written) + _arguments_sentence(written, args) + _cost_sentence(budget, cost) + blind,
+        _summary(written) + _arguments_sentence(written, args) + _cost_sentence(budget, cost) + wallet + blind,
         (*written.findings, *own.findings),
         _data(written) | cost | budget | own.data,
         next=(check, pull) if pull is not None else (check,),
@@ -153,12 +154,29 @@ def _arguments_sentence(written: WrittenConfig, args: Args) -> str:
 
 
 def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
-    """What the summary says of a config that was made for a budget."""
+    """What the summary says of the cost: the bound of a config, with a budget or without."""
     if not budget:
-        return ""
+        likely, most = cost.get("cost", {}).get("dollars", {}).get("expected"), cost.get("cost", {}).get("upper_bound")
+        if likely is None or most is None:
+            return ""
+        return (
+            f" It costs likely ${likely:.2f} and at most ${most:.2f}; budget=USD writes one that stays below a bound."
+        )
     likely = cost.get("cost", {}).get("dollars", {}).get("expected")
     expected = f", and likely ${likely:.2f}" if likely is not None else ""
-    return f" It costs at most ${budget['budget']['at_most']:.2f}{expected}."
+    return f" It costs at most ${budget['budget']['at_most']:.2f}{expected}.{bound_sentence(budget)}"
+
+
+async def _wallet_sentence(call: Call, cost: Mapping[str, Any]) -> str:
+    """Whether the wallet holds less than a run may cost; empty where the wallet is unknown or holds enough."""
+    most = cost.get("cost", {}).get("upper_bound")
+    if most is None:
+        return ""
+    try:
+        balance = (await call.lab.prime.wallet()).balance
+    except LabError:
+        return ""
+    return f" The wallet holds ${balance:.2f}, less than that." if balance < most else ""
 
 
 async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BudgetError, LabError
-from prime_lab_mcp.lab.configs.config import read_config
+from prime_lab_mcp.lab.configs.config import parse_config, read_config
+from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.rules.step import usable_signal
 from prime_lab_mcp.lab.evals.plan import EvalRequest
 from prime_lab_mcp.lab.evals.spec import HEADROOM
 from prime_lab_mcp.lab.lab import Lab
@@ -16,6 +19,7 @@ from prime_lab_mcp.lab.relay.endpoints import Price
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
 from prime_lab_mcp.tools import submit_training
+from tests.lab.evals.finished import finished, mixed
 from tests.tools.test_training_config import PINNED, Platform, call, check, on_hub, write
 
 pytestmark = pytest.mark.anyio
@@ -205,3 +209,39 @@ def test_a_budget_needs_a_price_unless_the_endpoint_is_free() -> None:
     with pytest.raises(LabError) as caught:
         request(1.0).within_budget(None)
     assert caught.value.code == "price-unknown"
+
+
+async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_holds_less(
+    lab: Lab, platform: Platform
+) -> None:
+    free = await write(lab, environments=[PINNED])
+    most = free.data["cost"]["upper_bound"]
+    assert f"at most ${most:.2f}; budget=USD" in free.summary
+    assert most > 100
+    assert "The wallet holds $100.00, less than that." in free.summary
+    affordable = await write(lab, environments=[PINNED], budget=60)
+    assert "wallet" not in affordable.summary
+
+
+async def test_a_budget_leaves_room_for_the_evaluations_beside_the_run_and_names_the_sum(
+    lab: Lab, platform: Platform
+) -> None:
+    finished(lab, mixed(), environment="tiny_env", max_cost=0.7)
+    fitted = await write(lab, environments=[PINNED], budget=30)
+    told = fitted.data["budget"]
+    assert told["evaluations"] == {"before": 0.25, "after": 1.4}
+    assert told["in_all"] == round(told["at_most"] + 1.65, 2)
+    assert told["in_all"] <= 30
+    assert f"that is at most ${told['in_all']:.2f} in all." in fitted.summary
+    text = lab.workspace.resolve(fitted.data["path"]).read_text(encoding="utf-8")
+    assert "budget of $30.00" in text
+    [group] = [line for line in text.splitlines() if line.startswith("group_size")]
+    assert "holds no more" not in group
+
+
+def test_a_weak_signal_of_a_config_for_a_budget_is_not_to_be_raised_against_the_budget() -> None:
+    plain = parse_config("[orchestrator]\nbatch_size = 32  # a note\ngroup_size = 16\n", Path("plain.toml"))
+    tight = parse_config(plain.text.replace("a note", "the budget of $30.00 holds no more"), Path("tight.toml"))
+    for config, raised in ((plain, True), (tight, False)):
+        [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16))
+        assert ("raise batch_size" in weak.fix) is raised

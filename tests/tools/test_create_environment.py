@@ -137,6 +137,16 @@ async def test_long_questions_are_copied_whole(lab: Lab) -> None:
     assert questions == {r["question"].strip() for r in rows}
 
 
+async def test_columns_that_group_the_tasks_are_told_with_the_arguments_that_select_by_them(lab: Lab) -> None:
+    rows = [{"id": f"row{n}", "category": ("easy", "hard")[n % 3 > 0], **row} for n, row in enumerate(gsm8k(90))]
+    write(lab, "levels.jsonl", rows)
+    made = await created(lab, name="jars", dataset="levels.jsonl")
+    assert made.data["select"] == {"env_args": {"where": {"category": ["hard"]}}}
+    assert 'env_args={"where": {"category": ["hard"]}} selects tasks' in made.summary
+    readme = (lab.workspace.environments / "jars" / "README.md").read_text(encoding="utf-8")
+    assert '`where = { "category" = ["hard"] }`' in readme
+
+
 async def test_blockers_of_the_dataset_refuse_and_leave_nothing(lab: Lab) -> None:
     conflicting = [{"question": gsm8k(1, n)[0]["question"], "answer": "#### 1"} for n in range(20)]
     write(lab, "train.jsonl", [*gsm8k(100), *conflicting])

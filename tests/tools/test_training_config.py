@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
 from prime_lab_mcp.lab.distribution.sample import EASY_FIRST
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.listing import search_gpus
-from prime_lab_mcp.lab.prime.answers import HostedGpuOffer, PlatformModels, ValidateAnswer
+from prime_lab_mcp.lab.prime.answers import HostedGpuOffer, PlatformModels, ValidateAnswer, Wallet
 from prime_lab_mcp.lab.prime.pods import GpuOffer, Pod
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Push, Run
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -45,6 +45,9 @@ class Platform:
     async def train_validate(self, path: Path) -> ValidateAnswer:
         self.asked.append(path)
         return self.answer
+
+    async def wallet(self) -> Wallet:
+        return Wallet(100.0, "USD")
 
     async def models(self) -> PlatformModels:
         self._reach()

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
@@ -23,6 +24,7 @@ from prime_lab_mcp.lab.authoring.naming import PackageNames, rename_text
 from prime_lab_mcp.lab.authoring.rows import (
     DroppedRows,
     as_jsonl,
+    selecting_example,
     split_rows,
     template_row_reader,
     with_metadata,
@@ -91,6 +93,8 @@ class BuiltEnvironment:
     findings: tuple[Finding, ...]
     metadata: tuple[str, ...] = ()
     """Further columns of the dataset that the tasks carry as metadata."""
+    example: Mapping[str, Any] | None = None
+    """A `where` that selects some of the tasks by such a column; None if no column groups them."""
 
 
 def build_environment(
@@ -127,13 +131,14 @@ def build_environment(
     dataset = _files_section(inspection, names, len(train), len(out)) if packaged else _hub_section(inspection)
     if third is not None:
         dataset += f"\nSplit `{_one_line(third.name)}` is the environment's third split, `test`."
-    dataset += _metadata_section(columns, kind)
+    example = selecting_example(train, columns) if columns else None
+    dataset += _metadata_section(columns, kind, example)
     _write(kind, target, changes, dataset, packaged=packaged)
     if packaged:
         packed = {"train": train, "eval": out} | ({"test": tests} if third is not None else {})
         _write_rows(target / names.module / "data", **{split: as_jsonl(rows) for split, rows in packed.items()})
-        return BuiltEnvironment({split: len(rows) for split, rows in packed.items()}, findings, columns)
-    return BuiltEnvironment({name: rows for name, rows in table.splits if rows is not None}, findings, columns)
+        return BuiltEnvironment({split: len(rows) for split, rows in packed.items()}, findings, columns, example)
+    return BuiltEnvironment({name: rows for name, rows in table.splits if rows is not None}, findings, columns, example)
 
 
 def build_sample(kind: EnvironmentKind, target: Path, names: PackageNames, task: str | None) -> BuiltEnvironment:
@@ -313,14 +318,16 @@ def _columns(inspection: Inspection) -> str:
     return f"The question is {prompt}, the gold {gold}."
 
 
-def _metadata_section(columns: Sequence[str], kind: EnvironmentKind) -> str:
+def _metadata_section(columns: Sequence[str], kind: EnvironmentKind, example: Mapping[str, Any] | None) -> str:
     if not columns:
         return ""
     listed = ", ".join(f"`{_one_line(name)}`" for name in columns)
     argument = "the config's `where`" if kind.api == "v1" else "`load_environment(where=...)`"
+    [(name, values)] = (example or {columns[0]: ...}).items()
+    selected = "[...]" if values is ... else json.dumps(values, ensure_ascii=False)
     return (
         f"\nTasks carry {listed} as metadata; {argument} selects by them, for example\n"
-        f"`where = {{ {json.dumps(columns[0])} = [...] }}`."
+        f"`where = {{ {json.dumps(name)} = {selected} }}`."
     )
 
 

@@ -13,6 +13,7 @@ import random
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,23 @@ def template_row_reader(template: Template, constants: Mapping[str, ConstantValu
                 del sys.modules[loaded]
     reader: RowReader = shape.canonical
     return reader
+
+
+_MOST_VALUES = 40
+"""Most values of a column that is shown as an example of selecting tasks. A column with more names single tasks."""
+
+
+def selecting_example(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, Any] | None:
+    """Return a `where` that selects some of the tasks, such as `{"category": ["hard"]}`; None if no column groups them.
+
+    `rows` are the tasks' rows, which carry `columns` as `metadata`.
+    """
+    for name in columns:
+        values = [row["metadata"].get(name) for row in rows]
+        numbers = Counter(value for value in values if isinstance(value, str | int) and not isinstance(value, bool))
+        if 2 <= len(numbers) <= min(_MOST_VALUES, len(rows) // 2):
+            return {name: [numbers.most_common(1)[0][0]]}
+    return None
 
 
 def with_metadata(read: RowReader, columns: Sequence[str]) -> RowReader:

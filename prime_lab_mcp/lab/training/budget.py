@@ -21,6 +21,8 @@ from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import MIN_BATCH, MIN_GROUP, ConfigContext
 from prime_lab_mcp.lab.configs.evidence import gather_context
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, round_up
+from prime_lab_mcp.lab.evals.results import plain_name
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
@@ -45,8 +47,39 @@ Render = Callable[[ConfigChoices], TrainingConfig]
 
 
 @dataclass(frozen=True, slots=True)
+class EvaluationsBeside:
+    """US dollars of the evaluations beside a run: those before were paid; `after` is the most that follow may cost."""
+
+    before: float
+    after: float
+
+    @property
+    def in_all(self) -> float:
+        return self.before + self.after
+
+    def as_json(self) -> dict[str, float]:
+        return {"before": round(self.before, 2), "after": round(self.after, 2)}
+
+
+def evaluations_beside(lab: Lab, config: TrainingConfig) -> EvaluationsBeside:
+    """The evaluations of the environments of a config.
+
+    A finished one counts with what it cost, another with its bound. After the run, the checkpoint and its base model
+    are compared, each at most at the bound of the newest evaluation.
+    """
+    names = {source.env_name.replace("-", "_") for source in config.train_sources}
+    jobs = [job for job in EvaluationJobs(lab).list() if plain_name(job.environment).replace("-", "_") in names]
+    bounds = {job.id: EvaluationJobs(lab).spec(job).max_cost or 0.0 for job in jobs}
+    before = sum(float(job.progress.get("cost") or 0.0) if job.state == "finished" else bounds[job.id] for job in jobs)
+    return EvaluationsBeside(before, 2 * bounds[jobs[0].id] if jobs else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigBudget:
-    """A budget in US dollars, which `fit` applies to the choices of a config."""
+    """A budget in US dollars, which `fit` applies to the choices of a config.
+
+    The budget is for all that the run needs: the evaluations before it and the comparison after it are set aside.
+    """
 
     lab: Lab
     usd: float
@@ -59,27 +92,30 @@ class ConfigBudget:
                 fix=Fix("Leave ", SameCall.without("budget"), " out, or write for ", SameCall(target="hosted"), "."),
                 code="price-unknown",
             )
-        comfortable, tight = self._variants(requested, render)
+        whole = render(requested)
+        aside = evaluations_beside(self.lab, whole).in_all
+        room = self.usd - aside if aside < self.usd else self.usd
+        comfortable, tight = self._variants(requested, whole)
         smallest: tuple[TrainingConfig, CostBound] | None = None
         for changes, fewest in (
             *((changes, WANTED_STEPS) for changes in comfortable),
             *((changes, FEWEST_STEPS) for changes in comfortable),
             *((changes, FEWEST_STEPS) for changes in tight),
         ):
-            planned = render(self._with(requested, None, changes))
+            planned = render(self._with(requested, None, changes, whole))
             most = requested.steps or planned.max_steps or WANTED_STEPS
             least = requested.steps or min(fewest, most)
 
             def bounded(steps: int, changes: Mapping[str, Any] = changes) -> CostBound:
-                return self._bound(render(self._with(requested, steps, changes)), models)
+                return self._bound(render(self._with(requested, steps, changes, whole)), models)
 
-            if _cost(bound := bounded(least)) <= self.usd:
-                steps = _most_steps(least, most, lambda n: _cost(bounded(n)) <= self.usd)
-                return self._with(requested, steps if requested.steps or steps < most else None, changes)
+            if _cost(bound := bounded(least)) <= room:
+                steps = _most_steps(least, most, lambda n: _cost(bounded(n)) <= room)
+                return self._with(requested, steps if requested.steps or steps < most else None, changes, whole)
             if smallest is None or _cost(bound) < _cost(smallest[1]):
-                smallest = render(self._with(requested, least, changes)), bound
+                smallest = render(self._with(requested, least, changes, whole)), bound
         assert smallest is not None
-        raise self._too_small(requested, *smallest)
+        raise self._too_small(requested, *smallest, self.usd - room)
 
     def _bound(self, config: TrainingConfig, models: PlatformModels | None) -> CostBound:
         price = models.price(config.gpu_type) if models is not None else None
@@ -108,15 +144,14 @@ class ConfigBudget:
         return bound
 
     def _variants(
-        self, requested: ConfigChoices, render: Render
+        self, requested: ConfigChoices, config: TrainingConfig
     ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
         """Return two lists of changes to choices that the caller left open. Each change makes the run smaller than the
-        one before.
+        one before. `config` is the config without a budget.
 
         The steps are not among these choices. The first list keeps the batch that prime-rl's docs advise; the second
         goes down to the documented minimums.
         """
-        config = render(requested)
         comfortable: list[Mapping[str, Any]] = [{}]
         changes: dict[str, Any] = {}
         if config.eval_sources and requested.eval_tasks is None:
@@ -146,18 +181,27 @@ class ConfigBudget:
         """
         return gather_context(self.lab, config.train_sources, config.model, None)
 
-    def _with(self, requested: ConfigChoices, steps: int | None, changes: Mapping[str, Any]) -> ConfigChoices:
-        """The choices with these changes. `steps`: None leaves the steps to the plan."""
+    def _with(
+        self, requested: ConfigChoices, steps: int | None, changes: Mapping[str, Any], planned: TrainingConfig
+    ) -> ConfigChoices:
+        """The choices with these changes. `steps`: None leaves the steps to the plan. `planned` is the config without a
+        budget."""
         changes = dict(changes)
         if steps is not None and requested.steps is None:
             changes["steps"] = steps
         if steps is not None and "eval_tasks" in changes and requested.eval_interval is None:
             changes["eval_interval"] = steps
         reason = f"the budget of ${self.usd:,.2f} holds no more"
-        return replace(requested, because={**requested.because, **dict.fromkeys(changes, reason)}, **changes)
+        because = {**requested.because, **dict.fromkeys(changes, reason)}
+        if changes.get("group") == planned.group_size:
+            because["group"] = "rollouts of one task, as without a budget"
+        return replace(requested, because=because, **changes)
 
-    def _too_small(self, requested: ConfigChoices, config: TrainingConfig, bound: CostBound) -> BudgetError:
-        least, steps = math.ceil(_cost(bound)), config.max_steps or 0
+    def _too_small(
+        self, requested: ConfigChoices, config: TrainingConfig, bound: CostBound, aside: float
+    ) -> BudgetError:
+        least, steps = math.ceil(_cost(bound) + aside), config.max_steps or 0
+        beside = f" beside ${aside:.2f} of evaluations" if aside else ""
         which = "as asked" if requested.steps else "the fewest that are worth a start"
         asked = (
             ("steps", requested.steps, FEWEST_STEPS),
@@ -169,7 +213,7 @@ class ConfigBudget:
         if config.max_completion_tokens:
             size += f", up to {config.max_completion_tokens} tokens each,"
         return BudgetError(
-            f"no config fits ${self.usd:.2f}: {count(steps, 'step')} ({which}) of {size} of {config.model} on "
+            f"no config fits ${self.usd:.2f}{beside}: {count(steps, 'step')} ({which}) of {size} of {config.model} on "
             f"{count(config.gpus, 'GPU')} at ${bound.price_per_hour:.2f} an hour may cost ${_cost(bound):.2f} "
             f"({bound.why})",
             fix=Fix(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.configs.plan.batching import choose_batching, choose_steps, own_group_sizes
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ChosenValue, ConfigChoices, round_up
@@ -284,5 +284,8 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
 
 def _interval(requested: int | None, steps: int, parts: int, because: str | None, reason: str) -> ChosenValue:
     if requested is not None:
-        return ChosenValue(min(requested, steps), because or "as asked")
+        kept = min(requested, steps)
+        if because and reason in because and steps // kept != parts:  # the older file had another number of steps
+            because = f"as in the older file; {count(steps // kept, 'point')} of this run"
+        return ChosenValue(kept, because or "as asked")
     return ChosenValue(max(1, steps // parts), reason)

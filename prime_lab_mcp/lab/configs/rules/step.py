@@ -240,6 +240,10 @@ def curricula(config: TrainingConfig, context: ConfigContext) -> Iterator[Findin
             )
 
 
+BUDGET_REASON = "the budget of $"
+"""The beginning of the reason of a value that a budget lowered (training/budget.py)."""
+
+
 def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """Enough of the batch must have a gradient, by the measured share of usable groups."""
     estimate = estimate_batch(config, context)
@@ -253,7 +257,9 @@ def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
             f"({estimate.gradient_groups:.1f} groups) would carry a gradient, below the {MIN_BATCH} rollouts and "
             f"{MIN_GROUPS} groups that a step should have; {estimate.discarded_share:.0%} of what is generated is "
             "discarded.",
-            'Drop tasks that are always or never solved, raise group_size or batch_size, or set curriculum="gate".',
+            "Drop tasks that are always or never solved; the budget that the file names holds no larger batch."
+            if BUDGET_REASON in config.text
+            else 'Drop tasks that are always or never solved, raise batch_size, or set curriculum="gate".',
             "orchestrator.batch_size",
         )
     elif gates_resample(config) and estimate.generation_factor > COSTLY_GENERATION:

@@ -36,9 +36,11 @@ class ChosenModel:
         """The call that goes on from the choice."""
         if self.model is None:
             return Next("search_hub", "prices and sizes of the models", {"kind": "model"})
-        why = (
-            f"the next step towards training {quote(self.model, 80)[1:-1]}, which write_training_config takes as model"
-        )
+        name = quote(self.model, 80)[1:-1]
+        if "/" in self.environment.removeprefix("environments/"):
+            given = {"environments": [self.environment], "model": self.model}
+            return Next("write_training_config", f"a config to train {name}", given)
+        why = f"the next step towards training {name}, which write_training_config takes as model"
         return Next("workflow_status", why, {"environment": self.environment})
 
 
