@@ -32,7 +32,7 @@ from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, LineageHeader, read_header
 from prime_lab_mcp.lab.configs.own_gpus import gpu_not_free_finding
 from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
-from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ConfigChoices, SourceChoice, require_config_name
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice, require_config_name
 from prime_lab_mcp.lab.configs.plan.decide import near_models
 from prime_lab_mcp.lab.configs.resolve import ResolvedSource, SourceProof, held_out_keys, resolve_source
 from prime_lab_mcp.lab.configs.rules.sources import environment_keys, harness_keys, taskset_keys
@@ -40,7 +40,7 @@ from prime_lab_mcp.lab.configs.write import finish_text
 from prime_lab_mcp.lab.distribution.sample import EASY_FIRST, suggested_curriculum
 from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.models.offered import require_trained
+from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL, require_trained
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 
 _LARGEST_RATIO = 1e6
