@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
+from typing import cast
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import LabError
@@ -53,7 +54,7 @@ def open_below(folder: Path, path: str, *, buffering: int = -1) -> BufferedReade
             raise _planted(path, error) from error
     try:
         _require_regular(path, os.fstat(opened))
-        return os.fdopen(opened, "rb", buffering)
+        return cast(BufferedReader, os.fdopen(opened, "rb", buffering))
     except BaseException:
         os.close(opened)
         raise
@@ -78,7 +79,7 @@ def open_results(path: Path, *, buffering: int = -1) -> BufferedReader:
     """
     folder = written_by_code(path)
     if folder is None:
-        return open(path, "rb", buffering)
+        return cast(BufferedReader, open(path, "rb", buffering))
     return open_below(folder, path.absolute().relative_to(folder).as_posix(), buffering=buffering)
 
 
