@@ -9,9 +9,10 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "gates": {
         "installed_verifiers: installed.read_text('METADATA') or '' -> installed.read_text('METADATA') and ''": _VERSION,
         "installed_verifiers: version is not None -> version is None": _VERSION,
-        "subject_history: 1 -> 2": _NEWEST,
-        "subject_history: 1 -> 2 (2)": _NEWEST,
         "subject_history: 1 -> 2 (3)": _NEWEST,
+        "subject_history: subject.content and by == 'source' -> subject.content or by == 'source'": (
+            "the rows that are read besides are among those of the same content or environment that are read already"
+        ),
     },
 }
 """The reason by module and by `Mutant.name`."""

@@ -53,6 +53,11 @@ def test_tests_and_evaluations_need_that_the_environment_loads_and_a_push_that_i
     assert standing(NEEDS[tool][0], [loads], HERE, "prime", set()).why == why
 
 
+def test_a_need_is_a_pass_where_the_table_says_nothing_else() -> None:
+    loads = blocked_by("gold-missing", tool="check_environment", data={"loads": True})
+    assert standing(Need("check_environment", "content"), [loads], HERE, "prime", set()).why == "failed"
+
+
 @pytest.mark.parametrize("other", [{"source": "s0"}, {"tool": "run_eval"}, {"env_args": {"level": 2}}])
 def test_only_a_reward_test_of_these_files_without_arguments_shows_that_the_defaults_do_not_load(
     other: dict[str, object],
