@@ -7,7 +7,9 @@ _NEWEST = "of the rows that are read besides, only the newest is looked at"
 
 EXPLAINED: dict[str, dict[str, str]] = {
     "gates": {
-        "installed_verifiers: installed.read_text('METADATA') or '' -> installed.read_text('METADATA') and ''": _VERSION,
+        (
+            "installed_verifiers: installed.read_text('METADATA') or '' -> installed.read_text('METADATA') and ''"
+        ): _VERSION,
         "installed_verifiers: version is not None -> version is None": _VERSION,
         "subject_history: 1 -> 2 (3)": _NEWEST,
         "subject_history: subject.content and by == 'source' -> subject.content or by == 'source'": (
