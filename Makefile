@@ -7,7 +7,7 @@ NEWEST := .venv-newest/bin
 # Where the caller's environment forbids it, each of the programs that tests start would compile all its imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo lint test test-slow test-all ci browser audit bench bench-full coverage endurance codes release clean
+.PHONY: setup demo lint test test-slow test-all ci browser audit bench bench-full coverage endurance mutation codes release clean
 
 setup: .venv/ready
 
@@ -97,9 +97,13 @@ coverage: setup
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report
 
-# A thousand kills and ten thousand messages, with a printed summary: about an hour on two quiet cores.
+# A thousand kills and ten thousand messages, with a printed summary: well under an hour on two quiet cores.
 endurance: setup
 	$(BIN)/python -m tests.endurance --kills 1000 --messages 10000
+
+# The mutants of gates, ledger, fingerprint, once and approval that no unit test notices; MODULES=gates tries only some.
+mutation: setup
+	$(BIN)/python -m tests.mutation --jobs 2 $(MODULES)
 
 clean:
 	rm -rf .venv .venv-newest

@@ -60,19 +60,23 @@ def measured_claims() -> tuple[Claim, ...]:
 
 def keep(claims: Sequence[Claim], seconds: float, load: float) -> None:
     """Write the claims of a whole run to `figures.json` and into the page. `load` is the machine's at the start."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    own = resource.getrusage(resource.RUSAGE_SELF)
     figures = {
         "at": time.strftime("%Y-%m-%d"),
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "load": round(load, 1),
         "seconds": round(seconds),
-        "processor_seconds": round(children.ru_utime + children.ru_stime + own.ru_utime + own.ru_stime),
+        "processor_seconds": round(processor_seconds()),
         "claims": [asdict(one) for one in claims],
     }
     FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     write_page()
+
+
+def processor_seconds() -> float:
+    """Seconds of the processor that this process and its ended children took so far."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def page_figures() -> str:

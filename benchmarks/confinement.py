@@ -25,7 +25,7 @@ from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
 
-PAIRS = int(os.environ.get("BENCH_PAIRS", "6"))
+PAIRS = int(os.environ.get("BENCH_PAIRS", "4"))
 SLOWER = 1.1
 """The claim: confined, a warm call takes at most this many times as long."""
 TEMPLATES = Path(prime_lab_mcp.__file__).parent / "resources" / "templates"

@@ -26,7 +26,7 @@ from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.worker.scoring import Case
 
 CASES = int(os.environ.get("BENCH_CASES", "400"))
-ROUNDS = 7
+ROUNDS = 5
 SLOWER = 1.5
 """The claim: scoring takes at most this many times as long as the library's calls in a loop."""
 FRACTION = 0.5

@@ -80,13 +80,18 @@ async def environment_statuses(lab: Lab, snapshots: Sequence[Snapshot]) -> list[
     ended = await anyio.to_thread.run_sync(lambda: lab.ledger.unjudged(lab.key, source=source))
     pending = {job.source: job.id for job in ended}
     shared = (lab.ledger.version(), installed_verifiers())
-    return [await _present_status(lab, one, pending.get(one.source), shared) for one in snapshots]
+    started = time.monotonic()
+    return [await _present_status(lab, one, pending.get(one.source), shared, started) for one in snapshots]
 
 
 async def _present_status(
-    lab: Lab, snapshot: Snapshot, pending: str | None, shared: tuple[Any, ...]
+    lab: Lab, snapshot: Snapshot, pending: str | None, shared: tuple[Any, ...], started: float
 ) -> EnvironmentStatus:
-    """The cached status, if nothing changed that decides it. `shared` is what decides every status alike."""
+    """The cached status, if nothing changed that decides it. `shared` is what decides every status alike.
+
+    Statuses of one call, which began at `started`, read the distributions of an interpreter once: 200 environments
+    would read them for half a minute.
+    """
     decided_by, now = (*shared, pending), time.monotonic()
     statuses = lab.memory(_Statuses).by_folder
     known = statuses.get(snapshot.relative)
@@ -97,7 +102,8 @@ async def _present_status(
         or now - known.at > _KEEP_SECONDS
     ):
         checked = await anyio.to_thread.run_sync(_checked, lab, snapshot)
-        installed = await present_distributions(lab, snapshot, build=False) if checked else None
+        read = time.monotonic() - started
+        installed = await present_distributions(lab, snapshot, build=False, keep_seconds=read) if checked else None
         report, standings = await anyio.to_thread.run_sync(_status, lab, snapshot, installed, pending)
         known = statuses[snapshot.relative] = EnvironmentStatus(snapshot, decided_by, now, report, tuple(standings))
     return known

@@ -139,11 +139,16 @@ async def open_environment(
 @overload
 async def present_distributions(lab: Lab, snapshot: Snapshot) -> dict[str, str]: ...
 @overload
-async def present_distributions(lab: Lab, snapshot: Snapshot, *, build: bool) -> dict[str, str] | None: ...
-async def present_distributions(lab: Lab, snapshot: Snapshot, *, build: bool = True) -> dict[str, str] | None:
-    """Read the fingerprints of the distributions that would run the snapshot's environment now. The cache is not used.
+async def present_distributions(
+    lab: Lab, snapshot: Snapshot, *, build: bool, keep_seconds: float = 0.0
+) -> dict[str, str] | None: ...
+async def present_distributions(
+    lab: Lab, snapshot: Snapshot, *, build: bool = True, keep_seconds: float = 0.0
+) -> dict[str, str] | None:
+    """Read the fingerprints of the distributions that would run the snapshot's environment now.
 
-    A missing interpreter is built again; with `build=False`, the result is None instead. Raises InterpreterError.
+    Fingerprints that were read in the last `keep_seconds` are used again. A missing interpreter is built again; with
+    `build=False`, the result is None instead. Raises InterpreterError.
     """
     api = (await anyio.to_thread.run_sync(detect_generation, snapshot)).api
     if build:
@@ -153,7 +158,7 @@ async def present_distributions(lab: Lab, snapshot: Snapshot, *, build: bool = T
         if present is None:
             return None
         interpreter = present
-    return dict((await _dependencies(lab, interpreter, snapshot, api, keep_seconds=0.0)).by_name)
+    return dict((await _dependencies(lab, interpreter, snapshot, api, keep_seconds)).by_name)
 
 
 _KEEP_SECONDS = 30.0

@@ -9,8 +9,9 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -96,7 +97,7 @@ class LabServer(MCPServer[None]):
         return self._calls is not None and self._calls.sending > 0
 
     async def calls(self) -> Calls:
-        """Return the call path. Imports every tool at the first call."""
+        """Return the call path. The first call imports the call path, and each tool's first call imports the tool."""
         if self._calls is not None:
             return self._calls
         # An async lock: first calls that waited in threads would keep the server from reading its input.
@@ -107,12 +108,10 @@ class LabServer(MCPServer[None]):
 
     def _import(self) -> Calls:
         from prime_lab_mcp.server.call import Calls
+        from prime_lab_mcp.tools.on_demand import ToolsOnDemand
 
-        if self._tools is None:
-            from prime_lab_mcp.tools.registry import TOOLS
-
-            self._tools = TOOLS
-        self._calls = Calls(self._lab, self._tools, self._references)
+        tools = self._tools if self._tools is not None else ToolsOnDemand()
+        self._calls = Calls(self._lab, tools, self._references)
         return self._calls
 
     async def run_stdio_async(self) -> None:
@@ -127,9 +126,10 @@ class LabServer(MCPServer[None]):
         return self._descriptions
 
     async def import_tools(self) -> None:
-        """Import the tools after a client has listed them, so that the list does not wait for the imports."""
+        """Import what every call needs after a client has listed the tools, so that the list does not wait for it."""
         await self.listed.wait()
         await self._in_background(self.calls)
+        await self._in_background(partial(anyio.to_thread.run_sync, _import_the_rest))
 
     async def settle_evaluations(self) -> None:
         """Confirm the rewards of ended evaluations in the background, for calls that do not need them."""
@@ -242,6 +242,15 @@ def result(report: Report) -> CallToolResult:
         structured_content=content,
         is_error=report.is_error,
     )
+
+
+def _import_the_rest() -> None:
+    """Import what completes every report. Then return the memory that imports used for reading files."""
+    import ctypes
+
+    import_module("prime_lab_mcp.server.next_calls")
+    with suppress(AttributeError, OSError):  # the C library is another one than glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 _LEAST = 0.001

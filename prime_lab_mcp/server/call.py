@@ -38,6 +38,7 @@ from prime_lab_mcp.server import approval, arguments
 from prime_lab_mcp.server.gate import Gate, Passage
 from prime_lab_mcp.server.heartbeat import heartbeat
 from prime_lab_mcp.server.plans import Fingerprints, WaitingPlan, WaitingPlans
+from prime_lab_mcp.tools.on_demand import ToolsOnDemand
 from prime_lab_mcp.tools.tool import AnyTool, Arguments, Call, Intent, Plan, PlannedTool, ReferencePages, Tool
 
 log = logging.getLogger("prime_lab_mcp")
@@ -61,9 +62,12 @@ class Calls:
     `execute` turns every exception of a tool into a report; cancellation passes through.
     """
 
-    def __init__(self, lab: Lab, tools: tuple[AnyTool, ...], references: ReferencePages) -> None:
+    def __init__(
+        self, lab: Lab, tools: tuple[AnyTool, ...] | Mapping[str, AnyTool], references: ReferencePages
+    ) -> None:
         self.lab = lab
-        self.tools: Mapping[str, AnyTool] = {tool.name: tool for tool in tools}
+        self.tools = tools if isinstance(tools, Mapping) else {tool.name: tool for tool in tools}
+        self._importing = anyio.Lock()
         self.references = references
         self._waiting = WaitingPlans()
         self._one_at_a_time: dict[str, anyio.Lock] = {}
@@ -82,15 +86,26 @@ class Calls:
         progress: Progress = no_progress,
     ) -> Report:
         """Run one call, from arguments to report."""
-        tool = self.tools.get(name)
-        if tool is None:
+        if name not in self.tools:
             return _unknown(name, self.tools)
+        tool = await self._tool(name)
         parsed = arguments.parse(tool, given)
         if isinstance(parsed, Report):
             return self._labelled(parsed)
         # The recommended calls are part of it: for them the files may be read again.
         async with self._with_heartbeat(tool, progress) as progress:
             return await self._answer(tool, parsed, ask, progress)
+
+    async def _tool(self, name: str) -> AnyTool:
+        """The tool of a name. Its first use imports the tool in a thread, one tool at a time.
+
+        The lock is an async one: calls that waited in threads would keep the server from reading its input.
+        """
+        tools = self.tools
+        if isinstance(tools, ToolsOnDemand) and not tools.is_imported(name):
+            async with self._importing:
+                return await anyio.to_thread.run_sync(tools.__getitem__, name)
+        return tools[name]
 
     async def _answer(self, tool: AnyTool, parsed: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
         """The report of one call, with every failure of the tool as a report."""
@@ -322,19 +337,19 @@ class Calls:
 
     async def _prove(self, name: str, snapshot: Snapshot, progress: Progress) -> Report:
         """Run a free prerequisite on a snapshot and record its verdict."""
-        tool = self._free(name)
+        tool = await self._free(name)
         args = tool.args.model_validate({"environment": snapshot.relative})
         call = self._call(snapshot, progress)
         return await self._finish(tool, args, call, tool.run(call, args))
 
     async def _prove_config(self, call: Call) -> Report:
-        tool = self._free("check_training_config")
+        tool = await self._free("check_training_config")
         assert call.config is not None
         args = tool.args.model_validate({"path": call.config.relative_to(self.lab.workspace.root).as_posix()})
         return await self._finish(tool, args, call, tool.run(call, args))
 
-    def _free(self, name: str) -> Tool[Any]:
-        tool = self.tools[name]
+    async def _free(self, name: str) -> Tool[Any]:
+        tool = await self._tool(name)
         if not isinstance(tool, Tool):
             raise TypeError(f"{name} publishes or spends; it is no prerequisite that is run without asking")
         return tool

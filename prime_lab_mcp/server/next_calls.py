@@ -8,27 +8,24 @@ the finding's fix are recommended (fix_calls.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import PASSING
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
-from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL
-from prime_lab_mcp.lab.evals.plan import run_eval_arguments
-from prime_lab_mcp.lab.evals.results import checkpoint_purpose
-from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.gates import NEEDS, Standing, gate_standings, tried_arguments, upcoming_call
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
-from prime_lab_mcp.lab.training.next_step import config_waits_for, step_after_the_push
 from prime_lab_mcp.server import arguments
 from prime_lab_mcp.server.fix_calls import calls_of_fix
-from prime_lab_mcp.tools.tool import AnyTool
+from prime_lab_mcp.tools.on_demand import ToolsOnDemand
+from prime_lab_mcp.tools.tool import AnyTool, Arguments
 
 _WORKFLOW_STEPS = ("check_environment", "test_reward", "run_eval", "push_environment", "write_training_config")
 """The steps of the workflow. The ledger decides which step is due."""
@@ -40,6 +37,8 @@ _FINAL_STATUSES = ("failed", "blocked", "error")
 """Statuses after which a repeated call would have the same result."""
 
 
+_TAKE_A_NAME = ("check_environment", "test_reward", "run_eval")
+"""Tools that need no other argument than the name of an environment, and `run_eval` a model."""
 _MOST_EVALUATIONS = 20
 """Number of the newest evaluations that are searched for a model to evaluate."""
 
@@ -89,9 +88,13 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
 
     With `repeated`, a recommendation of the present tool without arguments means the present call.
     """
-    tool = present.tools.get(one.tool)
-    if tool is None:
+    if one.tool not in present.tools:
         return None
+    if _is_complete(one, report, present):
+        called = _as_called(one.arguments or {}, present)
+        model = {"model": _model(called["environment"], present)} if one.tool == "run_eval" else {}
+        return replace(one, arguments={**called, **model})
+    tool = present.tools[one.tool]
     fields = tool.args.model_fields
     given = dict(one.arguments or {})
     if repeated and not given and tool.name == present.tool.name:
@@ -113,6 +116,21 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
     return replace(one, arguments=given or None) if arguments.can_be_called(tool, given) else None
 
 
+def _is_complete(one: Next, report: Report, present: PresentCall) -> bool:
+    """Whether a tool certainly accepts a recommendation as it is, so that its module need not be imported for that.
+
+    These tools take an environment's name, which the present call has proven to be valid, and the arguments that a
+    verdict needs. A refused call passes none of its other arguments on.
+    """
+    tools, given, named = present.tools, _as_called(one.arguments or {}, present), present.carried.get("environment")
+    if not isinstance(tools, ToolsOnDemand) or tools.is_imported(one.tool) or one.tool not in _TAKE_A_NAME:
+        return False
+    if "env_args" in given and (one.tool == "check_environment" or not isinstance(given["env_args"], dict)):
+        return False
+    known = given.keys() <= {"environment", "env_args"} and given.get("environment") == named
+    return known and bool(named) and report.status == "blocked"
+
+
 def _same_environment(given: Mapping[str, Any], present: PresentCall) -> bool:
     return bool(given.get("environment", "") == present.carried.get("environment"))
 
@@ -128,6 +146,8 @@ def _model(environment: Any, present: PresentCall) -> str:
         ledger.jobs(key, limit=_MOST_EVALUATIONS),
     ):
         for job in jobs[:_MOST_EVALUATIONS]:
+            from prime_lab_mcp.lab.evals.results import checkpoint_purpose
+
             model = job.spec.get("model")
             # A checkpoint is a result of training, not a model to train next.
             if isinstance(model, str) and checkpoint_purpose(present.lab, model) is None:
@@ -169,12 +189,32 @@ def _mending(report: Report, present: PresentCall) -> list[Next]:
 
 def _fixing(blocker: Finding, report: Report, present: PresentCall) -> list[Next]:
     """The calls that the fix of a blocker names and that a tool accepts."""
-    tools = {name: tool.args for name, tool in present.tools.items()}
+    tools = _ArgumentTypes(present.tools)
     named = [
         _of_the_evaluation(one, present) for one in calls_of_fix(blocker.fix, present.tool.name, present.carried, tools)
     ]
     completed = (_completed(one, report, present, repeated=False) for one in named)
     return [one for one in completed if one is not None and not _repeats(one, present)]
+
+
+class _ArgumentTypes(Mapping[str, type[Arguments]]):
+    """The arguments of each tool by its name. A tool that no fix names is not looked up, and so not imported."""
+
+    def __init__(self, tools: Mapping[str, AnyTool]) -> None:
+        self._tools = tools
+
+    def __getitem__(self, name: str) -> type[Arguments]:
+        kind: type[Arguments] = self._tools[name].args
+        return kind
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
 
 
 def _of_the_evaluation(one: Next, present: PresentCall) -> Next:
@@ -188,6 +228,9 @@ def _of_the_evaluation(one: Next, present: PresentCall) -> Next:
     job = present.lab.ledger.job(id) if id is not None else None
     if job is None or job.workspace != present.lab.key:
         return one
+    from prime_lab_mcp.lab.evals.plan import run_eval_arguments
+    from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+
     measured = run_eval_arguments(EvaluationJobs(present.lab).spec(job))
     known = measured if one.tool == "run_eval" else {"environment": measured["environment"]}
     return replace(one, arguments={**known, **given})
@@ -208,6 +251,8 @@ def _due(one: Next, present: PresentCall) -> Next:
         return one
     if given.get("environment", snapshot.name) not in (snapshot.name, snapshot.relative):
         return one
+    from prime_lab_mcp.lab.training.next_step import config_waits_for, step_after_the_push
+
     named = given.get("env_args") or present.given.get("env_args") or None
     lab = present.lab
     if named is not None and config_waits_for(lab, snapshot, named):
@@ -251,6 +296,8 @@ def _rescoring(present: PresentCall) -> Next | None:
     lab, snapshot = present.lab, present.snapshot
     if snapshot is None or present.given.get("same_as"):
         return None
+    from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+
     named = present.given.get("env_args") or {}
     jobs = [job for job in EvaluationJobs(lab).list(snapshot.name) if job.platform in (None, lab.platform)]
     fitting = [j for j in jobs if dict(j.spec.get("env_args") or {}) == dict(named) and not j.spec.get("hosted")]

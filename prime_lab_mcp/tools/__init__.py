@@ -1,4 +1,6 @@
-"""The tools of the workflow, one module each. `WORKFLOW` names them in order, and `registry` imports all of them.
+"""The tools of the workflow, one module each.
+
+`WORKFLOW` names them in order, `on_demand` imports each at its first use, and `registry` imports all of them.
 
 `tool` defines what a tool is. Modules that `WORKFLOW` does not name are parts of tools.
 """

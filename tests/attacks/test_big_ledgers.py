@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab import environment_status as status_module
+from prime_lab_mcp.lab import loading as loading_module
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state import snapshot as snapshot_module
 from prime_lab_mcp.lab.state.ledger import ledger as ledger_module
@@ -122,6 +124,28 @@ async def test_the_status_reads_only_folders_that_changed(lab: Lab, monkeypatch:
     changed = (await calls.execute("workflow_status", {})).data["environments"]
     assert taken == ["sums_3"]
     assert [a["name"] for a, b in zip(changed, first.data["environments"], strict=True) if a != b] == ["sums_3"]
+
+
+async def test_the_status_of_many_environments_reads_the_distributions_once_in_every_call(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = await proven_calls(lab)
+    folder = lab.workspace.environments / NAME
+    for number in range(3):
+        shutil.copytree(folder, folder.with_name(f"sums_{number}"))
+    reads: list[Path] = []
+    original = loading_module.read_fingerprints
+
+    def read(python: Path, wanted: Any) -> Any:
+        reads.append(python)
+        return original(python, wanted)
+
+    monkeypatch.setattr(loading_module, "read_fingerprints", read)
+    monkeypatch.setattr(status_module, "_KEEP_SECONDS", 0.0)
+    for number in (1, 2):
+        await record(lab, "check_environment")
+        await calls.execute("workflow_status", {})
+        assert len(reads) == number
 
 
 async def test_files_that_were_written_this_moment_are_read_again(lab: Lab) -> None:

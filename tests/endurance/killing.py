@@ -23,13 +23,16 @@ RECORDED = ("check_environment", "test_reward")
 """Tools of which each answered verdict is a row of the ledger."""
 _CHEAP = ("workflow_status", "read_environment", "edit_environment", "read_reference", "inspect_dataset")
 _SETTLING_CALLS = 40
+_FIRST_ANSWER_SECONDS = 60.0
+_ROUNDS_OF_A_CONFIG = 4
+"""Two of these rounds are expensive: what one left unknown is submitted again among the kills of the other."""
 
 
 class Kills:
     """Rounds of servers that are killed, and the books of what they had answered before."""
 
     def __init__(self, place: Place, tally: Tally, seed: int, *, dear: bool) -> None:
-        """`dear`: also calls that run the environment, publish and submit."""
+        """`dear`: every other round also calls what runs the environment, publishes and submits."""
         self.place, self.tally, self.draw, self.dear = place, tally, random.Random(seed), dear
         self.messages = Messages(seed)
         self.acknowledged: Counter[str] = Counter()
@@ -39,6 +42,8 @@ class Kills:
         """Ids of runs that were answered, by the name in the config."""
         self.rows: dict[str, int] = {}
         self._lock = threading.Lock()
+        self._answered = threading.Event()
+        """Set by the first answered call of a round."""
         write_environment(place.workspace)
         (place.workspace / "data.jsonl").write_text(
             "".join(json.dumps({"question": f"{n} + 1?", "answer": str(n + 1)}) + "\n" for n in range(50))
@@ -57,9 +62,11 @@ class Kills:
 
     def _round(self, number: int, servers: int, clients: int) -> None:
         """Start servers on the same workspace, call with several clients each, and kill them one after the other."""
+        dear = self.dear and number % 2 == 0
+        self._answered.clear()
         running = [StdioServer(self.place) for _ in range(servers)]
         threads = [
-            threading.Thread(target=self._client, args=(server, random.Random(self.draw.random()), number))
+            threading.Thread(target=self._client, args=(server, random.Random(self.draw.random()), number, dear))
             for server in running
             for _ in range(clients)
         ]
@@ -68,12 +75,15 @@ class Kills:
                 server.start()
         for thread in threads:
             thread.start()
+        if self.draw.random() < 0.7:  # else most kills on a busy machine come while the servers import
+            self._answered.wait(_FIRST_ANSWER_SECONDS)
         for server in running:
-            time.sleep(self.draw.choice((0.0, 0.05, 0.3, 1.0, 2.5, 5.0 if self.dear else 1.0)) * self.draw.random())
+            time.sleep(self.draw.choice((0.0, 0.05, 0.3, 1.0, *((2.5, 5.0) if dear else ()))) * self.draw.random())
             if server.process.poll() is not None:
                 self.tally.flaw("crashes", f"a server ended by itself with {server.process.returncode}")
             server.kill()
             self.tally.count("kills")
+            self.tally.count(f"kills in {'expensive' if dear else 'cheap'} calls")
             if server.garbage and not server.garbage[-1].endswith(b"\n"):
                 server.garbage.pop()  # the line in whose middle the server was killed
             if server.garbage:
@@ -84,9 +94,9 @@ class Kills:
         if left:
             self.tally.flaw("orphans", f"20 s after kill {number}: {left[:3]}")
 
-    def _client(self, server: StdioServer, draw: random.Random, number: int) -> None:
+    def _client(self, server: StdioServer, draw: random.Random, number: int, dear: bool) -> None:
         while server.process.poll() is None:
-            tool, arguments = self._call(draw, number)
+            tool, arguments = self._call(draw, number, dear)
             self.tally.count(f"calls under kills: {tool}")
             report = server.call(tool, arguments, 120)
             if report is None:
@@ -97,11 +107,11 @@ class Kills:
                 return
             self._note(tool, arguments, report)
 
-    def _call(self, draw: random.Random, number: int) -> tuple[str, Mapping[str, Any]]:
+    def _call(self, draw: random.Random, number: int, dear: bool) -> tuple[str, Mapping[str, Any]]:
         kind = draw.random()
-        if self.dear and kind < 0.25:
-            return "submit_training", {"config": self._config(number), "yes": True}
-        if self.dear and kind < 0.45:
+        if dear and kind < 0.25:
+            return "submit_training", {"config": self._config(number // _ROUNDS_OF_A_CONFIG), "yes": True}
+        if dear and kind < 0.45:
             return draw.choice(("check_environment", "test_reward", "run_eval", "push_environment", "preflight")), {
                 "environment": NAME
             }
@@ -119,7 +129,7 @@ class Kills:
         return tool, given.get(tool, {})
 
     def _config(self, number: int) -> str:
-        """A config that trains a foreign environment: the same for all clients of a round."""
+        """A config that trains a foreign environment: the same for all clients of some rounds."""
         with self._lock:
             path = self.place.workspace / f"c{number}.toml"
             if not path.exists():
@@ -131,8 +141,9 @@ class Kills:
         status, text = report.get("status"), json.dumps(report)
         if '"internal-error"' in text:
             self.tally.flaw("crashes", f"{tool} {str(arguments)[:150]}: {report.get('summary')} {text[:300]}")
+        self.tally.count(f"answered before the kill: {status}")
+        self._answered.set()
         with self._lock:
-            self.tally.tried[f"answered before the kill: {status}"] += 1
             if tool in RECORDED and arguments == {"environment": NAME} and status in ("passed", "failed"):
                 self.acknowledged[tool] += 1
                 self.newest[tool] = text[:1500]
@@ -163,7 +174,8 @@ class Kills:
             if rows.get(tool, 0) < number:
                 self.tally.flaw("lost verdicts", f"{number} rows of {tool} became {rows.get(tool, 0)}")
         self.rows = rows
-        self.tally.measured["verdicts in the ledger"] = ", ".join(f"{t} {n}" for t, n in sorted(rows.items()))
+        name = f"verdicts in the ledger of {self.place.root.name}"
+        self.tally.measured[name] = ", ".join(f"{t} {n}" for t, n in sorted(rows.items()))
 
     def settle(self) -> None:
         """Submit every config again as an agent would, until each is a run or refused; compare with the platform."""

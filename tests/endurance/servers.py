@@ -78,12 +78,11 @@ class Usage:
 class StdioServer:
     """A server over stdio. A thread reads the answers, so that nothing that is sent can block on them."""
 
-    _number = 0
+    _numbers = itertools.count(1)
 
     def __init__(self, place: Place) -> None:
-        StdioServer._number += 1
         place.workspace.mkdir(parents=True, exist_ok=True)
-        self._stderr = place.root / f"stderr-{StdioServer._number}"
+        self._stderr = place.root / f"stderr-{next(StdioServer._numbers)}"
         with self._stderr.open("wb") as stderr:
             self.process = subprocess.Popen(
                 place.command(),

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.report import Finding, Next, Report, Status
-from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.server.next_calls import PresentCall, needs_files, with_right_calls

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import LabError
@@ -42,7 +42,7 @@ class PlantedPath(LabError):
         )
 
 
-def open_below(folder: Path, path: str) -> BufferedReader:
+def open_below(folder: Path, path: str, *, buffering: int = -1) -> BufferedReader:
     """Open the file `path` below `folder` for reading, without following a symbolic link.
 
     Raises PlantedPath if the last component of `folder` or any component of `path` is a link, or if the file is not a
@@ -56,7 +56,7 @@ def open_below(folder: Path, path: str) -> BufferedReader:
             raise _planted(path, error) from error
     try:
         _require_regular(path, os.fstat(opened))
-        return os.fdopen(opened, "rb")
+        return cast(BufferedReader, os.fdopen(opened, "rb", buffering))
     except BaseException:
         os.close(opened)
         raise
@@ -73,15 +73,16 @@ def written_by_code(path: Path) -> Path | None:
     return None
 
 
-def open_results(path: Path) -> BufferedReader:
+def open_results(path: Path, *, buffering: int = -1) -> BufferedReader:
     """Open a results file for reading. Links are not followed in a folder that evaluation code can write.
 
-    Any other file belongs to the user, who may use links. Raises PlantedPath.
+    Any other file belongs to the user, who may use links. `buffering` is the size of the buffer in bytes; -1 means the
+    default. Raises PlantedPath.
     """
     folder = written_by_code(path)
     if folder is None:
-        return path.open("rb")
-    return open_below(folder, path.absolute().relative_to(folder).as_posix())
+        return cast(BufferedReader, open(path, "rb", buffering))
+    return open_below(folder, path.absolute().relative_to(folder).as_posix(), buffering=buffering)
 
 
 def bounded_lines(source: BinaryIO, path: str) -> Iterator[bytes]:

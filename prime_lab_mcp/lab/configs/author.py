@@ -36,7 +36,7 @@ from prime_lab_mcp.lab.configs.make import ConfigProposal, proposal_changes, pro
 from prime_lab_mcp.lab.configs.migrate.findings import migration_findings
 from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, LineageHeader, read_header
-from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ConfigChoices, SourceChoice, require_config_name
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice, require_config_name
 from prime_lab_mcp.lab.configs.resolve import (
     ResolvedSource,
     SourceProof,
@@ -47,7 +47,7 @@ from prime_lab_mcp.lab.configs.resolve import (
 from prime_lab_mcp.lab.configs.rules.sources import environment_keys, harness_keys, taskset_keys
 from prime_lab_mcp.lab.configs.write import finish_text
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.models.offered import require_trained
+from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL, require_trained
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.state.proven_arguments import proven_arguments
 

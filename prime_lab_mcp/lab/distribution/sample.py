@@ -175,46 +175,64 @@ def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) ->
     """
     sample = RolloutSample()
     index = sample.index
+    # Bound once: these lines run for every rollout.
+    add_task, add_reward, add_answer = sample.task.append, sample.rewards.append, sample.answers.append
+    add_length, add_reply_length, add_prompt = sample.lengths.append, sample.reply_lengths.append, sample.prompts.append
+    add_cut, add_called = sample.cut.append, sample.called.append
+    total = errors = truncated = nonfinite = row = answered = 0
     for rollout in rollouts:
-        sample.rollouts += 1
+        total += 1
         number = index.setdefault(rollout.task, len(index))
         if rollout.error is not None:
-            sample.errors += 1
+            errors += 1
             continue
-        sample.truncated += rollout.truncated
-        if rollout.reward is None or rollout.nonfinite:
-            sample.nonfinite += 1
+        cut, reward, length, called = rollout.truncated, rollout.reward, rollout.completion_tokens, rollout.called_tool
+        truncated += cut
+        if reward is None or rollout.nonfinite:
+            nonfinite += 1
             continue
-        sample.task.append(number)
-        sample.rewards.append(rollout.reward)
-        sample.lengths.append(rollout.completion_tokens)
-        sample.reply_lengths.append(rollout.completion_tokens / rollout.replies)
-        sample.prompts.append(rollout.prompt_tokens)
-        sample.cut.append(rollout.truncated)
-        sample.called.append(-1 if rollout.called_tool is None else rollout.called_tool)
+        add_task(number)
+        add_reward(reward)
+        add_length(length)
+        add_reply_length(length / rollout.replies)
+        add_prompt(rollout.prompt_tokens)
+        add_cut(cut)
+        add_called(-1 if called is None else called)
         if rollout.components:
-            _scores(sample, rollout, weights)
+            answer = _scores(sample, row, rollout.components, weights)
+            if answered < row:
+                sample.answers.extend([math.nan] * (row - answered))
+            add_answer(answer)
+            answered = row + 1
         if rollout.metrics:
-            _metrics(sample, rollout)
+            _metrics(sample, row, rollout.metrics)
+        row += 1
+    sample.rollouts, sample.errors, sample.truncated, sample.nonfinite = total, errors, truncated, nonfinite
     return sample
 
 
-def _scores(sample: RolloutSample, rollout: Rollout, weights: Mapping[str, float]) -> None:
-    """Append the scores of a rollout's components to the columns of the sample."""
+def _scores(
+    sample: RolloutSample,
+    row: int,
+    components: Mapping[str, tuple[float, float | None]],
+    weights: Mapping[str, float],
+) -> float:
+    """Append the scores of a rollout's components to the columns of the sample. Returns the reward for the answer."""
     stated = answer_stated = answer = 0.0
-    row = len(sample.rewards) - 1
-    columns = sample.scores
-    for name, (score, weight) in rollout.components.items():
+    columns, weight_by_name = sample.scores, sample.weights
+    for name, (score, weight) in components.items():
         if weight is None:
             weight = weights.get(name)
             if weight is None and weights:
                 continue  # v0 also lists metrics, which have no weight, among its reward functions
-        if weight is not None and weight > 0:
-            stated += weight
-        if weight and judges_answer(name):
-            answer += weight * score
-            answer_stated += max(0.0, weight)
-        sample.weights[name] = weight
+        if weight:
+            if weight > 0:
+                stated += weight
+            if judges_answer(name):
+                answer += weight * score
+                if weight > 0:
+                    answer_stated += weight
+        weight_by_name[name] = weight
         column = columns.get(name)
         if column is None:
             column = columns[name] = array("d")
@@ -225,19 +243,19 @@ def _scores(sample: RolloutSample, rollout: Rollout, weights: Mapping[str, float
         sample.stated = stated
     if answer_stated > sample.answer_stated:
         sample.answer_stated = answer_stated
-    if (missing := row - len(sample.answers)) > 0:
-        sample.answers.extend([math.nan] * missing)
-    sample.answers.append(answer)
+    return answer
 
 
-def _metrics(sample: RolloutSample, rollout: Rollout) -> None:
+def _metrics(sample: RolloutSample, row: int, metrics: Mapping[str, float]) -> None:
     """Append the metric that measures the format. The first rollout with such a metric decides its name."""
     if sample.form_name is None:
-        sample.form_name = next((n for n in rollout.metrics if measures_form(n)), None)
-        if sample.form_name is None:
+        for name in metrics:
+            if measures_form(name):
+                sample.form_name = name
+                break
+        else:
             return
-    row = len(sample.rewards) - 1
-    score = rollout.metrics.get(sample.form_name)
+    score = metrics.get(sample.form_name)
     if score is not None:
         if len(sample.form_metric) < row:
             sample.form_metric.extend([math.nan] * (row - len(sample.form_metric)))

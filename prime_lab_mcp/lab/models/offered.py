@@ -17,6 +17,8 @@ from prime_lab_mcp.lab.models.registry import find_model, load_registry
 
 LIST_MODELS = Next("search_hub", "the models that the platform trains and serves, with prices", {"kind": "model"})
 _NAMED = 4
+DEFAULT_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
+"""The model of a new config if the request names none. Two LoRA recipes of prime-rl use it."""
 
 
 def not_trained_message(model: str) -> str:

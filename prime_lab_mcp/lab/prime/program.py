@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import anyio
-from packaging.version import InvalidVersion, Version
 
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import ProcessError
@@ -239,6 +238,8 @@ def parse_json(text: str, doing: str) -> dict[str, Any]:
 
 
 def _is_new_enough(version: str) -> bool:
+    from packaging.version import InvalidVersion, Version
+
     try:
         return Version(version) >= Version(OLDEST_PRIME)
     except InvalidVersion:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -56,7 +56,7 @@ class _Version(msgspec.Struct, gc=False):
 
 class _Trace(msgspec.Struct, gc=False):
     task: _Task
-    tools: msgspec.Raw = msgspec.Raw(b"null")
+    tools: list[msgspec.Raw] | None = None
     nodes: msgspec.Raw = msgspec.Raw(b"null")
     id: str | None = None
     agent: _Agent | None = None
@@ -93,8 +93,10 @@ def v1_scores(line: bytes) -> list[Rollout] | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     traces = episode.traces
-    if len(traces) > 1:
-        traces = [t for t in traces if t.agent is None or t.agent.trainable] or traces
+    if len(traces) == 1:
+        only = _trace_rollout(traces[0], episode, several=False)
+        return [only] if only is not None else None
+    traces = [t for t in traces if t.agent is None or t.agent.trainable] or traces
     if not traces:
         return None
     several = len(traces) > 1
@@ -112,7 +114,7 @@ def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout |
 
     If `several` agents are trained, the agent's name is part of the task's key.
     """
-    error = _failure(trace, episode)
+    error = None if trace.ok is True and episode.ok is True else _failure(trace, episode)
     rewards = trace.rewards or {}
     components: dict[str, tuple[float, float | None]] = {}
     terms = []
@@ -139,7 +141,7 @@ def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout |
         f"{key}/{agent_name}" if several and agent_name else key,
         (terms[0] if len(terms) == 1 else math.fsum(terms)) if scored else None,
         components,
-        {k: v for k, v in trace.metrics.items() if v is not None} if trace.metrics else {},
+        _present(trace.metrics),
         error,
         finish == "length" or trace.stop_condition in layouts.V1_TRUNCATED,
         int(trace.num_input_tokens or 0) or prompt,
@@ -161,12 +163,21 @@ def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout |
     )
 
 
+def _present(metrics: dict[str, float | None] | None) -> dict[str, float]:
+    """Return the metrics that have a number: the same dictionary if all have one."""
+    if not metrics:
+        return {}
+    if None in metrics.values():
+        return {k: v for k, v in metrics.items() if v is not None}
+    return cast(dict[str, float], metrics)
+
+
 _HAS_TOOL_CALL = re.compile(rb'"tool_calls"\s*:\s*\[\s*\{')
 """Matches a list of tool calls that is not empty. The same characters inside a JSON string have escaped quotes."""
 
 
 def _called_tool(trace: _Trace) -> bool | None:
-    if bytes(trace.tools) in (b"null", b"[]"):
+    if not trace.tools:
         return None
     return _HAS_TOOL_CALL.search(bytes(trace.nodes)) is not None
 
@@ -203,7 +214,8 @@ def _calls(trace: _Trace) -> tuple[int, int, int, str | None]:
         usage = call.usage
         if usage is not None:
             prompt, reply = int(usage.prompt_tokens or 0), int(usage.completion_tokens or 0)
-            fresh += max(0, prompt - before)
+            if prompt > before:
+                fresh += prompt - before
             before = prompt + reply
             completion += reply
             replies += 1
@@ -244,7 +256,7 @@ def v0_scores(line: bytes) -> list[Rollout] | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     error = layouts.v0_error(row.error)
-    metrics = {k: v for k, v in row.metrics.items() if v is not None} if row.metrics else {}
+    metrics = _present(row.metrics)
     usage = row.token_usage or _NO_USE
     stop = row.stop_condition or None
     return [

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +93,12 @@ class Manifest:
         return table
 
 
+@lru_cache(maxsize=64)
 def parse_manifest(raw: bytes) -> Manifest:
-    """Parse the bytes of a pyproject.toml. Never raises; see `Manifest.problem`."""
+    """Parse the bytes of a pyproject.toml. Never raises; see `Manifest.problem`.
+
+    The last results are kept, because every call reads the same few files. No caller changes a table.
+    """
     try:
         return Manifest(tomllib.loads(raw.decode("utf-8")))
     except UnicodeDecodeError as error:

@@ -169,42 +169,46 @@ def collect_files(root: Path) -> tuple[list[str], tuple[LeftOut, ...]]:
     """Return the sorted relative paths that the push uploads, and the visible files that it leaves out."""
     ignored = _gitignore(root)
     in_wheel = _included_in_wheel(root)
+    below = os.path.join(root, "")
     uploaded: set[str] = set()
     left_out: list[LeftOut] = []
 
-    def offer(path: Path) -> None:
-        relative = path.relative_to(root).as_posix()
-        if path.name.startswith(".") or "__pycache__" in path.relative_to(root).parts:
+    # Paths are texts here: Path objects took half of the time of a snapshot.
+    def offer(path: str) -> None:
+        relative = path.removeprefix(below)
+        name = relative.rpartition("/")[2]
+        if name.startswith(".") or "__pycache__" in relative.split("/"):
             return
-        if path.is_symlink():
+        if os.path.islink(path):
             left_out.append(LeftOut(relative, "the push skips symbolic links"))
-        elif not path.is_file():
+        elif not os.path.isfile(path):
             left_out.append(LeftOut(relative, "it is no regular file"))
         elif ignored(path):
             left_out.append(LeftOut(relative, ".gitignore excludes it"))
         else:
             uploaded.add(relative)
 
-    for entry in sorted(root.iterdir(), key=lambda p: p.name):
-        if entry.is_dir() and entry.is_symlink():
+    for name in sorted(os.listdir(root)):
+        entry = below + name
+        if os.path.isdir(entry) and os.path.islink(entry):
             # The CLI walks into such a folder, wherever it lies, so a link would publish files from outside.
-            if not entry.name.startswith("."):
-                left_out.append(LeftOut(f"{entry.name}/", "a link to a folder is never pushed"))
-        elif entry.is_dir() and not _is_uploaded_folder(entry, ignored):
-            if entry.name == "outputs" or (not entry.name.startswith(".") and ignored(entry)):
-                left_out.append(LeftOut(f"{entry.name}/", "the push leaves this folder out"))
-        elif entry.is_dir():
+            if not name.startswith("."):
+                left_out.append(LeftOut(f"{name}/", "a link to a folder is never pushed"))
+        elif os.path.isdir(entry):
+            if not _is_uploaded_folder(entry, ignored):
+                if name == "outputs" or (not name.startswith(".") and ignored(entry)):
+                    left_out.append(LeftOut(f"{name}/", "the push leaves this folder out"))
+                continue
             for folder, names, files in os.walk(entry):
-                here = Path(folder)
-                names[:] = sorted(n for n in names if _is_uploaded_folder(here / n, ignored))
-                for name in sorted(files):
-                    offer(here / name)
-        elif is_archived(entry.name) or in_wheel(entry.name):
+                names[:] = sorted(n for n in names if _is_uploaded_folder(f"{folder}/{n}", ignored))
+                for file in sorted(files):
+                    offer(f"{folder}/{file}")
+        elif is_archived(name) or in_wheel(name):
             offer(entry)
-        elif not entry.name.startswith("."):
+        elif not name.startswith("."):
             left_out.append(
                 LeftOut(
-                    entry.name,
+                    name,
                     "of files at the top level only README.md, pyproject.toml, *.py and what the wheel includes "
                     "by name are pushed",
                 )
@@ -389,10 +393,10 @@ def clean_snapshots(store: Path, in_use: frozenset[str], older_than: float | Non
     return len(old)
 
 
-def _is_uploaded_folder(folder: Path, ignored: Callable[[Path], bool]) -> bool:
-    name = folder.name
+def _is_uploaded_folder(folder: str, ignored: Callable[[str], bool]) -> bool:
+    name = os.path.basename(folder)
     return not (
-        not folder.is_dir()
+        not os.path.isdir(folder)
         or name.startswith(".")
         or name in _SKIPPED_FOLDERS
         or name.endswith(".egg-info")
@@ -400,7 +404,7 @@ def _is_uploaded_folder(folder: Path, ignored: Callable[[Path], bool]) -> bool:
     )
 
 
-def _gitignore(root: Path) -> Callable[[Path], bool]:
+def _gitignore(root: Path) -> Callable[[str], bool]:
     """The .gitignore matcher of the CLI, which reads only the .gitignore at the top of the folder."""
     path = root / ".gitignore"
     if not path.is_file():
@@ -408,7 +412,7 @@ def _gitignore(root: Path) -> Callable[[Path], bool]:
     from gitignore_parser import parse_gitignore
 
     matches = parse_gitignore(str(path), base_dir=str(root))
-    return lambda candidate: bool(matches(str(candidate)))
+    return lambda candidate: bool(matches(candidate))
 
 
 def _read(root: Path, paths: list[str]) -> dict[str, bytes]:
@@ -418,10 +422,11 @@ def _read(root: Path, paths: list[str]) -> dict[str, bytes]:
     total = 0
     for path in paths:
         try:
-            total += (root / path).stat().st_size
-            if total > MAX_BYTES:
-                raise _too_big_error(f"more than {MAX_BYTES // 2**20} MiB")
-            contents[path] = (root / path).read_bytes()
+            with open(os.path.join(root, path), "rb", buffering=0) as file:
+                total += os.fstat(file.fileno()).st_size
+                if total > MAX_BYTES:
+                    raise _too_big_error(f"more than {MAX_BYTES // 2**20} MiB")
+                contents[path] = file.read()
         except OSError as error:
             raise BadInput(
                 f"{path} of the environment cannot be read: {error.strerror}",
@@ -488,17 +493,18 @@ _ATTEMPTS = 5
 
 
 def _intact(tree: Path, files: Mapping[str, str]) -> bool:
-    matching = 0
+    matching, below = 0, os.path.join(tree, "")
     for folder, names, entries in os.walk(tree):
         names[:] = [n for n in names if n != "__pycache__"]
         for entry in entries:
-            path = Path(folder, entry)
-            expected = files.get(path.relative_to(tree).as_posix())
-            if expected is None or path.is_symlink():
+            path = f"{folder}/{entry}"
+            expected = files.get(path.removeprefix(below))
+            if expected is None or os.path.islink(path):
                 return False
             try:
-                if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
-                    return False
+                with open(path, "rb", buffering=0) as file:
+                    if hashlib.sha256(file.read()).hexdigest() != expected:
+                        return False
             except OSError:
                 return False
             matching += 1

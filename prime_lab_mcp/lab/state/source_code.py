@@ -10,13 +10,14 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
-
-from packaging.requirements import Requirement
+from typing import TYPE_CHECKING, Literal
 
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.versions import V0_RELEASES, V1_RELEASES
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _MAX_FILE_BYTES = 2_000_000
 

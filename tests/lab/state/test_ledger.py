@@ -168,3 +168,33 @@ def test_what_has_no_price_is_recorded_without_a_bound(tmp_path: Path) -> None:
     ledger.commit_spend("run", None, "run", "prime")
     assert [(row.bound, row.actual, row.amount) for row in ledger.spend("prime")] == [(None, None, 0.0)] * 2
     assert ledger.spend("rehearsal") == []
+
+
+def test_a_verdict_waits_for_the_disk_and_the_note_of_a_call_does_not(tmp_path: Path) -> None:
+    ledger, waits = Ledger(tmp_path / "l.sqlite3"), []
+
+    def traced(statement: str) -> None:
+        if statement.startswith("PRAGMA synchronous="):
+            mode.append(statement.partition("=")[2])
+        elif statement == "COMMIT":
+            waits.append(mode[-1] == "FULL")
+
+    mode = ["FULL" if ledger._db.execute("PRAGMA synchronous").fetchone()[0] == 2 else "NORMAL"]
+    ledger._db.set_trace_callback(traced)
+    ledger.note_call("w", "test_reward", "passed", 0.1, "")
+    ledger.record(evidence())
+    assert waits == [False, True]
+
+
+def test_a_call_noted_inside_a_transaction_is_part_of_it(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+
+    def undone() -> None:
+        with ledger.transaction():
+            ledger.note_call("w", "test_reward", "passed", 0.1, "")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        undone()
+    assert ledger._db.execute("SELECT count(*) FROM calls").fetchone()[0] == 0
+    assert ledger._db.execute("PRAGMA synchronous").fetchone()[0] == 2

@@ -1,7 +1,6 @@
 """Plans a new config: chooses every value with its reason, from the request, evaluations and published recipes."""
 
 from prime_lab_mcp.lab.configs.plan.choices import (
-    DEFAULT_MODEL,
     ChosenValue,
     ConfigChoices,
     SourceChoice,
@@ -11,7 +10,6 @@ from prime_lab_mcp.lab.configs.plan.decide import ConfigPlan, near_models, plan_
 from prime_lab_mcp.lab.distribution.sample import Curriculum
 
 __all__ = [
-    "DEFAULT_MODEL",
     "ChosenValue",
     "ConfigChoices",
     "ConfigPlan",

@@ -12,9 +12,6 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import ConfigTarget
 from prime_lab_mcp.lab.distribution.sample import Curriculum
 
-DEFAULT_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
-"""The model of a new config if the request names none. Two LoRA recipes of prime-rl use it."""
-
 
 @dataclass(frozen=True, slots=True)
 class SourceChoice:

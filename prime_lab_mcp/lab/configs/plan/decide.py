@@ -21,9 +21,10 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.configs.plan.batching import choose_batching, choose_steps, own_group_sizes
-from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ChosenValue, ConfigChoices, round_up
+from prime_lab_mcp.lab.configs.plan.choices import ChosenValue, ConfigChoices, round_up
 from prime_lab_mcp.lab.configs.plan.hardware import Hardware, choose_gpu_type
 from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN
+from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.models.registry import find_model
 
 SHORT_RUN_STEPS = 100

@@ -216,6 +216,21 @@ class LedgerDatabase:
         self._forget_rows()
         self._open()  # the former connection stays open for threads that read from it
 
+    def _write_soon(self, statement: str, parameters: Sequence[Any]) -> None:
+        """Write without waiting for the disk. Only a failure of the whole machine can lose such a row.
+
+        The next other write also puts this row on the disk. Waiting for a slow disk would hold up every client.
+        """
+        with self._lock:
+            waits = not self._db.in_transaction  # SQLite changes this only outside of transactions
+            if waits:
+                self._db.execute("PRAGMA synchronous=NORMAL")
+            try:
+                self._write(statement, parameters)
+            finally:
+                if waits:
+                    self._db.execute("PRAGMA synchronous=FULL")
+
     def _write(self, statement: str, parameters: Sequence[Any]) -> int:
         with self.transaction() as db:
             return db.execute(statement, tuple(parameters)).lastrowid or 0

@@ -507,7 +507,8 @@ class Ledger(LedgerDatabase):
     # Calls
 
     def note_call(self, workspace: str, tool: str, status: str, seconds: float, summary: str) -> None:
-        self._write(
+        """Note a call for the dashboard. A call is no evidence, so the note does not wait for the disk."""
+        self._write_soon(
             "INSERT INTO calls (at, workspace, tool, status, seconds, summary) VALUES (?, ?, ?, ?, ?, ?)",
             (time.time(), workspace, tool, status, seconds, summary),
         )
