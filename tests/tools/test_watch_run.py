@@ -249,8 +249,10 @@ async def test_a_resumed_run_is_judged_from_the_first_step_and_never_resumed_twi
         assert paused.data["after"]["worked"] == "ended early"
         spent = at.lab.ledger.spend("rehearsal")[0]
         assert spent.actual == pytest.approx(paused.data["spend"]["total"])
+        await at.tell("/rehearsal/account", balance_usd=1000)  # runs of other tests go on and cost money
         became = (await at.call(control_run.TOOL, id=id, action="resume")).data["id"]
         await at.tell("/rehearsal/clock", advance=400)
+        await at.tell("/rehearsal/account", balance_usd=1000)
         whole = await at.call(watch_run.TOOL, id=became)
         again = await at.call(control_run.TOOL, id=id, action="resume")
     assert whole.data["status"] == "COMPLETED"
