@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from prime_lab_mcp.lab.base.report import Verdict
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
@@ -16,7 +17,7 @@ _COMPARED = "compare_rewards"
 
 def record_comparison(ledger: Ledger, workspace: str, snapshot: Snapshot, data: Mapping[str, Any]) -> None:
     """Record a comparison of these files: `environment`, `verdict`, `completions`, `differ` and `verifiers`."""
-    status = "passed" if str(data.get("verdict")) == "equal" else "failed"
+    status: Verdict = "passed" if str(data.get("verdict")) == "equal" else "failed"
     ledger.record(
         Evidence(_COMPARED, status, workspace, snapshot.name, snapshot.source, snapshot.content, data=dict(data))
     )
