@@ -40,7 +40,7 @@ PASSED_ON: frozenset[tuple[str, str]] = frozenset(
         ("server/approval.py", "code"),
         ("lab/configs/schema.py", "code"),
         ("tools/training_report.py", "recorded_code(f'run-{anomaly.code}')"),
-        ("lab/rewards/rules/answers.py", "code"),
+        ("lab/rewards/rules/known_answers.py", "code"),
     }
 )
 """Where a code is handed on that another place names. An attribute `.code` always is: whoever set it named the code."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab import environment_status
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.lab.base.settings import Platform
@@ -166,6 +167,17 @@ async def test_the_test_that_a_push_with_arguments_also_needs_comes_before_it_an
     evaluate = Next("run_eval", "shows whether a model's rewards vary", where)
     assert await due(lab, "test_reward", where, evaluate) == [("push_environment", {**where, "env_args": HARD})]
     assert await due(lab, "run_eval", evaluated, push) == [("push_environment", {**where, "env_args": HARD})]
+
+
+async def test_the_status_of_an_environment_goes_on_with_the_arguments_that_are_proven(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "sums_v1", snapshot.source, snapshot.content))
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, "sums_v1", snapshot.source, snapshot.content))
+    proven(lab, HARD, "sums_v1", snapshot.source, snapshot.content)
+    due = environment_status._with_other_arguments(lab, snapshot, "v1")
+    assert due is not None
+    assert (due.tool, due.arguments) == ("push_environment", {"environment": "sums_v1", "env_args": HARD})
 
 
 # An environment that was pulled
