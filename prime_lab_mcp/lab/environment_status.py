@@ -26,6 +26,7 @@ from prime_lab_mcp.lab.state.gates import (
     tried_arguments,
     upcoming_call,
 )
+from prime_lab_mcp.lab.state.proven_arguments import proven_arguments
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
 from prime_lab_mcp.lab.training.next_step import step_after_the_push
@@ -159,8 +160,22 @@ def _upcoming(lab: Lab, snapshot: Snapshot, api: str | None, standings: list[Sta
     missing = next((standing for standing in standings if standing.why), None)
     if pending is not None and missing is not None and missing.need.tool in EVALUATED:
         return Next(missing.need.tool, "waits until the rewards are confirmed", {"environment": snapshot.name})
+    if missing is not None and missing.need.tool in EVALUATED and (other := _with_other_arguments(lab, snapshot, api)):
+        return other
     after = None if missing is not None or api == "v0" else step_after_the_push(lab, snapshot)
     return after or upcoming_call(snapshot.name, api, standings)
+
+
+def _with_other_arguments(lab: Lab, snapshot: Snapshot, api: str | None) -> Next | None:
+    """The step that is due with the arguments with which training is proven; None if these are the defaults."""
+    rows = [r for r in lab.ledger.evidence(lab.key, source=snapshot.source) if r.platform in (None, lab.platform)]
+    named = proven_arguments(rows, runs=lab.ledger.training_names())
+    if not named:
+        return None
+    standings = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, arguments=named)
+    missing = next((standing for standing in standings if standing.why), None)
+    after = None if missing is not None or api == "v0" else step_after_the_push(lab, snapshot)
+    return after or upcoming_call(snapshot.name, api, standings, named)
 
 
 def _checked(lab: Lab, snapshot: Snapshot) -> bool:
@@ -183,6 +198,10 @@ def _gate(
         for arguments in tried_arguments(lab.ledger, lab.key, snapshot)[:_TRIED]:
             if closed and arguments and not missing(arguments):
                 return {"tool": tool, "state": "open", "why": f"with {arguments_summary(arguments)}, which are proven"}
+    if not closed and tool == "submit_training":
+        after = step_after_the_push(lab, snapshot)
+        if after is not None and after.tool == "test_reward":  # its config uses arguments that no test had
+            return {"tool": tool, "state": "closed", "why": after.why}
     if not closed:
         return {"tool": tool, "state": "open", "why": "all it needs is proven for these files"}
     if all(standing.need.tool in FREE and standing.why in ("never-run", "stale", "rehearsal") for standing in closed):

@@ -6,7 +6,9 @@ import tomllib
 from typing import Any
 
 import pytest
+from mcp import Client
 
+from prime_lab_mcp.lab import environment_status
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.lab.base.settings import Platform
@@ -16,6 +18,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.config_gate import HubFact, SourceFacts, source_unmet
 from prime_lab_mcp.lab.state.evaluation_evidence import evaluation_summary
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.server.app import build_server
 from prime_lab_mcp.server.fix_calls import calls_of_fix
 from prime_lab_mcp.server.next_calls import PresentCall, with_right_calls
 from prime_lab_mcp.tools import push_environment
@@ -168,6 +171,17 @@ async def test_the_test_that_a_push_with_arguments_also_needs_comes_before_it_an
     assert await due(lab, "run_eval", evaluated, push) == [("push_environment", {**where, "env_args": HARD})]
 
 
+async def test_the_status_of_an_environment_goes_on_with_the_arguments_that_are_proven(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "sums_v1", snapshot.source, snapshot.content))
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, "sums_v1", snapshot.source, snapshot.content))
+    proven(lab, HARD, "sums_v1", snapshot.source, snapshot.content)
+    due = environment_status._with_other_arguments(lab, snapshot, "v1")
+    assert due is not None
+    assert (due.tool, due.arguments) == ("push_environment", {"environment": "sums_v1", "env_args": HARD})
+
+
 # An environment that was pulled
 
 
@@ -223,3 +237,28 @@ async def test_a_pulled_folder_that_was_edited_is_offered_as_the_hub_holds_it(la
         {n: t.args for n, t in BY_NAME.items()},
     )
     assert ("write_training_config", {"environments": [PINNED]}) in [(one.tool, one.arguments) for one in calls]
+
+
+# Through a client
+
+
+async def test_a_client_that_follows_next_submits_a_config_on_the_chosen_tasks(lab: Lab, platform: StandIn) -> None:
+    environment(lab)
+    pushed(lab)
+    proven(lab, HARD)
+    async with Client(build_server(lab)) as client:
+
+        async def called(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            told = (await client.call_tool(tool, arguments)).structured_content
+            assert told is not None
+            return told
+
+        [after] = push_environment._next(PINNED, "v1", False, HARD)
+        written = await called(after.tool, dict(after.arguments or {}))
+        assert taskset(lab, written["data"]["path"])["where"] == HARD["where"]
+        checks = written["next"][0]
+        checked = await called(checks["tool"], checks["arguments"])
+        assert (checked["next"][0]["tool"], checked["next"][0]["arguments"]) == (
+            "submit_training",
+            {"config": written["data"]["path"]},
+        )

@@ -443,16 +443,24 @@ def size_and_cost_summary(spec: EvalSpec) -> str:
     return f"{size} with {spec.model} at {spec.endpoint.host}: at most {tokens:,} tokens{cost} for one turn each"
 
 
+_TELLING = 40
+"""Number of rollouts without any reward after which a running evaluation says so (our judgement)."""
+
+
 def running_outcome(lab: Lab, job: Job) -> Outcome:
     """Return the outcome of a call whose time ran out before the job ended."""
     spec = EvaluationJobs(lab).spec(job)
     completed, planned = job.progress.get("completed", 0), job.progress.get("planned") or spec.planned
     findings = endings.failure_findings(spec, job)
     trouble = f"; {findings[0].message}" if findings and findings[0].severity != "info" else ""
+    if completed >= _TELLING and job.progress.get("mean_reward") == 0:
+        trouble += "; none of them earned anything so far"
+    ended = "all" if completed >= planned else f"{completed} of"
+    after = ", and its rewards are being checked" if completed >= planned else ""
     return Outcome(
         "running",
-        f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {completed} of "
-        f"{count(planned, 'rollout')} finished{trouble}.",
+        f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {ended} "
+        f"{count(planned, 'rollout')} finished{after}{trouble}.",
         findings,
         eval_data(spec, job, None, None),
         (

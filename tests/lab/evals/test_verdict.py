@@ -124,3 +124,22 @@ async def test_results_as_they_were_asked_for_pass_without_a_word_about_it(lab: 
 def test_other_sampling_is_named(sampling: dict[str, Any], named: str | None) -> None:
     difference = sampling_difference(sampling)
     assert difference is None if named is None else named in (difference or "")
+
+
+@pytest.mark.parametrize(
+    ("progress", "said"),
+    [
+        ({"completed": 88, "planned": 400, "mean_reward": 0.0}, "88 of 400 rollouts finished; none of them earned"),
+        ({"completed": 88, "planned": 400, "mean_reward": 0.4}, "goes on: 88 of 400 rollouts finished."),
+        (
+            {"completed": 400, "planned": 400, "mean_reward": 0.4},
+            "all 400 rollouts finished, and its rewards are being",
+        ),
+    ],
+)
+async def test_a_running_evaluation_says_that_nothing_was_paid_and_what_comes_after_the_last_rollout(
+    lab: Lab, progress: dict[str, Any], said: str
+) -> None:
+    job = finished(lab, mixed())
+    running = dataclasses.replace(job, state="running", progress=progress)
+    assert said in verdict.running_outcome(lab, running).summary
