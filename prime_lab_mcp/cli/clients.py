@@ -106,7 +106,7 @@ CLIENTS: Mapping[str, ClientConfig] = {
     "gemini": ClientConfig(
         "Gemini CLI",
         "mcpServers",
-        "Start `gemini` in this folder; `/mcp` shows the server.",
+        "Start `gemini` in this folder and trust it when Gemini asks; `/mcp` shows the server.",
         project=".gemini/settings.json",
         user=".gemini/settings.json",
     ),
