@@ -171,7 +171,7 @@ async def test_equal_completions_of_a_group_that_earn_differently_are_a_problem(
     )
     assert GROUP not in (placed, by_place)
     among = replace(said(0, "four"), rest_of_group=[said(0, "other").messages, said(0, "four").messages])
-    for source, expected in ((placed, ()), (by_place, ("unequal-in-group",))):
+    for source, expected in ((placed, ()), (by_place, ("unequal-in-group:2 and 3",))):
         async with opened(write(source), interpreter=old, api="v0") as worker:
             (scored,) = await worker.score([among])
         assert problems(scored) == expected

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from v0_single_turn_template import numbers
-from v0_single_turn_template.tags import tagged
+from shared_template import numbers
+from shared_template.tags import tagged
 
 FORMAT = "Then give the final number, and nothing else, in answer tags: <answer>NUMBER</answer>"
 
@@ -21,6 +21,11 @@ def gold_of(row: Mapping[str, Any]) -> str | None:
     """The gold as plain digits (`1200`, `0.5`); None when it is no number."""
     gold = numbers.gold_of(str(row["answer"]))
     return None if gold is None else numbers.show(gold)
+
+
+def reply_with(gold: str) -> str:
+    """A reply that gives this answer in the right form, for worked examples."""
+    return f"<answer>{gold}</answer>"
 
 
 def score(reply: str, gold: str) -> float:
