@@ -100,11 +100,12 @@ def servers(folder: Path) -> list[tuple[int, bool]]:
     return [(pid, forked) for pid, forked in map(json.loads, lines)]
 
 
-def play(folder: Path, *, forking: bool) -> dict[str, Any]:
+def play(folder: Path, *libraries: Path) -> dict[str, Any]:
+    """Play three rollouts. `libraries` stand before the package on the module path."""
     folder.mkdir()
     (folder / "shelf.py").write_text(SHELF, encoding="utf-8")
-    paths = [*([str(LIBRARIES)] if forking else []), str(folder)]
-    variables = {"PYTHONPATH": os.pathsep.join(paths), "HOME": str(folder), "OWN_API_KEY": "secret"}
+    paths = os.pathsep.join(map(str, (*libraries, folder)))
+    variables = {"PYTHONPATH": paths, "HOME": str(folder), "OWN_API_KEY": "secret"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={"PATH": os.environ["PATH"], "NO_PROXY": "127.0.0.1", **variables},
@@ -129,7 +130,7 @@ def comparable(seen: dict[str, Any]) -> list[list[dict[str, Any]]]:
 @needs_pidfds
 def test_a_forked_tool_server_is_like_one_of_its_own_process(tmp_path: Path) -> None:
     """Nothing is shared: each starts its count at one, in the folder and group of its rollout, and ends with it."""
-    forked, own = play(tmp_path / "forked", forking=True), play(tmp_path / "own", forking=False)
+    forked, own = play(tmp_path / "forked", LIBRARIES), play(tmp_path / "own")
     assert [was for _, was in servers(tmp_path / "forked")] == [True] * 3
     assert [was for _, was in servers(tmp_path / "own")] == [False] * 3
     assert comparable(forked) == comparable(own)
@@ -140,7 +141,7 @@ def test_a_forked_tool_server_is_like_one_of_its_own_process(tmp_path: Path) -> 
 
 @needs_pidfds
 def test_the_forking_process_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
-    play(tmp_path / "forked", forking=True)
+    play(tmp_path / "forked", LIBRARIES)
     until = time.monotonic() + 60
     while (living := forking_processes(tmp_path / "forked")) and time.monotonic() < until:
         time.sleep(0.1)
@@ -169,22 +170,7 @@ def test_where_no_process_can_be_forked_servers_start_as_verifiers_starts_them(t
         "import sitecustomize\n",
         encoding="utf-8",
     )
-    folder.mkdir()
-    (folder / "shelf.py").write_text(SHELF, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        env={
-            "PATH": os.environ["PATH"],
-            "NO_PROXY": "127.0.0.1",
-            "HOME": str(folder),
-            "PYTHONPATH": os.pathsep.join(map(str, (sitecustomize, folder))),
-        },
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    play(folder, sitecustomize)
     assert [was for _, was in servers(folder)] == [False] * 3
 
 

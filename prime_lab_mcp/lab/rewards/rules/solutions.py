@@ -128,10 +128,15 @@ def untouched_task_paid(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def _earned_by_messages(played: PlayedScript) -> bool:
+    """Whether the messages of a rollout earn the same without the rollout."""
+    alone = played.result.alone
+    return alone is not None and abs(alone - (played.result.reward or 0.0)) < EPSILON
+
+
 def _reads_only_messages(solved: Solved) -> bool:
     """Whether the messages of every paid solution earn the same without their rollout."""
-    paid = [p for p in solved.scored if (p.result.reward or 0.0) > EPSILON]
-    return all(p.result.alone is not None and abs(p.result.alone - (p.result.reward or 0.0)) < EPSILON for p in paid)
+    return all(_earned_by_messages(p) for p in solved.scored if (p.result.reward or 0.0) > EPSILON)
 
 
 def _pays_for_state_alone(solved: Solved) -> bool:
@@ -150,6 +155,11 @@ def _pays_for_state_alone(solved: Solved) -> bool:
     )
 
 
+def _last_reply_decides(solved: Solved) -> bool:
+    """Whether the last replies of solutions can be what is paid: they differ, and the reward is not one of state."""
+    return solved.replies_differ and not _pays_for_state_alone(solved)
+
+
 def paid_without_use(trial: Trial) -> Iterator[Finding]:
     """Warn if the right answer is paid although the tools were not used to find it."""
     solved = trial.solved
@@ -160,7 +170,7 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
     noop = max(solved.rewards_of(Change.NOOP), default=0.0)
     paid = []
     for change, how in _WITHOUT_USE.items():
-        if change is Change.ANSWER_FIRST and (not solved.replies_differ or _pays_for_state_alone(solved)):
+        if change is Change.ANSWER_FIRST and not _last_reply_decides(solved):
             continue
         rewards = solved.rewards_of(change)
         if rewards and max(rewards) > max(noop, 0.0) + EPSILON:
@@ -201,9 +211,8 @@ def refuses_detours(trial: Trial) -> Iterator[Finding]:
     solved = trial.solved
     refused: list[PlayedScript] = []
     for change, p in solved.changed if _reads_only_messages(solved) else ():
-        messages_only = p.result.alone is not None and abs(p.result.alone - (p.result.reward or 0.0)) < EPSILON
         low = (p.result.reward or 0.0) < HALF_SHARE * solved.best - EPSILON
-        if change in (Change.TOOL_ERROR, Change.ONE_CALL_MORE) and p.scored and messages_only and low:
+        if change in (Change.TOOL_ERROR, Change.ONE_CALL_MORE) and p.scored and _earned_by_messages(p) and low:
             refused.append(p)
     if refused:
         yield Finding(
@@ -224,7 +233,7 @@ def pays_pasted_output(trial: Trial) -> Iterator[Finding]:
         for c, p in solved.changed
         if c is Change.PASTED_OUTPUT and p.scored and (p.result.reward or 0.0) >= FULL_SHARE * solved.best - EPSILON
     ]
-    if pasted and solved.best > EPSILON and solved.replies_differ and not _pays_for_state_alone(solved):
+    if pasted and solved.best > EPSILON and _last_reply_decides(solved):
         yield Finding(
             "reward-hackable",
             "warning",
