@@ -6,6 +6,7 @@ kernel's layers switched off, so that a refusal is known to come from them.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import socket
@@ -92,6 +93,7 @@ SERVERS = {
     "unix": "socket.socket(socket.AF_UNIX)",
     "netlink": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
     "datagram pair": "socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)",
+    "datagram pair by another name": "socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)",
 }
 
 
@@ -225,6 +227,28 @@ async def test_environment_code_makes_no_memory_that_outlives_it(workers: Worker
     assert {name: text for name, text in found.items() if text.startswith("done")} == {}
 
 
+@needs_processes
+async def test_memory_and_queues_that_other_programs_made_stay_as_they_are(workers: Workers, tmp_path: Path) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    memory, messages, semaphores = (
+        libc.shmget(0, 4096, 0o1600),
+        libc.msgget(0, 0o1600),
+        libc.semget(0, 1, 0o1600),
+    )
+    try:
+        attempts = {
+            "read memory": f"checked(LIBC.shmat({memory}, None, 0))",
+            "remove memory": f"checked(LIBC.shmctl({memory}, 0, None))",
+            "send": f"checked(LIBC.msgsnd({messages}, b'\\1' + bytes(16), 4, 0o4000))",
+            "remove messages": f"checked(LIBC.msgctl({messages}, 0, None))",
+            "remove semaphores": f"checked(LIBC.semctl({semaphores}, 0, 0))",
+        }
+        found = await outcomes(workers, tmp_path / "env", attempts)
+        assert {name: text for name, text in found.items() if text.startswith("done")} == {}
+    finally:
+        libc.shmctl(memory, 0, None), libc.msgctl(messages, 0, None), libc.semctl(semaphores, 0, 0)
+
+
 _READ_MEMORY = """
 class Part(ctypes.Structure):
     _fields_ = [("start", ctypes.c_void_p), ("size", ctypes.c_size_t)]
@@ -246,6 +270,7 @@ def touching_others(server: int) -> dict[str, str]:
         "trace": f"checked(LIBC.ptrace(0x4206, {server}, None, None))",
         "memory": _READ_MEMORY.format(server=server, address=id(_BYTES)),
         "priority": f"os.setpriority(os.PRIO_PROCESS, {server}, os.getpriority(os.PRIO_PROCESS, {server}))",
+        "priority of all of the user": "os.setpriority(os.PRIO_USER, 0, os.getpriority(os.PRIO_USER, 0))",
         "affinity": f"os.sched_setaffinity({server}, os.sched_getaffinity({server}))",
     }
 

@@ -184,12 +184,14 @@ _FORBIDDEN = (
     "fsmount", "fspick", "mount_setattr", "setns", "unshare", "name_to_handle_at", "open_by_handle_at",
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff",
     "acct", "quotactl", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname",
-    "setdomainname", "syslog", "iopl", "ioperm", "vhangup", "migrate_pages", "move_pages", "shmget", "semget", "msgget",
-    "mq_open", "inotify_add_watch", "fanotify_init",
+    "setdomainname", "syslog", "iopl", "ioperm", "vhangup", "migrate_pages", "move_pages", "shmget", "shmat", "shmctl",
+    "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink",
+    "inotify_add_watch", "fanotify_init",
 )  # fmt: skip
 """System calls that environment code does not need: debugging other processes, kernel keys, mounts, namespaces, control
 of the machine, System V shared memory and message queues, which outlive all processes and have no path, and watches of
-files, which Landlock does not check and which tell the names of files that others open."""
+files, which Landlock does not check and which tell the names of files that others open. Shared memory and queues that
+other programs made are found by small numbers, so every call that takes one is closed, not only those that make one."""
 _MODE_POSITIONS = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
 """System calls that change permissions, with the position of the mode argument. Landlock does not check these calls,
 and a filter cannot see the path. The filter lets a call through if the owner keeps reading, writing and executing and
@@ -207,10 +209,12 @@ _EXTENDED = (
 """System calls that change extended attributes. They fail as on file systems without attributes (ENOTSUP)."""
 _OWN_PROCESS_ONLY = {
     "prlimit64": 0, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0,
-    "setpriority": 1, "ioprio_set": 1,
 }  # fmt: skip
 """System calls that change limits or priority of a process, with the position of the process id. Only id 0 is allowed,
 the calling process."""
+_OWN_PRIORITY_ONLY = {"setpriority": 0, "ioprio_set": 1}
+"""System calls that change priorities, with the first argument that means a process. Other values mean a group of
+processes or all of a user, also with id 0. The id is the second argument."""
 
 _X86 = {
     "socket": 41, "sendto": 44, "sendmsg": 46, "sendmmsg": 307, "clone": 56, "clone3": 435, "ioctl": 16, "seccomp": 317,
@@ -229,7 +233,8 @@ _X86 = {
     "utimes": 235, "futimesat": 261, "utimensat": 280, "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190,
     "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "setxattrat": 463, "removexattrat": 466,
     "file_setattr": 469, "socketpair": 53, "shmget": 29, "semget": 64, "msgget": 68, "mq_open": 240,
-    "inotify_add_watch": 254, "fanotify_init": 300,
+    "shmat": 30, "shmctl": 31, "semop": 65, "semctl": 66, "semtimedop": 220, "msgsnd": 69, "msgrcv": 70, "msgctl": 71,
+    "mq_unlink": 241, "inotify_add_watch": 254, "fanotify_init": 300,
 }  # fmt: skip
 _ARM = {
     "socket": 198, "sendto": 206, "sendmsg": 211, "sendmmsg": 269, "clone": 220, "clone3": 435, "ioctl": 29,
@@ -247,7 +252,8 @@ _ARM = {
     "utimensat": 88, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15,
     "fremovexattr": 16, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469,
     "socketpair": 199, "shmget": 194, "semget": 190, "msgget": 186, "mq_open": 180,
-    "inotify_add_watch": 27, "fanotify_init": 262,
+    "shmat": 196, "shmctl": 195, "semop": 193, "semctl": 191, "semtimedop": 192, "msgsnd": 189, "msgrcv": 188,
+    "msgctl": 187, "mq_unlink": 181, "inotify_add_watch": 27, "fanotify_init": 262,
 }  # fmt: skip
 _MACHINES = {"x86_64": (0xC000003E, _X86), "aarch64": (0xC00000B7, _ARM)}
 """For each machine type, the audit number of its architecture, and its system calls (Linux 6.18,
@@ -289,12 +295,17 @@ def _rules(unix_sockets: bool) -> Iterator[tuple[str, list[Instruction]]]:
     yield "clone", [_argument(0), (_ANY_BIT, 0, 1, _NAMESPACES), _refuse(errno.EPERM), _PASS]
     for name, place in _OWN_PROCESS_ONLY.items():
         yield name, [_argument(place), (_EQUAL, 1, 0, 0), _refuse(errno.EPERM), _PASS]
+    for name, process in _OWN_PRIORITY_ONLY.items():
+        own = [_argument(0), (_EQUAL, 0, 2, process), _argument(1), (_EQUAL, 1, 0, 0), _refuse(errno.EPERM), _PASS]
+        yield name, own
     yield "ioctl", [_argument(1), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), _refuse(errno.EPERM), _PASS]
     for name, place in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
         # TCP fast open makes a connection that Landlock does not check before Linux 6.19.
         yield name, [_argument(place), (_ANY_BIT, 0, 1, _FAST_OPEN), _refuse(errno.EPERM), _PASS]
-    # A datagram socket of a pair can still be connected to any path; one of a stream or of packets stays in its pair.
-    yield "socketpair", [_argument(1), (_AND, 0, 0, 0xF), (_EQUAL, 0, 1, 2), _refuse(errno.EACCES), _PASS]
+    # A datagram socket of a pair can still be connected to any path, and Linux makes one for SOCK_RAW too. A stream (1)
+    # or packets in sequence (5) stay in their pair.
+    pair = [_argument(1), (_AND, 0, 0, 0xF), (_EQUAL, 2, 0, 1), (_EQUAL, 1, 0, 5), _refuse(errno.EACCES), _PASS]
+    yield "socketpair", pair
     # TCP over IPv4 and IPv6, and nothing else: no UDP, raw, netlink and packet sockets, no MPTCP (which Landlock's
     # port rules do not cover). Landlock cannot yet refuse Unix sockets by path, behind which are Docker and others.
     family, kind, protocol = _argument(0), _argument(1), _argument(2)
