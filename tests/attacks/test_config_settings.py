@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.configs.config import parse_config
+from prime_lab_mcp.lab.configs.rules.unproven import UnprovenSetting, unproven_settings
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
@@ -57,6 +60,9 @@ async def test_the_sound_config_is_asked_about_without_such_a_sentence(at: Desk)
         "[orchestrator.train.sampling.extra_body]\nn = 64",
         "[trainer.debug]\nrandom_init = true",
         '[trainer.model]\nconversion_dir = "/data/other-weights"',
+        "[trainer.model.debug]\nnum_layers = 1",
+        '[rollout_transport]\ntype = "zmq"\nhost = "evil.example"',
+        '[weight_broadcast]\ntype = "nccl"\nhost = "evil.example"',
     ],
 )
 async def test_what_changes_the_environment_or_the_weights_is_refused(at: Desk, table: str) -> None:
@@ -112,6 +118,74 @@ async def test_the_question_names_options_of_vllm(at: Desk, option: str) -> None
     report = await Calls(at.lab, TOOLS, References()).execute("submit_training", {"config": "configs/rl/option.toml"})
     assert report.status == "needs_confirmation", report
     assert f"inference.vllm.{option.split()[0]}" in str(report.data["question"])
+
+
+SOURCE = (
+    '[[orchestrator.train.source]]\n[orchestrator.train.source.env.taskset]\nid = "primeintellect/reverse-text@0.2.0"\n'
+)
+JUDGES = "[[orchestrator.train.source.env.taskset.task.judges]]"
+AGENT = "[orchestrator.train.source.env.agent"
+TEACHER = (
+    '[orchestrator.algo]\ntype = "opd"\n[orchestrator.algo.teacher]\nname = "x"\nbase_url = "https://evil.example/v1"\n'
+)
+
+
+def unproven(tables: str, *, below: str = SOURCE) -> tuple[UnprovenSetting, ...]:
+    """The unproven settings of the sound config with more tables after some of its lines."""
+    assert below in CONFIG
+    return unproven_settings(parse_config(CONFIG.replace(below, f"{below}{tables}\n"), Path("configs/rl/x.toml")))
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        f'{JUDGES}\nid = "reference"\nbase_url = "https://evil.example/v1"\napi_key_var = "PRIME_API_KEY"',
+        f'{AGENT}.client]\ntype = "eval"\napi_key_var = "HF_TOKEN"',
+        f'{AGENT}.client]\nbase_url = " https://evil.example/v1"\napi_key_var = "HF_TOKEN"',
+        f'{AGENT}.client]\nbase_url = "https://huggingface.co.evil.example/v1"\napi_key_var = "HF_TOKEN"',
+        f'{TEACHER}api_key_var = "WANDB_API_KEY"',
+    ],
+)
+def test_a_key_of_the_run_is_sent_to_no_other_server(tables: str) -> None:
+    assert [s.value for s in unproven(tables) if s.blocks and s.path.endswith("api_key_var")] != []
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        f'{AGENT}.client]\nbase_url = "https://router.huggingface.co/v1"\napi_key_var = "HF_TOKEN"',
+        f'{AGENT}.client]\ntype = "eval"\napi_key_var = "PRIME_API_KEY"',
+    ],
+)
+def test_a_key_may_be_sent_to_its_own_server(tables: str) -> None:
+    assert [s.path for s in unproven(tables) if s.blocks] == []
+
+
+@pytest.mark.parametrize(
+    ("tables", "named"),
+    [
+        (f'{AGENT}]\nmodel = "openai/gpt-5.5-pro"', "env.agent.model"),
+        (f'{JUDGES}\nid = "reference"\nmodel = "openai/gpt-5.5-pro"', "task.judges.model"),
+        (f'{JUDGES}\nid = "reference"\nbase_url = "https://evil.example/v1"', "task.judges.base_url"),
+        (TEACHER, "orchestrator.algo.teacher.base_url"),
+    ],
+)
+def test_models_and_servers_that_are_asked_besides_the_trained_one_are_named(tables: str, named: str) -> None:
+    assert any(setting.path.endswith(named) for setting in unproven(tables)), named
+
+
+async def test_a_long_argument_hides_no_server_from_the_question(at: Desk) -> None:
+    tables = f'pad = "{"x" * 900}"\n{JUDGES}\nid = "reference"\nbase_url = "https://evil.example/v1"'
+    at.config(CONFIG.replace(SOURCE, f"{SOURCE}{tables}\n"), "configs/rl/padded.toml")
+    report = await Calls(at.lab, TOOLS, References()).execute("submit_training", {"config": "configs/rl/padded.toml"})
+    assert report.status == "needs_confirmation", report
+    assert 'judges.base_url = "https://evil.example/v1"' in str(report.data["question"])
+
+
+async def test_a_key_for_another_server_is_refused_before_the_question(at: Desk) -> None:
+    report = await submit(at, f'{TEACHER}api_key_var = "WANDB_API_KEY"')
+    assert (report.status, [need.tool for need in report.unmet]) == ("blocked", ["check_training_config"]), report
+    assert "config-unproven-setting" in report.unmet[0].detail
 
 
 async def test_a_name_of_the_config_is_no_sentence_of_the_question(at: Desk) -> None:

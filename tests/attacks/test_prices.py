@@ -98,6 +98,75 @@ async def test_the_question_names_what_a_huge_batch_or_evaluation_costs(
     assert "Likely it costs $" in question
 
 
+TASKSET = '[orchestrator.train.source.env.taskset]\nid = "primeintellect/reverse-text@0.2.0"\n'
+BIG = changed("batch_size = 16", "batch_size = 512", LONG)
+
+
+def with_tables(tables: str, text: str = BIG) -> str:
+    return changed(TASKSET, f"{TASKSET}{tables}\n", text)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        "[orchestrator.train.source.env.retries]\nmax_retries = 50",
+        "[orchestrator.train.source.env.retries]\nrules = [{max_retries = 50}]",
+        "[orchestrator.train.source.env.agent.retries]\nrules = [{max_retries = 25}, {max_retries = 25}]",
+    ],
+)
+def test_retries_raise_the_bound_however_they_are_written(tables: str) -> None:
+    plain, repeated = bound(BIG).max_cost, bound(with_tables(tables)).max_cost
+    assert plain is not None
+    assert repeated is not None
+    assert repeated > 20 * plain
+
+
+def with_class(id: str, extra: str = "") -> str:
+    return changed(
+        "[orchestrator.train.source.env.taskset]",
+        f'[orchestrator.train.source.env]\nid = "{id}"\n{extra}\n[orchestrator.train.source.env.taskset]',
+        BIG,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        (with_class("best-of-n"), 4),
+        (with_class("best-of-n", "n = 64"), 64),
+        (with_class("user-sim"), 2),
+        (with_class("agentic-judge"), 2),
+    ],
+)
+def test_an_environment_class_that_plays_several_rollouts_for_one_raises_the_bound(text: str, times: int) -> None:
+    plain, several = bound(BIG), bound(text)
+    assert plain.hours is not None
+    assert several.hours is not None
+    # Learning takes no longer than playing here, so that nearly all of the time grows.
+    assert several.hours > 0.6 * times * plain.hours
+
+
+def test_an_unknown_environment_class_has_no_bound() -> None:
+    found = bound(with_class("somebody/arena@1.0.0"))
+    assert found.max_cost is None
+    assert found.key == "orchestrator.train.source.env.id"
+
+
+@pytest.mark.parametrize("name", ["turns", "num_turns", "max_turns"])
+def test_an_argument_of_a_taskset_that_nobody_checked_lowers_no_bound(name: str) -> None:
+    limited = changed("[inference]\n", "[orchestrator.train.sampling]\nmax_completion_tokens = 64\n[inference]\n", BIG)
+    assert bound(with_tables(f"{name} = 1", limited)).max_cost == bound(limited).max_cost
+
+
+def test_nodes_of_the_inference_server_are_paid_where_only_its_own_table_counts_them() -> None:
+    nodes = '[deployment]\ntype = "multi_node"\n{infer}[inference.deployment]\ntype = "multi_node"\nnum_nodes = 8\n'
+    implied, written = (
+        bound(f"{BIG}{nodes.format(infer=infer)}").price_per_hour for infer in ("", "num_infer_nodes = 8\n")
+    )
+    assert implied is not None
+    assert implied == written
+
+
 def with_option(option: str) -> str:
     return changed("[inference.vllm]", f"[inference.vllm]\n{option}")
 

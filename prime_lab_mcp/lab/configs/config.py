@@ -151,11 +151,28 @@ class TrainingConfig:
     def infer_gpus(self) -> int:
         """Number of inference GPUs, on all nodes."""
         if self.at("deployment.type") == "multi_node":
-            nodes = self.number("deployment.num_infer_nodes", 1)
+            nodes = self.number("deployment.num_infer_nodes", self.replica_nodes)
             replicas = self.number("deployment.num_infer_replicas", 1) or 1
             return (1 if nodes is None else nodes) * replicas * self._per_node
         gpus = self.number("deployment.num_infer_gpus", 1)
         return 1 if gpus is None else gpus
+
+    @property
+    def replica_nodes(self) -> int:
+        """Number of nodes of one inference replica, as prime-rl derives it from `inference.deployment`."""
+        if not isinstance(self.at("inference"), Mapping):
+            return 0
+        table = "inference.deployment"
+        kind = self.at(f"{table}.type")
+        if kind == "multi_node":
+            return self.number(f"{table}.num_nodes", 2) or 0
+        if kind == "disaggregated":
+            return sum(
+                (self.number(f"{table}.{part}_nodes_per_replica", 1) or 0)
+                * (self.number(f"{table}.num_{part}_replicas", 1) or 0)
+                for part in ("prefill", "decode")
+            )
+        return 1
 
     @property
     def _per_node(self) -> int:

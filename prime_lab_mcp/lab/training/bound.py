@@ -17,14 +17,20 @@ from math import ceil
 from typing import Any
 
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
-from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.base.text import as_mapping, count, quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, value_at
-from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, gates_resample
+from prime_lab_mcp.lab.configs.context import (
+    ConfigContext,
+    EnvironmentSchemas,
+    SourceMeasurement,
+    gates_resample,
+)
 from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas
 from prime_lab_mcp.lab.configs.schema import vllm_options
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.memory import gpu_memory
 from prime_lab_mcp.lab.models.registry import find_model
+from prime_lab_mcp.lab.state.config_gate import plugin_module
 
 MINUTES_PER_STEP = 6.0
 """Minimum minutes of a step, for a model of up to `_STEP_SIZE` billion parameters. A step includes the start of
@@ -56,6 +62,10 @@ _LINEAR_HARNESSES = (None, "null")
 _ENV_KEYS = frozenset({"id", "taskset", "retries", "timeout", "interception", "max_concurrent_agents"})
 """Keys of `EnvConfig` in verifiers 0.4 that are not agents."""
 _TURNS = ("max_turns", "num_turns", "turns")
+_BEST_OF_N = "best_of_n"
+_DEFAULT_N = 4
+_ROLES = {"single_agent": 1, "isolated_verifier": 1, "agentic_judge": 2, "shared_agentic_judge": 2, "user_sim": 2}
+"""Agents' rollouts in one episode of the environment classes that verifiers 0.4 ships (v1/envs)."""
 _VLLM = "inference.vllm"
 _FASTER_OR_EQUAL = frozenset(
     {"enable_chunked_prefill", "swap_space", "disable_log_requests", "disable_log_stats", "limit_mm_per_prompt",
@@ -158,7 +168,9 @@ def _most_hours(config: TrainingConfig, context: ConfigContext) -> tuple[float, 
     for times, each in _evaluations(config, context, steps):
         why += f", {count(times, 'evaluation')} of up to {each:,.0f} minutes"
         minutes += times * each
-    return START_HOURS + minutes / 60, f"{why}, half an hour to start"
+    unseen = [s.id for s in config.train_sources if s.id and _exact_shape(s, context) is None]
+    one_agent = f"; one agent is counted for each rollout of {quote(unseen[0], 60)}, whose files no check here has seen"
+    return START_HOURS + minutes / 60, f"{why}, half an hour to start{one_agent if unseen else ''}"
 
 
 def _steps(config: TrainingConfig) -> int:
@@ -296,7 +308,7 @@ def _rollout(
             f"the harness {quote(str(harness), 60)} may start conversations anew, and nothing limits its turns",
             f"Set {TURNS_KEY} of the source, e.g. to 20.",
         )
-    parallel = max(1, len(agents))
+    parallel = _rollouts_of_episode(source, context)
     cached = config.at("inference.vllm.enable_prefix_caching") is not False and harness in _LINEAR_HARNESSES
     if turns is None:
         if not cached:
@@ -361,17 +373,49 @@ def _turns(source: ConfigSource | None, context: ConfigContext) -> int | None:
     set_here = [n for agent in _agents(source) if (n := _whole(agent.get("max_turns"))) is not None]
     if set_here and len(set_here) == len(list(_agents(source))):
         return max(set_here)
-    limits = [n for name in _TURNS if (n := _whole(source.args.get(name))) is not None]
-    if limits:
-        return max(limits)
-    shape = context.shapes.get(source.id) if context.shapes is not None else None
-    if shape is not None and shape.exact:
+    shape = _exact_shape(source, context)
+    if shape is not None:
+        # Only the code that was checked here is known to have such an argument of its taskset.
+        known = as_mapping(shape.taskset.get("properties"))
+        limits = [n for name in _TURNS if name in known and (n := _whole(source.args.get(name))) is not None]
+        if limits:
+            return max(limits)
         declared = [
             _whole(value_at(agent, "default", "max_turns")) for agent in _properties(shape.env) if "default" in agent
         ]
         if declared and all(n is not None for n in declared):
             return max(n for n in declared if n is not None)
     return None
+
+
+def _exact_shape(source: ConfigSource, context: ConfigContext) -> EnvironmentSchemas | None:
+    """The recorded schemas of the very files that a source names; None where nobody checked these files."""
+    shape = context.shapes.get(source.id) if context.shapes is not None else None
+    return shape if shape is not None and shape.exact else None
+
+
+def _rollouts_of_episode(source: ConfigSource | None, context: ConfigContext) -> int:
+    """The number of agents' rollouts of which one rollout of a source consists.
+
+    Raises _UnboundedError for an environment class that is not known.
+    """
+    if source is None:
+        return 1
+    written = len(list(_agents(source)))
+    id = value_at(source.table.get("env"), "id")
+    named = plugin_module(id) if isinstance(id, str) and id and id != source.id else None
+    if named == _BEST_OF_N:
+        return max(1, written) * (_whole(value_at(source.table.get("env"), "n")) or _DEFAULT_N)
+    if named is not None:
+        if named not in _ROLES:
+            raise _UnboundedError(
+                f"orchestrator.{source.kind}.source.env.id",
+                f"how many rollouts the environment class {quote(str(id), 60)} plays for one of the batch is not known",
+                "Remove env.id: the class that belongs to the taskset is then used.",
+            )
+        return max(written, _ROLES[named])
+    shape = _exact_shape(source, context)
+    return max(1, written, len(list(_properties(shape.env))) if shape is not None else 1)
 
 
 def _properties(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -383,10 +427,20 @@ def _properties(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _retries(source: ConfigSource | None) -> int:
+    """The most times that a rollout of a source is played again."""
     env = source.table.get("env") if source is not None else None
-    agents = max((_whole(value_at(agent, "retries", "max_retries")) or 0 for agent in _agents(source)), default=0)
-    episodes = _whole(value_at(env, "retries", "max_retries")) or 0
-    return (1 + agents) * (1 + episodes) - 1
+    agents = max((_retry_budget(agent) for agent in _agents(source)), default=0)
+    return (1 + agents) * (1 + _retry_budget(env)) - 1
+
+
+def _retry_budget(table: Any) -> int:
+    """The retries of a table: its own budget, and that of each rule (verifiers 0.4, v1/configs/retries.py).
+
+    A rollout can fail in another way each time, so that the budgets add up.
+    """
+    rules = value_at(table, "retries", "rules")
+    budgets = [value_at(rule, "max_retries") for rule in rules] if isinstance(rules, list) else []
+    return sum(_whole(budget) or 0 for budget in (value_at(table, "retries", "max_retries"), *budgets))
 
 
 def _evaluations(config: TrainingConfig, context: ConfigContext, steps: int) -> Iterator[tuple[int, float]]:

@@ -66,7 +66,7 @@ def nodes(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     if config.at("deployment.type") != "multi_node" or config.shape == "sft":
         return
     served = isinstance(config.at("inference"), Mapping)
-    implied, where = _inference_nodes(config), "deployment.num_infer_nodes"
+    implied, where = config.replica_nodes, "deployment.num_infer_nodes"
     own = config.number(where)
     count = implied if own is None else own
     kind = config.at("inference.deployment.type")
@@ -211,23 +211,6 @@ SERVING_RULES: tuple[ConfigRule, ...] = (
     weight_transfer,
     adapter_rank,
 )
-
-
-def _inference_nodes(config: TrainingConfig) -> int:
-    """Return the number of nodes of one inference replica, as prime-rl infers it."""
-    if not isinstance(config.at("inference"), Mapping):
-        return 0
-    table = "inference.deployment"
-    kind = config.at(f"{table}.type")
-    if kind == "multi_node":
-        return config.number(f"{table}.num_nodes", 2) or 0
-    if kind == "disaggregated":
-        return sum(
-            (config.number(f"{table}.{part}_nodes_per_replica", 1) or 0)
-            * (config.number(f"{table}.num_{part}_replicas", 1) or 0)
-            for part in ("prefill", "decode")
-        )
-    return 1
 
 
 def _expert_parallel(config: TrainingConfig, infer_nodes: int) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
@@ -40,9 +41,34 @@ _TEMPLATES = (
     "orchestrator.tokenizer.chat_template",
     "inference.vllm.chat_template",
 )
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.I)
-_TEACHER = "orchestrator.algo."
-"""Below this table, prime-rl names the servers of teachers. Their addresses are part of the algorithm."""
+_ADDRESS = re.compile(r"\s*[a-z][a-z0-9+.-]*://", re.I)
+_ADDRESS_KEYS = frozenset({"url", "base_url", "admin_base_url", "address"})
+"""Keys whose value is an address, also without a scheme."""
+_TEACHER = re.compile(r"^orchestrator\.algo\.(?:teacher|sampling\.source)\.")
+"""Matches settings of the models that prime-rl asks as part of an algorithm. Their addresses are named, not blocked."""
+_OTHER_MODEL = re.compile(r"\.source\.env\.(?!taskset\.)\w+\.(?:model|client\.\w+)$|\.judges\.model$")
+"""Matches settings of models besides the trained one: those that play an agent, and judges."""
+_KEY_VARIABLE = "api_key_var"
+_KEY_HOSTS: Mapping[str, tuple[str, ...]] = {
+    "HF_TOKEN": ("huggingface.co",),
+    "WANDB_API_KEY": ("wandb.ai",),
+    "PRIME_API_KEY": ("primeintellect.ai", "pinference.ai"),
+}
+"""The keys that a hosted run holds, with the domains to which each may be sent."""
+_HOST_TABLES = re.compile(r"(?:^|\.)(?:rollout_transport|weight_broadcast)\.host$")
+_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
+_BLOCKED_TABLES: Mapping[str, str] = {
+    "trainer.model.debug.": "another model than the evaluated one",
+    "trainer.data.fake": "made-up data instead of the environment's rollouts",
+    "slurm.": "a setting with which commands run beside the training",
+}
+_NAMED_SETTINGS: Mapping[str, str] = {
+    "length_penalty": "another reward than the one that test_reward proved",
+    "tool_call_parser": "another way to read tool calls than the evaluated one may have had",
+    "reasoning_parser": "another way to read the model's reasoning than the evaluated one may have had",
+    "entity": "an account to which the run reports",
+}
+"""Keys that change what a run learns from or who hears of the run, wherever they stand."""
 _REPORTED_TO = re.compile(r"(?:^|\.)(?:heartbeat|monitors|wandb)\.")
 """Matches paths of tables whose servers only hear how the run goes."""
 _ENVIRONMENT, _TASKSET = ".source.env.", ".source.env.taskset."
@@ -81,7 +107,13 @@ class UnprovenSetting:
 
 def unproven_settings(config: TrainingConfig) -> tuple[UnprovenSetting, ...]:
     """Return the settings that no evidence covers and that can change what the run reads, imports, trains or costs."""
-    return (*_variables(config), *_checkpoints(config), *_passed_on(config), *_others(config))
+    return (
+        *_variables(config),
+        *_checkpoints(config),
+        *_passed_on(config),
+        *_sent_keys(config.table, ""),
+        *_others(config),
+    )
 
 
 def unproven_sentence(config: TrainingConfig) -> str:
@@ -135,25 +167,75 @@ def _passed_on(config: TrainingConfig) -> Iterator[UnprovenSetting]:
     prime-rl passes these settings on, so its schema does not judge them.
     """
     for path, value in _leaves(config.table, ""):
-        key = path.rpartition(".")[2].replace("-", "_")
-        table = path.rpartition(".")[0]
-        if table.endswith("env_vars") or _TASKSET in path:
-            continue
-        if isinstance(value, str) and _ADDRESS.match(value) and not path.startswith(_TEACHER):
-            reported = _REPORTED_TO.search(path) is not None
-            about = "a server that hears of the run" if reported else "a server that the run asks"
-            yield UnprovenSetting(path, value, about, blocks=not reported and _ENVIRONMENT not in path)
-        elif key in _SECRET_KEYS or table.rpartition(".")[2] in _SECRET_KEYS:
-            yield UnprovenSetting(path, value, "a variable of the run that is sent to a server", blocks=True)
-        elif key in _OTHER_WEIGHTS and value not in (None, False):
-            yield UnprovenSetting(path, value, "other weights than those of the evaluated model", blocks=True)
-        elif path.startswith(_VLLM) and path != f"{_VLLM}model" and any(map(_VLLM_CODE.fullmatch, _options(path))):
-            about = "an option of vLLM that imports code, reads other files or changes the model"
-            yield UnprovenSetting(path, value, about, blocks=True)
-        elif path.startswith(_VLLM) and _options(path)[0] not in vllm_options() - _CHANGES_REPLIES:
-            yield UnprovenSetting(path, value, "an option of vLLM")
-        elif table.endswith(".extra_body"):
-            yield UnprovenSetting(path, value, "an extra key of each request", blocks=key in _MORE_REPLIES)
+        setting = _with_address(path, value) if isinstance(value, str) else None
+        setting = setting or _with_other_weights(path, value)
+        if setting is not None:
+            yield setting
+
+
+def _with_address(path: str, value: str) -> UnprovenSetting | None:
+    """The setting if it sends something to a server, or has another model asked. Taskset arguments too."""
+    table, _, key = path.rpartition(".")
+    if table.endswith("env_vars"):
+        return None
+    if _OTHER_MODEL.search(path) and not key.startswith("api_key"):
+        about = "another model than the trained one; what its tokens cost is not in the bound"
+        return UnprovenSetting(path, value, about)
+    if _HOST_TABLES.search(path):
+        about = "a machine with which the run exchanges rollouts or weights"
+        return UnprovenSetting(path, value, about, blocks=True) if value not in _THIS_MACHINE else None
+    if not _ADDRESS.match(value) and (key not in _ADDRESS_KEYS or not value):
+        return None
+    if _TEACHER.match(path):
+        return UnprovenSetting(path, value, "a server that gets the texts of all rollouts, or writes them")
+    if _ENVIRONMENT in path:
+        return UnprovenSetting(path, value, "a server that the environment may ask")
+    reported = _REPORTED_TO.search(path) is not None
+    about = "a server that hears of the run" if reported else "a server that the run asks"
+    return UnprovenSetting(path, value, about, blocks=not reported)
+
+
+def _with_other_weights(path: str, value: Any) -> UnprovenSetting | None:
+    table, _, key = path.rpartition(".")
+    key = key.replace("-", "_")
+    blocked = next((about for start, about in _BLOCKED_TABLES.items() if f"{path}.".startswith(start)), None)
+    if table.endswith("env_vars") or _TASKSET in path:
+        return None
+    if key in _SECRET_KEYS or table.rpartition(".")[2] in _SECRET_KEYS:
+        return UnprovenSetting(path, value, "a variable of the run that is sent to a server", blocks=True)
+    if key in _OTHER_WEIGHTS and value not in (None, False):
+        return UnprovenSetting(path, value, "other weights than those of the evaluated model", blocks=True)
+    if blocked is not None and value not in (None, False):
+        return UnprovenSetting(path, value, blocked, blocks=True)
+    if path.startswith(_VLLM) and path != f"{_VLLM}model" and any(map(_VLLM_CODE.fullmatch, _options(path))):
+        about = "an option of vLLM that imports code, reads other files or changes the model"
+        return UnprovenSetting(path, value, about, blocks=True)
+    if path.startswith(_VLLM) and _options(path)[0] not in vllm_options() - _CHANGES_REPLIES:
+        return UnprovenSetting(path, value, "an option of vLLM")
+    if table.endswith(".extra_body"):
+        return UnprovenSetting(path, value, "an extra key of each request", blocks=key in _MORE_REPLIES)
+    named = next((about for name, about in _NAMED_SETTINGS.items() if name in path.split(".")[1:]), None)
+    return UnprovenSetting(path, value, named) if named is not None else None
+
+
+def _sent_keys(node: Any, path: str) -> Iterator[UnprovenSetting]:
+    """Yield each key of the run that a table sends to another server than the key's own."""
+    if isinstance(node, list):
+        for value in node:
+            yield from _sent_keys(value, path)
+    if not isinstance(node, Mapping):
+        return
+    variable, address = node.get(_KEY_VARIABLE), node.get("base_url")
+    domains = _KEY_HOSTS.get(variable) if isinstance(variable, str) else None
+    host = (urlsplit(address).hostname or "") if isinstance(address, str) else ""
+    # Without an address the client of verifiers asks the platform's own inference.
+    own = any(host == d or host.endswith(f".{d}") for d in domains or ()) if host else variable == "PRIME_API_KEY"
+    if domains is not None and not own:
+        to = quote(host, 80) if host else "the platform's inference"
+        about = f"a key of the run that is sent to {to}, which is not the key's own server"
+        yield UnprovenSetting(f"{path}.{_KEY_VARIABLE}" if path else _KEY_VARIABLE, variable, about, blocks=True)
+    for key, value in node.items():
+        yield from _sent_keys(value, f"{path}.{key}" if path else str(key))
 
 
 def _options(path: str) -> list[str]:
