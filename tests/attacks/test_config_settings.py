@@ -9,6 +9,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.configs.config import parse_config
+from prime_lab_mcp.lab.configs.packages import agent_overrides
 from prime_lab_mcp.lab.configs.rules.unproven import UnprovenSetting, unproven_settings
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
@@ -172,6 +173,37 @@ def test_a_key_may_be_sent_to_its_own_server(tables: str) -> None:
 )
 def test_models_and_servers_that_are_asked_besides_the_trained_one_are_named(tables: str, named: str) -> None:
     assert any(setting.path.endswith(named) for setting in unproven(tables)), named
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["NCCL_NET_PLUGIN", "OMP_TOOL_LIBRARIES", "WANDB__EXECUTABLE", "VLLM_USE_MODELSCOPE", "WANDB_HTTPS_PROXY",
+     "WANDB_INSECURE_DISABLE_SSL", "VLLM_CACHE_ROOT"],
+)  # fmt: skip
+def test_a_variable_that_names_code_or_servers_blocks_whatever_its_prefix(variable: str) -> None:
+    text = f'{CONFIG}\n[env_vars]\n{variable} = "1"\n'
+    found = unproven_settings(parse_config(text, Path("configs/rl/x.toml")))
+    assert [(s.path, s.blocks) for s in found] == [(f"env_vars.{variable}", True)]
+
+
+def test_settings_of_agents_and_episodes_are_named_as_not_evaluated() -> None:
+    tables = (
+        f"{AGENT}]\nmax_output_tokens = 1\nmax_turns = 1\ntimeout.scoring = 0.001\n"
+        "[orchestrator.train.source.env.retries]\nmax_retries = 9\n"
+    )
+    config = parse_config(CONFIG.replace(SOURCE, f"{SOURCE}{tables}"), Path("configs/rl/x.toml"))
+    assert set(agent_overrides(config.train_sources[0])) == {
+        "env.retries",
+        "env.agent.max_output_tokens",
+        "env.agent.max_turns",
+        "env.agent.timeout",
+    }
+
+
+def test_a_penalty_for_length_is_named_as_another_reward() -> None:
+    table = "[orchestrator.algo.length_penalty]\nnum_output_tokens_weight = 1000.0\n"
+    found = unproven_settings(parse_config(f"{CONFIG}\n{table}", Path("configs/rl/x.toml")))
+    assert [str(s) for s in found if "another reward" in s.about] != []
 
 
 async def test_a_long_argument_hides_no_server_from_the_question(at: Desk) -> None:

@@ -135,11 +135,26 @@ async def test_environment_code_changes_no_attribute_of_files_outside(
 
 
 @needs_processes
+async def test_environment_code_sets_no_flags_of_files_that_it_reads(workers: Workers, tmp_path: Path) -> None:
+    # The descriptor is one of its own folder; the flags are those that the file has.
+    flags = "import fcntl; open('own', 'w').close(); fcntl.ioctl(os.open('own', os.O_RDONLY), {request}, bytes(8))"
+    requests = {"flags": 0x40086602, "version": 0x40087602, "attributes": 0x401C5820}
+    found = await outcomes(
+        workers, tmp_path / "env", {name: flags.format(request=request) for name, request in requests.items()}
+    )
+    assert all("ENOTTY" in text or "Inappropriate ioctl" in text for text in found.values()), found
+
+
+@needs_processes
 async def test_environment_code_does_not_watch_what_others_open(workers: Workers, home: Path, tmp_path: Path) -> None:
     watch = f"checked(LIBC.inotify_add_watch(LIBC.inotify_init(), {str(home).encode()!r}, 0xfff))"
-    found = await outcomes(
-        workers, tmp_path / "env", {"inotify": watch, "fanotify": "checked(LIBC.fanotify_init(0x200, 0))"}
-    )
+    attempts = {
+        "inotify": watch,
+        "fanotify": "checked(LIBC.fanotify_init(0x200, 0))",
+        "dnotify": "import fcntl; fcntl.fcntl(os.open('/usr', os.O_RDONLY), 1026, 1)",
+        "lease": "import fcntl; fcntl.fcntl(os.open(sys.executable, os.O_RDONLY), 1024, 0)",
+    }
+    found = await outcomes(workers, tmp_path / "env", attempts)
     assert [name for name, text in found.items() if text.startswith("done")] == [], found
 
 

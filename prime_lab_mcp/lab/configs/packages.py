@@ -62,6 +62,7 @@ AGENT_KEYS = frozenset(
     }
 )
 """Fields of `AgentConfig` of verifiers 0.4.0."""
+_COMPARED_KEYS = frozenset({"harness", "runtime", "network_notice"})
 SHARED_KEYS = frozenset({"id", "interception", "max_concurrent_agents", "retries", "taskset", "timeout"})
 """Fields that every `EnvConfig` of verifiers 0.4.0 has."""
 
@@ -131,15 +132,16 @@ def own_environment_keys(source: ConfigSource, agents: Collection[str]) -> tuple
 
 
 def agent_overrides(source: ConfigSource) -> tuple[str, ...]:
-    """Return the keys of agents that change the sampling, the model, the harness or the runtime.
+    """Return the keys of a source's `env` that change how agents play or are scored.
 
-    The ids of harness and runtime themselves are left out.
+    These are the model, sampling, limits, time-outs and retries of agents and episodes, and the settings of harness and
+    runtime. The ids of harness and runtime are left out, because the gates compare them with the evaluation.
     """
-    keys: list[str] = []
+    keys = [f"env.{key}" for key in ("timeout", "retries") if _table(source.table.get("env")).get(key)]
     for name, agent in _table(source.table.get("env")).items():
         if name in SHARED_KEYS or not isinstance(agent, Mapping):
             continue
-        keys += [f"env.{name}.{key}" for key in ("model", "client", "sampling") if key in agent]
+        keys += [f"env.{name}.{key}" for key in sorted(AGENT_KEYS - _COMPARED_KEYS) if key in agent]
         keys += [f"env.{name}.harness.{key}" for key in _table(agent.get("harness")) if key != "id"]
         keys += [f"env.{name}.runtime.{key}" for key in _table(agent.get("runtime")) if key != "type"]
     return tuple(keys)

@@ -190,7 +190,6 @@ def _confinement(
         (*python_paths(python), _PACKAGE, *paths, *cache.users, *certificate_paths()),
         (scratch, cache.root),
         ports=PORTS if program_request["kind"] == "hub" else (),
-        memory_bytes=0,
         hidden=(lab.settings.state_dir,),
     )
 

@@ -176,6 +176,13 @@ _ANY_BIT = 0x45
 _NAMESPACES = 0x7E020080  # CLONE_NEWTIME, -NS, -CGROUP, -UTS, -IPC, -USER, -PID, -NET
 _FAST_OPEN = 0x20000000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_FILE_IOCTLS = (
+    0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40047602, 0x40806685, 0x800C6613,
+)  # fmt: skip
+"""FS_IOC_SETFLAGS and its form of 32 bits, FSSETXATTR, SETVERSION and its form of 32 bits, ENABLE_VERITY and
+SET_ENCRYPTION_POLICY (linux/fs.h, fsverity.h, fscrypt.h). They need no right to write the file."""
+_SET_LEASE, _NOTIFY = 1024, 1026
+"""Commands of fcntl with which a process delays or watches what others do with a file or folder."""
 
 _FORBIDDEN = (
     "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "process_madvise", "perf_event_open",
@@ -218,7 +225,7 @@ processes or all of a user, also with id 0. The id is the second argument."""
 
 _X86 = {
     "socket": 41, "sendto": 44, "sendmsg": 46, "sendmmsg": 307, "clone": 56, "clone3": 435, "ioctl": 16, "seccomp": 317,
-    "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "pidfd_getfd": 438, "kcmp": 312,
+    "fcntl": 72, "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "pidfd_getfd": 438, "kcmp": 312,
     "process_madvise": 440, "perf_event_open": 298, "userfaultfd": 323, "bpf": 321, "io_uring_setup": 425,
     "io_uring_enter": 426, "io_uring_register": 427, "add_key": 248, "request_key": 249, "keyctl": 250, "mount": 165,
     "umount2": 166, "pivot_root": 155, "chroot": 161, "open_tree": 428, "move_mount": 429, "fsopen": 430,
@@ -238,7 +245,8 @@ _X86 = {
 }  # fmt: skip
 _ARM = {
     "socket": 198, "sendto": 206, "sendmsg": 211, "sendmmsg": 269, "clone": 220, "clone3": 435, "ioctl": 29,
-    "seccomp": 277, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "pidfd_getfd": 438, "kcmp": 272,
+    "fcntl": 25, "seccomp": 277, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "pidfd_getfd": 438,
+    "kcmp": 272,
     "process_madvise": 440, "perf_event_open": 241, "userfaultfd": 282, "bpf": 280, "io_uring_setup": 425,
     "io_uring_enter": 426, "io_uring_register": 427, "add_key": 217, "request_key": 218, "keyctl": 219, "mount": 40,
     "umount2": 39, "pivot_root": 41, "chroot": 51, "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431,
@@ -298,7 +306,10 @@ def _rules(unix_sockets: bool) -> Iterator[tuple[str, list[Instruction]]]:
     for name, process in _OWN_PRIORITY_ONLY.items():
         own = [_argument(0), (_EQUAL, 0, 2, process), _argument(1), (_EQUAL, 1, 0, 0), _refuse(errno.EPERM), _PASS]
         yield name, own
-    yield "ioctl", [_argument(1), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), _refuse(errno.EPERM), _PASS]
+    flags = [i for request in _FILE_IOCTLS for i in ((_EQUAL, 0, 1, request), _refuse(errno.ENOTTY))]
+    terminal = [(_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), _refuse(errno.EPERM)]
+    yield "ioctl", [_argument(1), *flags, *terminal, _PASS]
+    yield "fcntl", [_argument(1), (_EQUAL, 1, 0, _SET_LEASE), (_EQUAL, 0, 1, _NOTIFY), _refuse(errno.EPERM), _PASS]
     for name, place in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
         # TCP fast open makes a connection that Landlock does not check before Linux 6.19.
         yield name, [_argument(place), (_ANY_BIT, 0, 1, _FAST_OPEN), _refuse(errno.EPERM), _PASS]

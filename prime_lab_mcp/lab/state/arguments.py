@@ -98,6 +98,12 @@ _DISTINGUISHING_WORDS = (
     "init_subclass",
     "metaclass",
     "setattr",
+    "getrefcount",
+    "get_referrers",
+    "get_referents",
+    "weakref",
+    "model_fields",
+    "is_not",
     "settrace",
     "setprofile",
 )
@@ -150,11 +156,16 @@ def _may_distinguish(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         reads = dotted_name(node.func) in ("getattr", "hasattr")
         return reads and not (len(node.args) > 1 and isinstance(node.args[1], ast.Constant))
+    if isinstance(node, ast.Compare):
+        # A given value is another object than the default that the class holds.
+        identity = any(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops)
+        return identity and not any(_is_single_object(n) for n in (node.left, *node.comparators))
     if isinstance(node, ast.Name):
         rebound = isinstance(node.ctx, ast.Store) and node.id in _TRUSTED_NAMES
-        return rebound or node.id in _DYNAMIC or _has_distinguishing_word(node.id)
+        identity = node.id in ("id", "is_") and isinstance(node.ctx, ast.Load)
+        return rebound or identity or node.id in _DYNAMIC or _has_distinguishing_word(node.id)
     if isinstance(node, ast.Attribute):
-        return _has_distinguishing_word(node.attr)
+        return node.attr == "is_" or _has_distinguishing_word(node.attr)
     if isinstance(node, ast.keyword):
         return _has_distinguishing_word(node.arg or "")
     if isinstance(node, ast.ImportFrom):
@@ -163,10 +174,15 @@ def _may_distinguish(node: ast.AST) -> bool:
             node.module not in _TRUSTED_NAMES[name] or bound[name] != name for name in bound if name in _TRUSTED_NAMES
         )
     if isinstance(node, ast.alias):
-        return _has_distinguishing_word(node.name)
+        return node.name == "is_" or _has_distinguishing_word(node.name)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return node.name in _TRUSTED_NAMES or _has_distinguishing_word(node.name)
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and _has_distinguishing_word(node.value)
+
+
+def _is_single_object(node: ast.expr) -> bool:
+    """Whether an expression is a value of which there is one object: None, True, False or `...`."""
+    return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool | type(...)))
 
 
 def _passes_getattr(nodes: Sequence[ast.AST]) -> bool:

@@ -116,8 +116,17 @@ def evaluation_summary(row: Evidence) -> str:
     return (
         f"The evidence is the evaluation of {row.environment or 'the environment'} with "
         f"{quote(row.model or 'an unknown model', 120)} at {quote(row.endpoint_host or 'an unknown host', 120)}"
-        f"{size}{chosen}, {date}."
+        f"{size}{chosen}{_other_sampling(row)}, {date}."
     )
+
+
+def _other_sampling(row: Evidence) -> str:
+    """The sampling of an evaluation in words, if the temperature is not that of training."""
+    temperature, limit = row.sampling.get("temperature"), row.sampling.get("max_tokens")
+    if not isinstance(temperature, int | float) or temperature == 1:
+        return ""
+    tokens = f" and at most {limit:,} tokens a reply" if isinstance(limit, int) else ""
+    return f", sampled at temperature {temperature:g}{tokens} (training samples at 1)"
 
 
 def _same_model(one: str | None, other: str) -> bool:

@@ -119,3 +119,24 @@ def test_a_caller_that_changes_the_defaults_changes_no_later_answer(tmp_path: Pa
     folder = EnvironmentFolder("sums", tmp_path / "sums", "environments/sums")
     defaults(tmp_path, CONFIG).clear()
     assert known_defaults(take_snapshot(folder, tmp_path / "snapshots")) == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'return config.split is not SumsConfig.model_fields["split"].default',
+        'return config.split is "train"',
+        "return id(config.split) == id(_TRAIN)",
+        "return operator.is_(config.split, _TRAIN)",
+        "return sys.getrefcount(config.split) > 3",
+        "return bool(weakref.ref(config))",
+    ],
+)
+def test_no_default_is_known_of_code_that_could_compare_objects(tmp_path: Path, line: str) -> None:
+    code = f"import operator, sys, weakref\n{CONFIG}\n\n_TRAIN = 'train'\n\ndef looks(config):\n    {line}\n"
+    assert defaults(tmp_path, code) == {}
+
+
+def test_a_comparison_with_none_tells_no_given_value_from_a_default(tmp_path: Path) -> None:
+    code = f"{CONFIG}\n\ndef looks(config):\n    return config.share is None or config.lenient is not True\n"
+    assert defaults(tmp_path, code) == DEFAULTS

@@ -26,9 +26,10 @@ _HARMLESS_VARIABLE = re.compile(
 )
 """Matches variables of the trainer, the inference server and their libraries that only affect speed and logs."""
 _LOADS_CODE = re.compile(
-    r"VLLM_PLUGINS|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|\w+_(?:BASE_URL|ENDPOINT|PATH|PRELOAD)"
+    r"\w*(?:PLUGIN|LIBRAR|EXECUTABLE|PROXY|INSECURE|MODELSCOPE|PRELOAD)\w*"
+    r"|\w+_(?:BASE_URL|URL|HOST|ENDPOINT|PATH|DIR|ROOT|FOLDER|FILE|CONFIG|LIB)"
 )
-"""Matches variables with the same prefixes that name code or a server."""
+"""Matches variables with the same prefixes that name code, files, other weights or a server."""
 _PLATFORM: Mapping[str, str] = {
     "source_ref": "another version of prime-rl than the one whose schema judged the config",
     "image_tag": "another image than the platform's own",
