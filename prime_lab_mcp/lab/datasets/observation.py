@@ -327,8 +327,9 @@ def _is_empty(row: TaskRow, format: str) -> bool:
         return True
     if isinstance(value, dict) and all(isinstance(v, list | tuple | str) and not v for v in value.values()):
         return True  # SQuAD 2.0 writes an unanswerable question in this way.
-    text = golds.gold_text(value).strip().casefold()
-    return (format == "class_id" and text == "-1") or (format in NUMERIC_FORMATS and text == "none")
+    if format == "class_id":
+        return golds.gold_text(value).strip() == "-1"
+    return format in NUMERIC_FORMATS and golds.gold_text(value).strip().casefold() == "none"
 
 
 def _observe_gold(observations: RowObservations, row: TaskRow, essence: str, fits: bool) -> None:
