@@ -60,6 +60,14 @@ def is_empty(value: Any) -> bool:
     return isinstance(value, Mapping) and not value
 
 
+def number_text(value: Any) -> str | None:
+    """Return the number that a gold states (see `number_in`) in the form of `canonical_number`; None if it has none."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and value[0] != "0" and len(value) <= 40:
+        return value
+    number = number_in(value)
+    return None if number is None else canonical_number(number)
+
+
 def number_in(value: Any) -> Decimal | None:
     """Return the number that a gold states; None if it states no number or more than a number.
 
@@ -112,9 +120,18 @@ def _balanced(text: str, begin: int) -> str | None:
 
 def gold_number(value: Any, format: str) -> Decimal | None:
     """Return the number of a gold in the format `gsm8k_hash` or `numeric`; None if it has none."""
-    if format == "gsm8k_hash":
-        value = after_hash(value) if isinstance(value, str) else None
-    return number_in(value)
+    return number_in(_numeric_part(value, format))
+
+
+def gold_number_text(value: Any, format: str) -> str | None:
+    """Return the number of a gold (see `gold_number`) in the form of `canonical_number`; None if it has none."""
+    return number_text(_numeric_part(value, format))
+
+
+def _numeric_part(value: Any, format: str) -> Any:
+    if format != "gsm8k_hash":
+        return value
+    return after_hash(value) if isinstance(value, str) else None
 
 
 def canonical_number(number: Decimal) -> str:

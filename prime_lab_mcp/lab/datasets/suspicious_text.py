@@ -31,10 +31,7 @@ def scanned_window(text: str) -> str:
 
 
 def _has_any(text: str, literals: tuple[str, ...]) -> bool:
-    for literal in literals:  # A loop is faster here than any() with a generator.
-        if literal in text:
-            return True
-    return False
+    return True in [literal in text for literal in literals]  # Faster than any() with a generator.
 
 
 def _places(text: str, *literals: str) -> Iterator[int]:
