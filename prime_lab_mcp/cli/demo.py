@@ -24,6 +24,7 @@ from mcp.client.stdio import stdio_client
 from mcp_types import ElicitResult
 
 from prime_lab_mcp.cli.demo_data import write_problems
+from prime_lab_mcp.lab.base.errors import BadInput
 
 Era = Literal["auto", "legacy"]
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
@@ -109,11 +110,14 @@ class Walk:
 
 
 def demo(keep: str | None = None, era: Era = "auto") -> int:
-    """Run the whole workflow and return the exit code. Era `legacy` is the older protocol."""
+    """Run the whole workflow and return the exit code. Era `legacy` is the older protocol.
+
+    Raises BadInput for a folder to keep that cannot be made or is not empty: the demo begins without evidence.
+    """
     with tempfile.TemporaryDirectory(prefix="prime-lab-demo-") as scratch:
-        home = Path(keep).resolve() if keep else Path(scratch)
+        home = _empty_folder(Path(keep).expanduser().resolve()) if keep else Path(scratch)
         workspace, state = home / "workspace", home / "state"
-        workspace.mkdir(parents=True, exist_ok=True)
+        workspace.mkdir()
         show = Show()
         print(
             "prime-lab-mcp demo: the whole workflow in rehearsal. The platform is a stand-in on this machine: no"
@@ -131,6 +135,17 @@ def demo(keep: str | None = None, era: Era = "auto") -> int:
         return 1
     print(f"\nThe demo walked the whole workflow in {seconds:.0f} s; everything came out as expected.")
     return 0
+
+
+def _empty_folder(folder: Path) -> Path:
+    fix = "Name a new or an empty folder with --keep."
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise BadInput(f"the folder {folder} is not empty", fix=fix)
+    except OSError as error:
+        raise BadInput(f"the folder {folder} cannot be used: {error.strerror}", fix=fix) from error
+    return folder
 
 
 def _summary(report: Mapping[str, Any]) -> str:

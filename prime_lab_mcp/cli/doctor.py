@@ -98,6 +98,7 @@ def _lines(content: Mapping[str, Any], commands: Mapping[str, str | None]) -> li
         if capability is not None:
             state = capability.get("state", "unknown")
             lines.append(f"  {_mark(state)} {name:9} {state:10} {purpose}{_facts(capability)}")
+    lines += _confinement_lines(content["data"].get("capabilities", {}).get("local", {}).get("confinement"))
     findings = content["findings"]
     printed: set[str] = set()
     for finding in findings:
@@ -109,6 +110,13 @@ def _lines(content: Mapping[str, Any], commands: Mapping[str, str | None]) -> li
         lines.append(f"  run:  {command}" if command else f"  {finding['fix']}")
         printed.update([command] if command else [])
     return lines
+
+
+def _confinement_lines(confinement: Mapping[str, Any] | None) -> list[str]:
+    if not confinement:
+        return []
+    parts = ", ".join(f"{part} {confinement[part]}" for part in ("files", "processes", "network"))
+    return ["", f"environment code: {parts}", *(f"  still open: {what}" for what in confinement["still_open"])]
 
 
 def _mark(state: str) -> str:

@@ -247,7 +247,7 @@ def _serve_options(args: argparse.Namespace) -> list[str]:
     if args.approval != "ask":
         options += ["--approval", args.approval]
     if args.max_spend is not None:
-        options += ["--max-spend", f"{args.max_spend:g}"]
+        options += ["--max-spend", f"{args.max_spend:.12g}"]
     if args.notify is not None:
         options += ["--notify", args.notify]
     for option, values in (("--allow-env", args.allow_env), ("--endpoint", args.endpoint)):

@@ -14,7 +14,7 @@ from prime_lab_mcp.cli.report_view import OutputFormat, show_report
 from prime_lab_mcp.cli.tool_arguments import parse_pairs, tool_help
 from prime_lab_mcp.lab.base.report import Progress, Report, Status
 from prime_lab_mcp.lab.base.settings import Settings
-from prime_lab_mcp.lab.base.text import escape
+from prime_lab_mcp.lab.base.text import escape, escape_lines
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.server.main import open_lab
@@ -29,6 +29,7 @@ EXIT: Mapping[Status, int] = {
     "running": 5,
     "needs_confirmation": 6,
 }
+_JSON_FIX = """Give for example --json '{"environment": "my-env"}', or each argument as --name value."""
 
 
 def call(
@@ -36,16 +37,23 @@ def call(
 ) -> int:
     """Run one tool and print its report. Returns the exit code of its status; 2 for unusable arguments."""
     try:
-        given = json.loads(given_json) if given_json else parse_pairs(rest, tool_help(tool))
+        given = _object(given_json) if given_json else parse_pairs(rest, tool_help(tool))
     except ValueError as error:
-        print(f"prime-lab-mcp: {escape(str(error))}", file=sys.stderr)
-        return 2
-    if not isinstance(given, dict):
-        print("prime-lab-mcp: --json takes one JSON object", file=sys.stderr)
+        print(f"prime-lab-mcp: {escape_lines(str(error))}", file=sys.stderr)
         return 2
     report = run_tool(settings, tool, given)
     show_report(report, output)
     return 2 if any(f.code in ("bad-argument", "unknown-tool") for f in report.findings) else EXIT[report.status]
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"--json is no JSON: {error}\n{_JSON_FIX}") from error
+    if not isinstance(given, dict):
+        raise ValueError(f"--json takes one JSON object\n{_JSON_FIX}")
+    return given
 
 
 def run_tool(settings: Settings, tool: str, given: dict[str, Any]) -> Report:

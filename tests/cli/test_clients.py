@@ -123,6 +123,15 @@ def test_claude_codes_own_file_is_written_by_claude_code(settings: Settings) -> 
     assert refused.value.fix.endswith("--rehearsal")
 
 
+@pytest.mark.parametrize("cap", ["5", "0.5", "123456.78", "999999.99"])
+def test_the_cap_of_an_entry_is_the_cap_that_was_given(
+    settings: Settings, cap: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--workspace", str(settings.workspace), "--state-dir", str(settings.state_dir)]
+    assert main(["install", "cursor", "--print", *folders, "--max-spend", cap]) == 0
+    assert json.loads(capsys.readouterr().out)["mcpServers"]["prime-lab"]["args"][-1] == cap
+
+
 def test_codex_reads_its_own_home(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
     clients.install(settings, "codex", (), scope="user")

@@ -114,13 +114,16 @@ def test_the_doctor_names_each_capability_and_each_fix(
 ) -> None:
     missing = Finding("verifiers-missing", "blocker", "verifiers is not installed", "Run preflight(install=true).")
     empty = Finding("wallet-empty", "warning", "the wallet holds 0", "Add funds at https://example.com.")
-    capabilities = {"local": {"state": "missing", "python": "3.11.7"}, "account": {"state": "ok", "user": "ada"}}
+    confined = {"files": "confined", "processes": "confined", "network": "partly", "still_open": ["TCP port 443"]}
+    local = {"state": "missing", "python": "3.11.7", "confinement": confined}
+    capabilities = {"local": local, "account": {"state": "ok", "user": "ada"}}
     report = Report("failed", "Not yet.", findings=(missing, empty), data={"capabilities": capabilities})
     monkeypatch.setattr(doctor.terminal, "run_tool", lambda *_: report)
     assert doctor.doctor(settings, "text") == 1
     printed = capsys.readouterr().out
     assert re.search(r"-- local +missing .*python 3\.11\.7", printed)
     assert re.search(r"ok account +ok .*user ada", printed)
+    assert "environment code: files confined, processes confined, network partly\n  still open: TCP port 443" in printed
     assert re.search(r"run:  \S*prime-lab-mcp setup", printed)
     assert "Add funds at https://example.com." in printed
     doctor.doctor(settings, "json")

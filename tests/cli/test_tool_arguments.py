@@ -86,6 +86,26 @@ def test_an_amount_that_is_none_is_refused_in_words(amount: str, capsys: pytest.
     assert "give US dollars between 0 and 1,000,000" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("given", ["{bad", "[1]", '"text"'])
+def test_arguments_that_are_no_json_object_are_refused_with_an_example(
+    given: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["call", "workflow_status", f"--json={given}"]) == 2
+    refused, fix = capsys.readouterr().err.splitlines()
+    assert "--json" in refused
+    assert "--json '{" in fix
+
+
+def test_the_demo_keeps_its_files_in_a_new_or_an_empty_folder_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.txt").touch()
+    for folder in (tmp_path, tmp_path / "mine.txt", tmp_path / "mine.txt" / "below"):
+        assert main(["demo", "--keep", str(folder)]) == 2
+        assert capsys.readouterr().err.splitlines()[1] == "Name a new or an empty folder with --keep."
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
 def listen(text: str, token_file: str | None, workspace: Path) -> None:
     """What `serve --http` does before it builds the server. A host that has no encoding fails last."""
     address = http.parse_address(text)

@@ -154,7 +154,7 @@ def is_small_int(value: Any) -> bool:
 
 def is_hash(value: Any) -> bool:
     """Return whether a value is a text that ends in `####` and a number, as in GSM8K."""
-    return isinstance(value, str) and golds.number_in(golds.after_hash(value)) is not None
+    return isinstance(value, str) and golds.number_text(golds.after_hash(value)) is not None
 
 
 def is_boxed(value: Any) -> bool:

@@ -53,7 +53,6 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     from prime_lab_mcp.lab.base.errors import BadInput, LabError
     from prime_lab_mcp.lab.base.fix import calls_record
     from prime_lab_mcp.lab.datasets.file_scans import ScanWork, scan_files
-    from prime_lab_mcp.lab.datasets.hub_dataset import scan_hub
     from prime_lab_mcp.lab.datasets.scan import DatasetRequest
 
     dataset = DatasetRequest(**request["request"])
@@ -61,6 +60,8 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     report = _progress_reporter()
     try:
         if request["kind"] == "hub":
+            from prime_lab_mcp.lab.datasets.hub_dataset import scan_hub
+
             inspection = scan_hub(dataset, columns, request["seconds"], report)
         else:
             work = ScanWork(dataset, request["main"], request["held"], *columns)

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import compress, repeat
-from operator import mod
+from operator import mod, not_
 from typing import Any, Protocol
 
 from prime_lab_mcp.lab.base.text import quote
@@ -33,6 +33,10 @@ EMPTY_DIGEST = 0
 SHORT_TEXT = 40
 """Characters. A longer text is not an answer without an explanation."""
 _ASCII_SPACES = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"
+_LOWER_WITH_SPACES = bytes(
+    ord(" " if chr(code) in _ASCII_SPACES else chr(code).lower()) for code in range(128)
+) + bytes(128)
+"""A table for `bytes.translate` of ASCII text: lower case, and a space for each white character."""
 _OTHER_SPACES = "\x85\u1680\u2028\u2029"
 _SIMPLE = frozenset({str, type(None)})
 
@@ -73,14 +77,13 @@ def _text_digests(texts: list[str], joined: str) -> list[int]:
     """Return the digests of many texts. All texts are normalised as one long text, which is faster than one by one."""
     if not texts:
         return []
-    white = _ASCII_SPACES
     if joined.isascii():
-        joined = joined.lower()
+        joined = joined.encode("ascii").translate(_LOWER_WITH_SPACES).decode("ascii")
     else:
-        joined, white = unicodedata.normalize("NFKC", joined).casefold(), _ASCII_SPACES + _OTHER_SPACES
-    for mark in white:
-        if mark in joined:
-            joined = joined.replace(mark, " ")
+        joined = unicodedata.normalize("NFKC", joined).casefold()
+        for mark in _ASCII_SPACES + _OTHER_SPACES:
+            if mark in joined:
+                joined = joined.replace(mark, " ")
     while "  " in joined:
         joined = joined.replace("  ", " ")
     normalised = joined.split("\0")
@@ -103,15 +106,23 @@ def gold_keys(column: ChunkColumn) -> list[int] | None:
         return None
     if not marked:
         return [_short_digest(t) if len(t) <= SHORT_TEXT else _long_digest(t, False, boxed) for t in texts]
-    keys = []
-    for text in texts:
-        _, mark, tail = text.rpartition("####")
-        tail = tail.strip()
-        if mark and tail.isdigit() and tail[0] != "0" and len(tail) <= SHORT_TEXT and tail.isascii():
-            keys.append(hash(tail))  # `tail` is already in the form of golds.canonical_number.
-        else:
-            keys.append(_short_digest(text) if len(text) <= SHORT_TEXT else _long_digest(text, True, boxed))
+    tails = [text[place + 4 :].strip() if (place := text.rfind("####")) >= 0 else "" for text in texts]
+    keys = list(map(hash, tails))  # Right for a tail that is already in the form of golds.canonical_number.
+    for place in compress(range(len(texts)), map(not_, _canonical(tails))):
+        text = texts[place]
+        keys[place] = _short_digest(text) if len(text) <= SHORT_TEXT else _long_digest(text, True, boxed)
     return keys
+
+
+def _canonical(tails: list[str]) -> list[bool]:
+    """Return which texts are integers in the form of `golds.canonical_number`."""
+    digits = list(map(str.isdigit, tails))
+    if "".join(tails).isascii() and max(map(len, tails)) <= SHORT_TEXT and "0" not in {tail[:1] for tail in tails}:
+        return digits
+    return [
+        known and tail[0] != "0" and len(tail) <= SHORT_TEXT and tail.isascii()
+        for known, tail in zip(digits, tails, strict=True)
+    ]
 
 
 def _any_json(texts: list[str], joined: str) -> bool:

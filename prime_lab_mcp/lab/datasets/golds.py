@@ -33,6 +33,7 @@ GOLD_NAMES = (
 _SENTINELS = frozenset({"", "n/a", "na", "nan", "null", "-", "--", "[]", "{}", "?", "proof", "notfound", "not found"})
 """Texts that mean "no answer" (docs/validation.md, Dataset findings). `none` is not among them, because it can be a
 label."""
+_LONGEST_SENTINEL = max(map(len, _SENTINELS))
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)[$€£¥]?\s?(?P<late_sign>[-+]?)"
     r"(?P<digits>(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,40})(?:\.[0-9]{0,40})?|\.[0-9]{1,40})"
@@ -43,7 +44,6 @@ _SCALES = frozenset(
     ("hundred", "thousand", "million", "billion", "trillion", "dozen", "dozens", "k", "mn", "bn", "squared", "cubed")
 )
 _UNIFIED = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u202f": None, "\u2009": None})
-_HASH = re.compile(r"####\s*(\S[^\n]*?)\s*\Z")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.S)
 
@@ -53,10 +53,19 @@ def is_empty(value: Any) -> bool:
     if value is None:
         return True
     if isinstance(value, str):
-        return value.strip().lower() in _SENTINELS
+        text = value.strip()
+        return len(text) <= _LONGEST_SENTINEL and text.lower() in _SENTINELS
     if isinstance(value, list | tuple):
         return all(is_empty(v) for v in value)
     return isinstance(value, Mapping) and not value
+
+
+def number_text(value: Any) -> str | None:
+    """Return the number that a gold states (see `number_in`) in the form of `canonical_number`; None if it has none."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and value[0] != "0" and len(value) <= 40:
+        return value
+    number = number_in(value)
+    return None if number is None else canonical_number(number)
 
 
 def number_in(value: Any) -> Decimal | None:
@@ -82,8 +91,9 @@ def number_in(value: Any) -> Decimal | None:
 
 def after_hash(text: str) -> str | None:
     """Return the text after the last `####`, as in GSM8K; None if the text does not end in such an answer."""
-    match = _HASH.search(text[text.rfind("####") :]) if "####" in text else None
-    return match[1] if match else None
+    place = text.rfind("####")
+    answer = text[place + 4 :].strip() if place >= 0 else ""
+    return answer if answer and "\n" not in answer else None
 
 
 def boxed_content(text: str) -> str | None:
@@ -110,9 +120,18 @@ def _balanced(text: str, begin: int) -> str | None:
 
 def gold_number(value: Any, format: str) -> Decimal | None:
     """Return the number of a gold in the format `gsm8k_hash` or `numeric`; None if it has none."""
-    if format == "gsm8k_hash":
-        value = after_hash(value) if isinstance(value, str) else None
-    return number_in(value)
+    return number_in(_numeric_part(value, format))
+
+
+def gold_number_text(value: Any, format: str) -> str | None:
+    """Return the number of a gold (see `gold_number`) in the form of `canonical_number`; None if it has none."""
+    return number_text(_numeric_part(value, format))
+
+
+def _numeric_part(value: Any, format: str) -> Any:
+    if format != "gsm8k_hash":
+        return value
+    return after_hash(value) if isinstance(value, str) else None
 
 
 def canonical_number(number: Decimal) -> str:

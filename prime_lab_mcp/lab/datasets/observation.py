@@ -253,31 +253,35 @@ def observe_rows(
     for row in rows:
         essence, fits = essence_and_format(row.gold, format)
         gold = gold_key(row, format, essence)
-        is_new = _observe_prompt(observations, row, gold)
+        empty = _is_empty(row, format)
+        is_new = _observe_prompt(observations, row, gold, empty)
         if held_out and is_new:
             near.offer(row, gold if answered else None)
         if answered:
-            _observe_gold(observations, row, essence, fits)
+            _observe_gold(observations, row, essence, fits, empty)
     if held_out:
         _observe_held_out(observations, held_out, near, answered)
     return observations
 
 
-def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes) -> bool:
-    """Record the observations about a row's prompt and texts. Return whether the prompt is new."""
+def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes, empty: bool) -> bool:
+    """Record the observations about a row's prompt and texts. Return whether the prompt is new.
+
+    `empty` says that the row has no answer.
+    """
     observations.rows += 1
     entry = (row.index, gold)
     key = task_key(row)
     observations.gold_counts[gold] += 1
     first = observations.prompts.setdefault(key, entry)
-    if _is_empty(row, observations.format):
+    if empty:
         observations.later_golds.add((key, None))
     elif first[1] != gold:
         observations.later_golds.add((key, gold))
     if first is not entry:
         observations.repeated[key] += 1
         observations.duplicates.add(row.index, row.prompt, first_row=first[0])
-        if first[1] != gold and not _is_empty(row, observations.format):
+        if first[1] != gold and not empty:
             observations.conflicts.add(
                 row.index, row.prompt, first_row=first[0], gold=quote(golds.gold_text(row.gold), 80)
             )
@@ -327,13 +331,14 @@ def _is_empty(row: TaskRow, format: str) -> bool:
         return True
     if isinstance(value, dict) and all(isinstance(v, list | tuple | str) and not v for v in value.values()):
         return True  # SQuAD 2.0 writes an unanswerable question in this way.
-    text = golds.gold_text(value).strip().casefold()
-    return (format == "class_id" and text == "-1") or (format in NUMERIC_FORMATS and text == "none")
+    if format == "class_id":
+        return golds.gold_text(value).strip() == "-1"
+    return format in NUMERIC_FORMATS and golds.gold_text(value).strip().casefold() == "none"
 
 
-def _observe_gold(observations: RowObservations, row: TaskRow, essence: str, fits: bool) -> None:
+def _observe_gold(observations: RowObservations, row: TaskRow, essence: str, fits: bool, empty: bool) -> None:
     value, format = row.gold, observations.format
-    if _is_empty(row, format):
+    if empty:
         observations.empty.add(row.index, golds.gold_text(value))
         return
     observations.answered += 1

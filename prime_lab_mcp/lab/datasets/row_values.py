@@ -60,10 +60,14 @@ def holds_bytes(values: list[Any]) -> bool:
     return isinstance(first, bytes | bytearray)
 
 
+LONGEST_WHOLE = CLIP_HEAD + CLIP_TAIL
+"""Most characters of a text that `clipped_value` leaves whole."""
+
+
 def clipped_value(value: Any) -> Any:
     """Return the value without the middle of long texts, and with at most 1,000 items of each list."""
     if isinstance(value, str):
-        return f"{value[:CLIP_HEAD]}… {value[-CLIP_TAIL:]}" if len(value) > CLIP_HEAD + CLIP_TAIL else value
+        return f"{value[:CLIP_HEAD]}… {value[-CLIP_TAIL:]}" if len(value) > LONGEST_WHOLE else value
     if isinstance(value, list):
         return [clipped_value(v) for v in value[:1000]]
     if isinstance(value, dict):

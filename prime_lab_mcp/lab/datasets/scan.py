@@ -20,7 +20,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.datasets.digests import SplitDigests
-from prime_lab_mcp.lab.datasets.row_values import as_json_column, clipped_value, holds_bytes, size_of
+from prime_lab_mcp.lab.datasets.row_values import LONGEST_WHOLE, as_json_column, clipped_value, holds_bytes, size_of
 
 Origin = Literal["files", "hub", "environment"]
 
@@ -98,6 +98,7 @@ _HASHED_BYTES = 2 * 1024 * 1024
 _BROKEN_LISTED = 5
 _COLUMNS = 2000
 """Most columns that are scanned. A table with more columns does not contain tasks."""
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 ScanProgress = Callable[[str, int], None]
@@ -181,31 +182,42 @@ class SplitScan:
         if not self._buffer:
             return
         rows, self._buffer, self._size = self._buffer, [], 0
-        names = list(rows[0]) if len(set(map(tuple, rows))) == 1 else list(dict.fromkeys(chain.from_iterable(rows)))
-        columns = {name: as_json_column([row.get(name) for row in rows]) for name in names[:_COLUMNS]}
-        self._add_chunk(columns, len(rows), lambda place: {n: columns[n][place] for n in rows[place] if n in columns})
+        alike = len(set(map(tuple, rows))) == 1
+        names = list(rows[0]) if alike else list(dict.fromkeys(chain.from_iterable(rows)))
+        found = {name: [row.get(name) for row in rows] for name in names[:_COLUMNS]}
+        columns = {name: as_json_column(values) for name, values in found.items()}
+        if len(names) <= _COLUMNS and all(columns[name] is found[name] for name in names):
+            self._add_chunk(columns, len(rows), rows.__getitem__)  # The rows are what the columns hold.
+        else:
+            self._add_chunk(
+                columns, len(rows), lambda place: {n: columns[n][place] for n in rows[place] if n in columns}
+            )
 
     def _add_chunk(self, columns: dict[str, list[Any]], rows: int, row: Callable[[int], dict[str, Any]]) -> None:
         chunk = {name: ColumnTexts(values) for name, values in columns.items()}
         self._fingerprint.add(chunk, self.rows, rows)
         fresh = self.digests.add(chunk, self.rows, rows)
 
+        scalar = all(column.kinds <= _SCALARS for column in chunk.values())
+        whole = self._whole or (scalar and all(max(column.sizes) <= LONGEST_WHOLE for column in chunk.values()))
+
         def sampled_row(place: int) -> dict[str, Any]:
             values = row(place)
-            return values if self._whole else {k: clipped_value(v) for k, v in values.items()}
+            return values if whole else {k: clipped_value(v) for k, v in values.items()}
 
-        self._sample.add(self.rows, rows, sampled_row, fresh)
+        most = sum(len(column.joined) + rows * (len(name) + 14) for name, column in chunk.items()) if scalar else None
+        self._sample.add(self.rows, rows, sampled_row, fresh, most)
         self.rows += rows
         self._report_progress(self.name, self.rows)
 
 
 class ColumnTexts:
-    """The values of one column in one chunk: unchanged, as texts, and as one joined text.
+    """The values of one column in one chunk: unchanged, as texts with their sizes, and as one joined text.
 
     Searching and hashing one joined text is faster than many short texts.
     """
 
-    __slots__ = ("joined", "kinds", "texts", "values")
+    __slots__ = ("joined", "kinds", "sizes", "texts", "values")
 
     def __init__(self, values: list[Any]) -> None:
         self.values = values
@@ -215,10 +227,11 @@ class ColumnTexts:
         else:
             self.texts = [v if type(v) is str else "" if v is None else _encode(v) for v in values]
         self.joined = "\0".join(self.texts)
+        self.sizes = list(map(len, self.texts))
 
     def lengths(self) -> bytes:
         """Return the lengths of the texts. Different texts can be equal when joined, but then their lengths differ."""
-        return array("Q", map(len, self.texts)).tobytes()
+        return array("Q", self.sizes).tobytes()
 
     def kind_codes(self) -> bytes:
         """Return one byte for each value: 0 for null, 1 for text, and 2 for values that are written as JSON."""
@@ -325,11 +338,22 @@ class _Sample:
         self._size = 0
         self._chance = random.Random(seed)
 
-    def add(self, before: int, rows: int, row: Callable[[int], dict[str, Any]], fresh: list[int]) -> None:
+    def add(
+        self, before: int, rows: int, row: Callable[[int], dict[str, Any]], fresh: list[int], most: int | None = None
+    ) -> None:
+        """Offer the next rows, of which `before` were offered earlier. They have at most `most` characters."""
         for place in fresh:
             self._rare[before + place] = row(place)
         draw = self._chance.random
         keep = self._keep
+        if most is not None and self._size + most <= self._most:
+            # No row can make the sample too large, so all numbers can be drawn at once.
+            for index in range(before, min(keep, before + rows)):
+                self._add(index, row(index - before), None)
+            later = range(max(before, keep), before + rows)
+            for index, number in [(n, number) for n in later if (number := draw() * (n + 1)) < keep]:
+                self._add(index, row(index - before), int(number))
+            return
         for index in range(before, before + rows):
             if index < keep:
                 self._add(index, row(index - before), None)

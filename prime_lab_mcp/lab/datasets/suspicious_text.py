@@ -30,6 +30,10 @@ def scanned_window(text: str) -> str:
     )
 
 
+def _has_any(text: str, literals: tuple[str, ...]) -> bool:
+    return True in [literal in text for literal in literals]  # Faster than any() with a generator.
+
+
 def _places(text: str, *literals: str) -> Iterator[int]:
     for literal in literals:
         if literal not in text:
@@ -62,15 +66,22 @@ _CHAT = re.compile(
 )
 _TAG = re.compile(r"</?(?:answer|think|tool_call)>", re.I)
 _ROLE = re.compile(r"^[ \t#*]{0,8}system[ \t*]{0,4}:", re.I)
-_SENTENCES: tuple[tuple[InjectionKind, re.Pattern[str], tuple[str, ...]], ...] = (
-    ("instruction", _INSTRUCTION, ("instruction", "prompts", "prompt ", "rules", "guideline", "messages")),
+_SENTENCES: tuple[tuple[InjectionKind, re.Pattern[str], tuple[str, ...], tuple[str, ...]], ...] = (
+    (
+        "instruction",
+        _INSTRUCTION,
+        ("ignore", "disregard", "forget", "override"),
+        ("instruction", "prompts", "prompt ", "rules", "guideline", "messages"),
+    ),
     (
         "grading",
         _GRADING,
+        (),
         ("grader", "evaluator", "judge model", "reward model", "full ", "maximum", " max ", "perfect ", "highest "),
     ),
 )
-"""Patterns of injected sentences, each with its literals. Every match of a pattern contains one of them."""
+"""Patterns of injected sentences, each with its rarer words, one of which every match in ASCII has, and its literals.
+Every match of a pattern contains one of the literals."""
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0001-\U000e007f]")
 _MARKS = frozenset("\u200e\u200f")
 _JOINERS = frozenset("\u200b\u200c\u200d")
@@ -84,15 +95,17 @@ def injected_text(text: str, *, tags: bool = True) -> tuple[InjectionKind, Span]
     lower = text.lower()
     if len(lower) != len(text):  # Lower case is longer for a few characters, so positions would not fit the text.
         lower = text
-    for kind, pattern, literals in _SENTENCES:
-        for place in _places(lower, *literals):
+    for kind, pattern, rare, literals in _SENTENCES:
+        if rare and not _has_any(lower, rare) and lower.isascii():  # `ı` matches `i` when case is ignored.
+            continue
+        for place in _places(lower, *literals) if _has_any(lower, literals) else ():
             if match := pattern.search(text, max(0, place - 120), place + 40):
                 return kind, match.span()
-    if "<" in text or "[" in text:
+    if ("|" in text or "]" in text or "_" in text or "sys>>" in lower) and ("<" in text or "[" in text):
         for place in _places(lower, "<|", "inst]", "<<sys>>", "<</sys>>", "_of_turn>"):
             if match := _CHAT.search(text, max(0, place - 12), place + 24):
                 return "chat marker", match.span()
-    for place in _places(lower, "system") if "system" in lower else ():
+    for place in _places(lower, "system") if ":" in text and "system" in lower else ():
         start = text.rfind("\n", max(0, place - 16), place) + 1
         if (start or place < 16) and (match := _ROLE.match(text[start : place + 16])):
             return "role header", (start, start + match.end())

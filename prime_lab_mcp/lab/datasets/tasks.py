@@ -150,9 +150,9 @@ def essence_and_format(value: Any, format: str) -> tuple[str, bool]:
 
 
 def _number(value: Any, format: str) -> tuple[str, bool]:
-    number = golds.gold_number(value, format)
+    number = golds.gold_number_text(value, format)
     if number is not None:
-        return golds.canonical_number(number), True
+        return number, True
     return golds.gold_text(value) if value is not None else "", False
 
 

@@ -268,3 +268,39 @@ def test_no_mark_repeated_takes_longer_than_in_proportion(form: str) -> None:
         unit = form.format(mark)
         small, big = (unit * (size // len(unit)) for size in (5_000, 100_000))
         assert _spent(big) < max(60 * _spent(small), 0.1), mark
+
+
+CHARACTERS = [chr(code) for code in range(0x3000)]
+
+
+def test_every_body_is_a_run_for_which_a_text_is_screened() -> None:
+    for entry in (*FORMATS, *credentials._ASSIGNED):
+        allowed = {c for c in CHARACTERS if (m := entry.run.match(c)) and m[0]}
+        runs = [
+            (more, length)
+            for more, length in credentials.BODY_RUNS
+            if allowed <= {*ALNUM, *more} and entry.least >= length
+        ]
+        assert runs, entry.kind
+
+
+PIECES = [m for entry in FORMATS for m in entry.marks] + [n for entry in credentials._ASSIGNED for n in entry.names]
+PIECES += [
+    *KEYS.values(),
+    PEM,
+    "=",
+    ": ",
+    "://",
+    "anna:s3cr3tpassw0rd@db",
+    " ",
+    "\n",
+    "\u0131",
+    "\ud800",
+    "a1B2c3D4",
+    "+/=",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+def test_a_text_that_is_not_searched_holds_no_credential(text: str) -> None:
+    assert credentials.first(text) == next(find(text), None)
