@@ -158,6 +158,30 @@ def test_an_argument_of_a_taskset_that_nobody_checked_lowers_no_bound(name: str)
     assert bound(with_tables(f"{name} = 1", limited)).max_cost == bound(limited).max_cost
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        changed("[inference.vllm]", "[inference.vllm]\nenforce_eager = true", BIG),
+        changed("[inference.vllm]", '[inference.vllm]\ndtype = "float32"', BIG),
+        changed("[orchestrator]", "[orchestrator]\npad_to_multiple_of = 1000000", BIG),
+    ],
+)
+def test_slow_engines_and_padded_samples_raise_the_bound(text: str) -> None:
+    plain, slower = bound(BIG).hours, bound(text).hours
+    assert plain is not None
+    assert slower is not None
+    assert slower > 1.5 * plain
+
+
+def test_engines_that_use_few_of_the_paid_gpus_raise_the_bound() -> None:
+    gpus = "[deployment]\nnum_infer_gpus = 7\n[inference.vllm]"
+    all_used = bound(changed("[inference.vllm]", gpus, BIG)).hours
+    one_used = bound(changed("[inference.vllm]", f"{gpus}\ndata_parallel_size = 1", BIG)).hours
+    assert all_used is not None
+    assert one_used is not None
+    assert one_used > 3 * all_used
+
+
 def test_nodes_of_the_inference_server_are_paid_where_only_its_own_table_counts_them() -> None:
     nodes = '[deployment]\ntype = "multi_node"\n{infer}[inference.deployment]\ntype = "multi_node"\nnum_nodes = 8\n'
     implied, written = (

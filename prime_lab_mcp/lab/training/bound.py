@@ -73,6 +73,8 @@ _FASTER_OR_EQUAL = frozenset(
 )  # fmt: skip
 """Options of vLLM, besides those that prime-rl names, that cost little time in our judgement (vLLM 0.11, "Engine
 Arguments")."""
+_EAGER, _WIDE = 2.0, 4.0
+"""How many times slower vLLM is without CUDA graphs, and with numbers of 32 bits (our judgement, at the slow end)."""
 _LEAST_MEMORY = 0.3
 """Share of a GPU's memory below which the inference server may have no room for rollouts (our judgement; vLLM's default
 is 0.9)."""
@@ -195,7 +197,7 @@ def _step_minutes(config: TrainingConfig, context: ConfigContext) -> float:
         # Sources share a batch; the longest rollouts could fill all of it.
         prefilled = max(prefilled, rollouts * tries * rollout.prefilled)
         decoded = max(decoded, rollouts * tries * rollout.decoded)
-        learned = max(learned, rollouts * rollout.prefilled)
+        learned = max(learned, rollouts * _padded(config, rollout.prefilled))
         started = max(started, rollouts * tries)
     inflight = _inflight(config, "orchestrator", config.train_sources)
     generating = _generating_seconds(config, size, prefilled, decoded, inflight) + _starting_seconds(config, started)
@@ -203,11 +205,31 @@ def _step_minutes(config: TrainingConfig, context: ConfigContext) -> float:
     return max(MINUTES_PER_STEP * max(1.0, size / _STEP_SIZE), (generating + learning) / 60)
 
 
+def _padded(config: TrainingConfig, tokens: float) -> float:
+    """The tokens that the trainer computes for a sample: at least one multiple to which prime-rl pads the samples."""
+    multiple = config.number("orchestrator.pad_to_multiple_of") or 1
+    return ceil(tokens / max(1, multiple)) * max(1, multiple)
+
+
 def _generating_seconds(config: TrainingConfig, size: float, prefilled: float, decoded: float, inflight: int) -> float:
     """Seconds in which the inference GPUs read and decode the tokens of rollouts, `inflight` of them at once."""
-    together = min(DECODED_PER_GPU_SECOND * max(1, config.infer_gpus), _DECODED_PER_ROLLOUT_SECOND * inflight)
-    speed = together / max(1.0, size / _SPEED_SIZE)
+    together = min(DECODED_PER_GPU_SECOND * _serving_gpus(config), _DECODED_PER_ROLLOUT_SECOND * inflight)
+    speed = together / max(1.0, size / _SPEED_SIZE) / _slower_engine(config)
     return (decoded + prefilled / _PREFILLED_PER_DECODED) / speed
+
+
+def _serving_gpus(config: TrainingConfig) -> int:
+    """The GPUs that the engines of a config use, which may be fewer than those that are paid."""
+    data, tensor = (config.number(f"{_VLLM}.{part}_parallel_size") for part in ("data", "tensor"))
+    used = (data or 1) * (tensor or 1) if data is not None and config.at("deployment.type") != "multi_node" else None
+    return max(1, min(n for n in (config.infer_gpus, used) if n is not None))
+
+
+def _slower_engine(config: TrainingConfig) -> float:
+    """How many times slower options of vLLM make the engine, in our judgement."""
+    eager = config.at(f"{_VLLM}.enforce_eager") is True
+    wide = config.at(f"{_VLLM}.dtype") in ("float32", "float")
+    return (_EAGER if eager else 1.0) * (_WIDE if wide else 1.0)
 
 
 def _inflight(config: TrainingConfig, part: str, sources: Iterable[ConfigSource]) -> int:
