@@ -14,6 +14,7 @@ import pytest
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.configs.config import parse_config
+from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER
 from prime_lab_mcp.lab.lab import Lab
@@ -144,6 +145,14 @@ def test_an_environment_class_that_plays_several_rollouts_for_one_raises_the_bou
     assert several.hours is not None
     # Learning takes no longer than playing here, so that nearly all of the time grows.
     assert several.hours > 0.6 * times * plain.hours
+
+
+def test_the_bound_says_what_it_assumes_of_files_that_nobody_checked() -> None:
+    config = parse_config(CONFIG, Path("configs/rl/x.toml"))
+    source = config.train_sources[0]
+    checked = ConfigContext(shapes={source.id: EnvironmentSchemas()})
+    assert "whose files no check here has seen" in bound_cost(config, HOURLY / 2).why
+    assert "no check here" not in bound_cost(config, HOURLY / 2, checked).why
 
 
 def test_an_unknown_environment_class_has_no_bound() -> None:

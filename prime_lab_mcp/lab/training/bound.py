@@ -170,9 +170,15 @@ def _most_hours(config: TrainingConfig, context: ConfigContext) -> tuple[float, 
     for times, each in _evaluations(config, context, steps):
         why += f", {count(times, 'evaluation')} of up to {each:,.0f} minutes"
         minutes += times * each
-    unseen = [s.id for s in config.train_sources if s.id and _exact_shape(s, context) is None]
-    one_agent = f"; one agent is counted for each rollout of {quote(unseen[0], 60)}, whose files no check here has seen"
-    return START_HOURS + minutes / 60, f"{why}, half an hour to start{one_agent if unseen else ''}"
+    return START_HOURS + minutes / 60, f"{why}, half an hour to start{_assumed_agents(config, context)}"
+
+
+def _assumed_agents(config: TrainingConfig, context: ConfigContext) -> str:
+    """What the bound assumes of environments whose files nobody has checked; empty if there are none."""
+    unseen = next((s.id for s in config.train_sources if s.id and _exact_shape(s, context) is None), None)
+    if unseen is None:
+        return ""
+    return f"; one agent is counted for each rollout of {quote(unseen, 60)}, whose files no check here has seen"
 
 
 def _steps(config: TrainingConfig) -> int:
