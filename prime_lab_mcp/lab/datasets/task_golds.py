@@ -30,6 +30,7 @@ from prime_lab_mcp.lab.worker.description import Row
 UNSTATABLE: frozenset[AnswerFormat] = frozenset({"code_tests", "instruction_constraints", "procedural"})
 """Formats whose gold checks an answer but is not itself an answer."""
 _LETTER = re.compile(r"\(?([A-Ja-j])[).]?")
+_PADDED = re.compile(r"0\d+")
 _OPTIONS = ("choices", "options", "endings", "candidates")
 
 
@@ -244,6 +245,8 @@ def gold_forms(raw: Any, kind: AnswerFormat, row: Row, base: int = 0) -> tuple[s
 def _forms(raw: Any, kind: AnswerFormat, row: Row, base: int) -> Iterator[str]:
     text = golds.gold_text(raw).strip()
     if kind in ("gsm8k_hash", "numeric"):
+        if _PADDED.fullmatch(text):
+            yield text  # A code such as 0985 is compared as text. A reward that compares numbers pays both spellings.
         yield from _numbers(raw, kind)
         yield golds.after_hash(text) or text
     elif kind == "boxed":

@@ -7,6 +7,7 @@ template with GOLD in the place of the answer.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -177,11 +178,39 @@ def _in_text(text: str) -> Iterator[AnswerWrapper]:
     if "####" in text:
         yield HASH
     yield from _fences(text)
+    yield from list(_json_examples(text))[:_MOST_JSON]
     if re.search(r"(?i)\bjson\b", text) and (keys := re.findall(r'"(\w+)"\s*:', text)):
         yield AnswerWrapper("json", f'{{"{keys[-1]}": "', '"}')
     named = dict.fromkeys([*_STATED.findall(text), *_NAMED.findall(text)])
     yield from (AnswerWrapper("phrase", f"{phrase} ") for phrase in list(named)[:3])
     yield from (c for c in PHRASES if c.open.strip().lower() in text.lower())
+
+
+_OBJECT = re.compile(r"\{[^{}\n]{3,300}\}")
+_MOST_JSON = 6
+
+
+def _json_examples(text: str) -> Iterator[AnswerWrapper]:
+    """Yield wrappers from JSON objects with several keys that a text shows, such as {"choice": "B", "sure": 0.7}.
+
+    One value, a text or a number, is replaced by the answer; the other values stay as they are shown.
+    """
+    for shown in dict.fromkeys(_OBJECT.findall(text)):
+        try:
+            value = json.loads(shown)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(value, dict) or not 2 <= len(value) <= 6:
+            continue
+        for key, held in value.items():
+            if isinstance(held, str | int | float) and not isinstance(held, bool):
+                mark = _GAP if isinstance(held, str) else float(_GAP_NUMBER)
+                written = json.dumps(value | {key: mark}, ensure_ascii=False)
+                before, _, after = written.partition(_GAP if isinstance(held, str) else str(float(_GAP_NUMBER)))
+                yield AnswerWrapper("json", before, after)
+
+
+_GAP, _GAP_NUMBER = "\ue000", "76543.21"
 
 
 def _templates(text: str) -> list[tuple[str, AnswerWrapper]]:

@@ -179,8 +179,26 @@ NEAR_LABEL = Decimal("0.02")
 """Relative difference up to which a reward with a tolerance may rightly accept a number."""
 _OPPOSITE = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 
-_ANY = re.compile(r"(?i)\b(any|either|one of|an? example|name an?|at least one)\b")
+_ANY = re.compile(
+    r"(?i)\b(any|either|one of|an? example|name an?|at least one|(?:one|a single one) (?:is enough|suffices|will do))\b"
+)
 """Words of a prompt that asks for only one of several right answers."""
+_ALL = re.compile(r"(?i)\b(all|every|each|both|list|complete)\b")
+"""Words of a prompt that may ask for all of several right answers."""
+
+
+def one_item_suffices(golds: SampleGolds, texts: Sequence[str]) -> bool:
+    """Whether the items of list golds are alternatives: the texts ask for one of them, or most golds have one item.
+
+    `texts` are the system messages and some prompts. A text that may ask for all items decides against alternatives.
+    """
+    if golds.format != "multi_answer":
+        return False
+    if any(_ANY.search(text) for text in texts):
+        return True
+    single = sum(len(gold.parts) == 1 for gold in golds.golds)
+    return 2 * single >= len(golds.golds) and not any(_ALL.search(text) for text in texts)
+
 
 _OTHER_UNIT = {"kg": "g", "km": "m", "m": "km", "g": "mg", "h": "s"}
 _QUANTITY = re.compile(r"([-+]?[0-9][0-9,]*(?:\.[0-9]+)?) ?([A-Za-z\u00b5\u00b0%]{1,12}(?:/[A-Za-z]{1,6})?)")
@@ -239,7 +257,7 @@ def _wrong(
     number = as_number(answer)
     others = list(_others(golds, gold, form, chance))
     if number is not None and golds.format in ("gsm8k_hash", "numeric", "boxed", "latex_math", "class_id"):
-        yield from _numbers(answer, number, gold.raw)
+        yield from _numbers(answer, number, gold.raw, signed=_has_negative(golds, form))
     elif golds.format == "boolean":
         yield WrongAnswer("negation", _like(_OPPOSITE.get(answer.strip().lower(), "no"), answer))
         yield WrongAnswer("denied", f"not {answer}", knowing=True)
@@ -285,8 +303,17 @@ def _maths(answer: str) -> Iterator[WrongAnswer]:
     yield WrongAnswer("inverse", f"\\frac{{1}}{{{answer}}}")
 
 
-def _numbers(answer: str, number: Decimal, raw: Any) -> Iterator[WrongAnswer]:
-    """Yield wrong answers for a number. `raw` is the stored gold, whose working may contain other numbers."""
+def _has_negative(golds: SampleGolds, form: int) -> bool:
+    """Whether any gold is a negative number, so that a sign is part of the answers."""
+    return any((number := as_number(gold.form(form))) is not None and number < 0 for gold in golds.golds)
+
+
+def _numbers(answer: str, number: Decimal, raw: Any, *, signed: bool) -> Iterator[WrongAnswer]:
+    """Yield wrong answers for a number. `raw` is the stored gold, whose working may contain other numbers.
+
+    If no gold is negative (`signed` is False), a minus sign in front of the right number is a mark that means nothing,
+    such as the dash of a list, and the text contains the right answer.
+    """
     near = number != 0 and abs(1 / number) <= NEAR_LABEL
     yield WrongAnswer("off by one", _decimal_text(number + 1), near)
     yield WrongAnswer("longer number", f"-1{answer.lstrip('-−')}" if number < 0 else f"1{answer}")
@@ -294,7 +321,8 @@ def _numbers(answer: str, number: Decimal, raw: Any) -> Iterator[WrongAnswer]:
     if number == number.to_integral_value() and abs(number) >= 10:
         yield WrongAnswer("a tenth more", _decimal_text((number * Decimal("1.1")).to_integral_value()))
     if number != 0:
-        yield WrongAnswer("sign flipped", _decimal_text(-number))
+        flipped = _decimal_text(-number) if signed else f"-{answer}"
+        yield WrongAnswer("sign flipped", flipped, knowing=not signed)
     if number == number.to_integral_value() and abs(number) < 10**9:
         part = Decimal("0.75") if number >= 0 else Decimal("-0.75")
         yield WrongAnswer(

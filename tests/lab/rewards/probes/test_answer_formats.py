@@ -58,3 +58,9 @@ def test_a_placeholder_after_a_phrase_stands_for_the_answer(prompt: str, opening
 @pytest.mark.parametrize("prompt", ["Put it in <answer> tags.", "Your answer: <answer>42</answer>"])
 def test_a_name_in_angle_brackets_that_is_closed_or_follows_no_phrase_is_a_tag(prompt: str) -> None:
     assert [w.open for w in prompted_wrappers([prompt], [])] == ["<answer>"]
+
+
+def test_an_example_of_a_json_object_keeps_its_other_values() -> None:
+    texts = ['Reply with JSON only, like\n{"choice": "B", "confidence": 0.7}\nwhere confidence is a probability.']
+    wrapped = [wrapper.wrap("C") for wrapper in requested_wrappers(texts, "")]
+    assert wrapped[0] == '{"choice": "C", "confidence": 0.7}'
