@@ -18,6 +18,7 @@ from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut
 from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, same_reward
+from prime_lab_mcp.lab.rewards.tool_exploration import AnswerKey, LastingWrite
 from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
 from prime_lab_mcp.lab.worker.faults import JUDGE_FAILED, ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Scored, SideEffects
@@ -295,6 +296,10 @@ class Trial:
     """Rollouts of the tasks' solutions, and of changed copies of the solutions."""
     replays: tuple[Replay, ...] = ()
     """Pairs of rollouts with the same replies that differ because the environment remembers earlier rollouts."""
+    lasting: LastingWrite | None = None
+    """A call of a tool that reads what an earlier rollout has written."""
+    answer_key: AnswerKey | None = None
+    """A call of a tool that returns prompts of tasks with their answers."""
     copying: tuple[CopyingRule, ...] = ()
     """Rules for copying from the environment's messages that were paid on some tasks, with their results on others."""
     shortcuts: tuple[Shortcut, ...] = ()

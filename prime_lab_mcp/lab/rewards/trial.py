@@ -54,6 +54,13 @@ from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, task_maxima
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
+from prime_lab_mcp.lab.rewards.tool_exploration import (
+    AnswerKey,
+    LastingWrite,
+    find_answer_key,
+    find_lasting_writes,
+    offered_tools,
+)
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded, Row, Rows
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
@@ -378,6 +385,8 @@ async def _observe(
         else scripted_rollouts.PlayedRollouts()
     )
     replays: tuple[Replay, ...] = ()
+    lasting: LastingWrite | None = None
+    key: AnswerKey | None = None
     copying: tuple[CopyingRule, ...] = ()
     shortcuts: tuple[Shortcut, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
@@ -388,6 +397,11 @@ async def _observe(
             shortcuts = await play_shortcuts(worker, form, solved, sample.rows)
         copies = [copying_script(CHATTERS, kind, form) for kind in REMEMBERED]
         replays = await replay(worker, (*solved.scored, *played.rollouts), copies)
+        tools = offered_tools((*solved.scored, *played.rollouts))
+        if not replays:
+            lasting = await find_lasting_writes(worker, sample.rows, tools)
+        if hacks and style is not None:
+            key = await find_answer_key(worker, style, sample.rows, tools)
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if by_rollouts:
@@ -438,6 +452,8 @@ async def _observe(
         by_rollouts=by_rollouts,
         solved=solved,
         replays=replays,
+        lasting=lasting,
+        answer_key=key,
         copying=copying,
         shortcuts=shortcuts,
         after_calls=bool(scorer.before),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import count
-from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.rewards.observations import Hole, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.catalogue import MAKERS
 from prime_lab_mcp.lab.rewards.probes.families import HACKS, Family
 from prime_lab_mcp.lab.rewards.rules.amounts import (
@@ -355,6 +355,21 @@ def mutants(trial: Trial) -> Iterator[Finding]:
 PROGRAM_RULES: tuple[RewardRule, ...] = (code_hacks, mutants)
 
 
+def _hole_message(hole: Hole, trial: Trial) -> str:
+    verdict = hole.verdict
+    if trial.style is None:
+        return (
+            f"one and the same completion earned all of {trial.declared:g} on {verdict.paid} of {verdict.tasks} tasks "
+            f"that the search had never scored: {quote(hole.scored_probes[0].probe.completion, 160)}"
+        )
+    return (
+        f"a completion made without knowing the answer was paid like the right one on {verdict.paid} of "
+        f"{verdict.tasks} tasks that the search had never scored (chance: {verdict.deserved:.0%}), "
+        f"{verdict.mean:.0%} of the maximum on average (deserved: {verdict.deserved_mean:.0%}): "
+        f"{paid_text(hole.scored_probes[0], trial)}"
+    )
+
+
 def search_holes(trial: Trial) -> Iterator[Finding]:
     """A completion that was made without knowing the answer must not earn more than a trivial policy deserves.
 
@@ -362,14 +377,10 @@ def search_holes(trial: Trial) -> Iterator[Finding]:
     (search/held_out.py).
     """
     for hole in trial.searched.holes:
-        verdict = hole.verdict
         yield Finding(
             "reward-search-hole",
             "blocker",
-            f"a completion made without knowing the answer was paid like the right one on {verdict.paid} of "
-            f"{verdict.tasks} tasks that the search had never scored (chance: {verdict.deserved:.0%}), "
-            f"{verdict.mean:.0%} of the maximum on average (deserved: {verdict.deserved_mean:.0%}): "
-            f"{paid_text(hole.scored_probes[0], trial)}",
+            _hole_message(hole, trial),
             "Pay only what the task's own answer decides: parse one final answer, compare it whole, and return 0 for "
             "anything else.",
             rows=tuple(

@@ -148,6 +148,11 @@ class Recipe:
         return "".join(piece.render(task) for piece in self.pieces)[:LONGEST]
 
     @property
+    def constant(self) -> bool:
+        """Whether the completion is the same for every task."""
+        return all(piece.source in (Source.TEXT, Source.COUNT) for piece in self.pieces)
+
+    @property
     def size(self) -> int:
         """A measure of the recipe's length, with which shrinking compares recipes."""
         return sum(piece.size for piece in self.pieces)

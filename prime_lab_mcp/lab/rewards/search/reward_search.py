@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
+from prime_lab_mcp.lab.rewards.calibration import instruction_texts
 from prime_lab_mcp.lab.rewards.observations import (
     HeldOutVerdict,
     Hole,
@@ -26,14 +27,23 @@ from prime_lab_mcp.lab.rewards.observations import (
     Trial,
     differs_on_repeat,
 )
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, requested_wrappers
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Draft, assistant_message
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.probes.programs import output_markers
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, clearly_wrong_answer
+from prime_lab_mcp.lab.rewards.reward_source import rewarded_words
 from prime_lab_mcp.lab.rewards.rules.amounts import earned_in_full, gold_is_understood
 from prime_lab_mcp.lab.rewards.scorer import FATAL_ERRORS, Scorer
 from prime_lab_mcp.lab.rewards.search.attacker import ROUNDS, Attacker
 from prime_lab_mcp.lab.rewards.search.guided import SEED, GuidedSearch, Limits, Payment, Tried
-from prime_lab_mcp.lab.rewards.search.held_out import CHECKS, FEWEST, ConstantAnswers, judge_find
+from prime_lab_mcp.lab.rewards.search.held_out import (
+    CHECKS,
+    FEWEST,
+    ConstantAnswers,
+    judge_find,
+    judge_without_golds,
+)
 from prime_lab_mcp.lab.rewards.search.recipes import Recipe, SearchTask, search_task
 from prime_lab_mcp.lab.rewards.search.vocabulary import build_vocabulary
 from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
@@ -92,7 +102,7 @@ def not_searched(trial: Trial, seconds: float) -> str:
         return "it was not asked for (search=0)"
     if trial.judging is not None:
         return "a judge scores the completions, and a search never asks one"
-    if trial.style is None:
+    if trial.style is None and (trial.interactive or trial.solved.scored or not _declared(trial)):
         return "the tasks hold no gold answer, so what a completion deserves is not known"
     if trial.by_rollouts or trial.after_calls:
         return "only whole rollouts earn this reward, and a search never calls tools"
@@ -104,12 +114,25 @@ def not_searched(trial: Trial, seconds: float) -> str:
         return "the confinement refused something that the reward needs"
     if any(differs_on_repeat(repeat) for repeat in trial.repeats):
         return "the reward pays the same completion differently each time"
-    if not gold_is_understood(trial) or trial.max_reward <= 0:
+    if trial.style is not None and (not gold_is_understood(trial) or trial.max_reward <= 0):
         return "what was taken for the gold answer is not paid, so what a completion deserves is not known"
     took = median_ms(trial)
     if took * _FEWEST_COMPLETIONS > seconds * 1000:
         return f"scoring one completion takes {took:.0f} ms, too long for {_FEWEST_COMPLETIONS} in {seconds:g} s"
     return ""
+
+
+def _declared(trial: Trial) -> bool:
+    """Whether the environment declares a reward with a positive weight."""
+    return any(reward.kind != "metric" and reward.weight > 0 for reward in trial.rewards)
+
+
+def goldless_style(rows: Sequence[Row], source: str) -> AnswerStyle:
+    """Return the style of answers to tasks without golds: the first form that the prompts or the code name."""
+    forms = requested_wrappers(instruction_texts(rows), source) or [BARE]
+    return AnswerStyle(
+        SampleGolds("", "free_text", (), ()), 0, forms[0], output_markers(source), rewarded_words(source)
+    )
 
 
 def median_ms(trial: Trial) -> float:
@@ -127,12 +150,13 @@ class _Tasks:
 
 
 def choose_tasks(trial: Trial, rows: Sequence[Row], seed: int = SEED) -> _Tasks:
-    """Choose tasks at random among those whose right answer is paid in full.
+    """Choose tasks at random among those whose right answer is paid in full, or among all if they have no golds.
 
     At most `SEARCHED` of them are searched and at most `HELD_OUT` others are held out.
     """
-    paid = {s.probe.row for s in trial.golds if earned_in_full(s, trial)}
     style = trial.style
+    paid = {s.probe.row for s in trial.golds if earned_in_full(s, trial)}
+    paid = {row.index for row in rows} if style is None else paid
     golds = {} if style is None else {gold.row: style.answer_text(gold) for gold in style.golds.golds}
     counts = Counter(answer for answer in golds.values() if len(answer) <= _SHORT)
 
@@ -162,13 +186,14 @@ async def search_reward(
     replies does not count.
     """
     skipped = not_searched(trial, seconds)
-    if skipped or trial.style is None:
+    if skipped:
         return SearchOutcome(skipped=skipped)
     tasks = choose_tasks(trial, rows)
     if len(tasks.searched) < 2 or len(tasks.held_out) < FEWEST:
         number = len(tasks.searched) + len(tasks.held_out)
         return SearchOutcome(skipped=f"only {number} tasks with a paid gold answer; {2 + FEWEST} are needed")
-    return await _Search(worker, trial, trial.style, tasks, attacker).run(source, seconds, probes)
+    style = trial.style if trial.style is not None else goldless_style(rows, source)
+    return await _Search(worker, trial, style, tasks, attacker).run(source, seconds, probes)
 
 
 class _Search:
@@ -310,6 +335,8 @@ class _Search:
             0.0 if self._states_answer(text, row) else self._share(scored_probe.reward, row)
             for scored_probe, row, text in zip(scored_probes, rows, texts, strict=True)
         ]
+        if self.trial.style is None:
+            return judge_without_golds(shares, constant=recipe.constant), scored_probes
         if self.constants is None:
             self.constants = await self._constant_answers()
         return judge_find(shares, self.constants), scored_probes
@@ -380,7 +407,7 @@ class _Search:
 
     def _share(self, reward: float | None, row: int) -> float:
         """Return a reward as a share of the maximum of its task, from 0 to 1."""
-        maximum = self.trial.maximum(row)
+        maximum = self.trial.maximum(row) if self.trial.style is not None else self.trial.declared
         return 0.0 if reward is None or maximum <= 0 else max(0.0, min(1.0, reward / maximum))
 
     def _states_answer(self, text: str, row: int) -> bool:
