@@ -15,6 +15,7 @@ from typing import Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.datasets.formats import AnswerFormat
+from prime_lab_mcp.lab.rewards.probes.pattern_examples import code_patterns, pattern_frames
 from prime_lab_mcp.lab.rewards.reward_source import parse_source
 
 WrapperKind = Literal["plain", "tag", "boxed", "hash", "phrase", "json", "code"]
@@ -238,6 +239,19 @@ def _in_source(source: str) -> Iterator[AnswerWrapper]:
         yield BOXED
     if "####" in source:
         yield HASH
+    yield from _read_by_patterns(source)
+
+
+def _read_by_patterns(source: str) -> Iterator[AnswerWrapper]:
+    """Yield wrappers from patterns of the code with one group: what stands before and behind the group in a match."""
+    frames = dict.fromkeys(filter(None, map(pattern_frames, code_patterns(source))))
+    marked = [(before, behind) for before, behind in frames if before.strip() and "<" not in before]
+    known = ("\\boxed", "####", "```")
+    for before, behind in [pair for pair in marked if not any(mark in pair[0] for mark in known)][:3]:
+        spaced = " " if before[-1:] in ":=" else ""
+        yield AnswerWrapper("phrase", f"{before}{spaced}", behind)
+        if spaced:
+            yield AnswerWrapper("phrase", before, behind)
 
 
 def _texts_of(source: str) -> str:

@@ -424,9 +424,13 @@ _numbers = [0]
 """Number of the latest search in this process."""
 
 
+_PROMISING = 0.3
+"""Share from which on a find is judged: what a find must exceed is `FORM` of held_out.py, or a margin above chance."""
+
+
 def _promising(tried: Tried) -> bool:
     """Whether a recipe is paid on enough tasks, or enough on average, to be judged on the held-out tasks."""
-    return tried.full >= 0.5 or tried.mean > 0.33
+    return tried.full >= _PROMISING or tried.mean > _PROMISING
 
 
 def _same(text: str, gold: TaskGold) -> bool:
