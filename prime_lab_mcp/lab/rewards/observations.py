@@ -325,6 +325,8 @@ class Trial:
     """Golds in the form that the prompt tells the model to use; None if the prompt asks for no form."""
     answer_last: bool = False
     """The prompts ask for working before the answer, or for a reply that ends with the answer."""
+    answer_alone: bool = False
+    """The prompts ask for the answer and nothing else."""
     levels: Mapping[int, float] = field(default_factory=dict)
     """Maps tasks whose right answers earn less than the highest reward to their maximum (task_maximum.py)."""
     searched: SearchOutcome = field(default_factory=SearchOutcome)

@@ -35,7 +35,7 @@ from prime_lab_mcp.lab.rewards.observations import (
     Trial,
     Witnessed,
 )
-from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper, answer_comes_last
+from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper, answer_comes_alone, answer_comes_last
 from prime_lab_mcp.lab.rewards.probes.catalogue import (
     AnswerStyle,
     Draft,
@@ -465,6 +465,7 @@ async def _observe(
         renderings=calibration.tried if calibration is not None else 0,
         prompted=_prompted(calibration),
         answer_last=answer_comes_last(*prompts_and_systems(sample.rows)),
+        answer_alone=answer_comes_alone(*prompts_and_systems(sample.rows)),
         levels=task_maxima(golds, scored_probes),
     )
 

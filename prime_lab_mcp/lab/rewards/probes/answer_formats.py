@@ -159,6 +159,29 @@ def answer_comes_last(prompts: Sequence[str], systems: Sequence[str]) -> bool:
     return bool(texts) and all(_AT_THE_END.search(text) for text in texts)
 
 
+_ALONE = re.compile(
+    r"\b(?:reply|respond|answer|output|return|write|give|print|produce)\b[^.\n]{0,80}"
+    r"\b(?:only|alone|nothing else|nothing but|just|exactly one (?:line|word|number|letter))\b"
+    r"|\b(?:only|just|nothing but) (?:reply|respond|answer|output|return|write|give|with|valid|json)\b"
+    r"|\band nothing (?:else|more)\b|\bnothing (?:before|around)\b"
+    r"|\bno (?:other |extra |further |additional )?(?:text|words|explanations?|commentary|prose|comments|reasoning)\b"
+    r"|\bwithout (?:any )?(?:explanations?|commentary|comments|(?:other|further) text|reasoning)\b",
+    re.I,
+)
+_REASONS = re.compile(r"\b(?:think|reason|explain|working|step[- ]by[- ]step)\b", re.I)
+
+
+def answer_comes_alone(prompts: Sequence[str], systems: Sequence[str]) -> bool:
+    """Return whether all texts ask for the answer and nothing else, and none for thoughts before it.
+
+    The texts are those of `prompted_wrappers`.
+    """
+    texts = _instructions(prompts, systems)
+    without = [_ALONE.sub("", text) for text in texts]
+    asked = bool(texts) and all(_ALONE.search(text) for text in texts)
+    return asked and not any(_REASONS.search(text) for text in without)
+
+
 def all_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
     """Return all wrappers to try, the likeliest first."""
     wanted = requested_wrappers(texts, source)

@@ -263,7 +263,8 @@ def pays_for_length(trial: Trial) -> Iterator[Finding]:
     """Filler before an answer must not raise its reward, because a model easily learns to write more.
 
     A blocker if filler raises the reward of a wrong answer or more filler earns more. A warning if only some text
-    before the right answer is rewarded.
+    before the right answer is rewarded, or if the gain is bounded and no larger than a form may be worth
+    (`FORMAT_WARNS`).
     """
     longer: list[ScoredProbe] = []
     growing = False
@@ -277,7 +278,9 @@ def pays_for_length(trial: Trial) -> Iterator[Finding]:
             growing = growing or not right
         if scored_probe.reward is not None:
             by_length.setdefault((scored_probe.probe.row, scored_probe.probe.family), []).append(scored_probe.reward)
-    growing = growing or any(max(r) - min(r) > noticed for r in by_length.values())
+    unbounded = any(max(r) - min(r) > noticed for r in by_length.values())
+    gain = max(((s.reward or 0.0) - _short(s, trial) for s in longer), default=0.0)
+    growing = unbounded or (growing and gain > FORMAT_WARNS * trial.max_reward + EPSILON)
     if longer:
         yield hack_finding(
             "blocker" if growing else "warning",
@@ -287,6 +290,13 @@ def pays_for_length(trial: Trial) -> Iterator[Finding]:
             trial,
             "reward-length-bonus",
         )
+
+
+def _short(scored_probe: ScoredProbe, trial: Trial) -> float:
+    """Return the reward of the answer of a completion without filler; 0 if it is negative or unknown."""
+    right = scored_probe.probe.family is Family.LONG_GOLD
+    short = trial.gold(scored_probe.probe.row) if right else trial.wrong(scored_probe.probe.row)
+    return max(short or 0.0, 0.0)
 
 
 HACK_RULES: tuple[RewardRule, ...] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
+    answer_comes_alone,
     prompted_wrappers,
     requested_wrappers,
     wrapper_from_template,
@@ -64,3 +65,17 @@ def test_an_example_of_a_json_object_keeps_its_other_values() -> None:
     texts = ['Reply with JSON only, like\n{"choice": "B", "confidence": 0.7}\nwhere confidence is a probability.']
     wrapped = [wrapper.wrap("C") for wrapper in requested_wrappers(texts, "")]
     assert wrapped[0] == '{"choice": "C", "confidence": 0.7}'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Reply with JSON only.", True),
+        ("Reply with the translation and nothing else.", True),
+        ("Only the standard library is available.", False),
+        ("Think first. Give only the number in the tags.", False),
+        ("Put the number in <answer></answer> tags.", False),
+    ],
+)
+def test_a_prompt_may_ask_for_the_answer_and_nothing_else(text: str, expected: bool) -> None:
+    assert answer_comes_alone([], [text]) is expected
