@@ -10,7 +10,7 @@ import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -218,7 +218,7 @@ class WrongAnswer:
     """The text contains the right answer, so that only a model that knows the right answer can write it."""
 
 
-MOST_WRONG_ANSWERS = 13
+MOST_WRONG_ANSWERS = 14
 """Largest number of wrong answers for one gold."""
 
 
@@ -237,8 +237,26 @@ def wrong_answers(
     wrongs: dict[str, WrongAnswer] = {}
     for wrong in _wrong(golds, gold, answer, form, random.Random(seed + gold.row), options):
         if wrong.answer.strip().lower() not in right and not _same_number(wrong.answer, answer):
-            wrongs.setdefault(wrong.answer, wrong)
+            near = wrong.near or _within_tolerance(golds, answer, wrong.answer)
+            wrongs.setdefault(wrong.answer, replace(wrong, near=near))
     return list(wrongs.values())[:MOST_WRONG_ANSWERS]
+
+
+def _within_tolerance(golds: SampleGolds, answer: str, other: str) -> bool:
+    """Whether a reward may rightly accept another number for the answer.
+
+    The prompts may allow an error. Without that, a number with a fraction is a measurement, which has a tolerance.
+    """
+    number, given = as_number(answer), as_number(other)
+    if number is None or given is None or number == 0 or golds.format not in _NUMBERS:
+        return False
+    own = NEAR_MEASUREMENT if number != number.to_integral_value() else NEAR_LABEL
+    return abs(given - number) <= max(own, golds.tolerance) * abs(number)
+
+
+_NUMBERS: frozenset[AnswerFormat] = frozenset({"gsm8k_hash", "numeric", "boxed", "latex_math"})
+NEAR_MEASUREMENT = Decimal("0.05")
+"""The same as `NEAR_LABEL` for numbers with a fraction (our choice)."""
 
 
 def clearly_wrong_answer(golds: SampleGolds, gold: TaskGold, form: int) -> str:
@@ -316,6 +334,7 @@ def _numbers(answer: str, number: Decimal, raw: Any, *, signed: bool) -> Iterato
     """
     near = number != 0 and abs(1 / number) <= NEAR_LABEL
     yield WrongAnswer("off by one", _decimal_text(number + 1), near)
+    yield WrongAnswer("another number", _decimal_text(2 * number + 3))
     yield WrongAnswer("longer number", f"-1{answer.lstrip('-−')}" if number < 0 else f"1{answer}")
     yield WrongAnswer("ten times", _decimal_text(number * 10))
     if number == number.to_integral_value() and abs(number) >= 10:
@@ -498,9 +517,16 @@ def crossed_answers(golds: SampleGolds, form: int, pairs: int, seed: int = 0) ->
 
 
 def _alike(one: TaskGold, other: TaskGold) -> bool:
-    """Whether one gold contains the other, or both are the same number."""
+    """Whether one gold contains the other, or both are nearly the same number."""
     mine, theirs = ({f.strip().lower() for f in (*g.forms, *g.parts)} for g in (one, other))
-    return any(m in t or t in m for m in mine for t in theirs) or _same_number(one.form(0), other.form(0))
+    close = _close_numbers(one.form(0), other.form(0))
+    return any(m in t or t in m for m in mine for t in theirs) or close
+
+
+def _close_numbers(left: str, right: str) -> bool:
+    """Whether two texts are numbers that differ by less than any usual tolerance."""
+    one, other = as_number(left), as_number(right)
+    return one is not None and other is not None and abs(one - other) <= NEAR_MEASUREMENT * abs(one)
 
 
 def spread_over_answers(golds: SampleGolds, wanted: int, form: int, seed: int = 0) -> Sequence[TaskGold]:

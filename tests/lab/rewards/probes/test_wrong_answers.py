@@ -193,3 +193,20 @@ def test_items_of_a_list_are_alternatives_where_one_is_asked_for_or_usual(
     answers: tuple[list[str], ...], text: str, expected: bool
 ) -> None:
     assert one_item_suffices(golds(*answers), [text]) is expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "near"),
+    [
+        ("", "20", False),
+        (" An error of 5 % is allowed.", "20", True),
+        (" Answers within 2 percent count.", "20", False),
+        (" Give a rough estimate.", "20", True),
+        ("", "20.5", True),
+        ("", "12.5", False),
+    ],
+)
+def test_a_number_is_near_by_what_the_prompt_allows_and_for_measurements(asked: str, answer: str, near: bool) -> None:
+    found = golds(answer, "300", asked=asked)
+    off = next(w for w in wrong_answers(found, found.golds[0], 0) if w.name == "off by one")
+    assert off.near is near
