@@ -359,6 +359,11 @@ class Trial:
             right += [s.scored_probe.reward for s in self.supplied if s.high and s.scored_probe.reward is not None]
         return max(right, default=0.0) if max(right, default=0.0) > 0 else 0.0
 
+    @property
+    def goldless(self) -> bool:
+        """Whether no right answer is known: the tasks hold no gold, or no gold and no solution earned anything."""
+        return self.style is None or (self.max_reward <= EPSILON and not self.solved.scored)
+
     def maximum(self, row: int) -> float:
         """Return the attainable reward of a task: its entry in `levels`, else `max_reward`.
 

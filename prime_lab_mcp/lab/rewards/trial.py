@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.rewards.copied_messages import (
     play_copying,
     reply_form,
 )
-from prime_lab_mcp.lab.rewards.goldless import goldless_probes
+from prime_lab_mcp.lab.rewards.goldless import goldless_probes, program_probes
 from prime_lab_mcp.lab.rewards.observations import (
     Expected,
     JudgeUse,
@@ -378,6 +378,9 @@ async def _observe(
         tried = await score_tasks(scorer, calibration, rows, examples=examples, hacks=hacks, sparing=sparing)
     elif calibration is None and not (loaded.turns or grouped or sparing or scorer.gave_up):
         tried = TaskScores(scored_probes=await score_probes(scorer, goldless_probes(rows, source if hacks else "")))
+    if calibration is not None and not (calibration.mean or loaded.turns or grouped or sparing or scorer.gave_up):
+        programs = await score_probes(scorer, program_probes(rows, source)) if hacks else ()
+        tried = replace(tried, scored_probes=(*tried.scored_probes, *programs))
     golds, scored_probes, repeats = tried.golds, tried.scored_probes, tried.repeats
     played = (
         await scripted_rollouts.play_scripts(worker, loaded, style, rows)

@@ -367,7 +367,7 @@ PROGRAM_RULES: tuple[RewardRule, ...] = (code_hacks, mutants)
 
 def _hole_message(hole: Hole, trial: Trial) -> str:
     verdict = hole.verdict
-    if trial.style is None:
+    if trial.goldless:
         return (
             f"one and the same completion earned all of {trial.declared:g} on {verdict.paid} of {verdict.tasks} tasks "
             f"that the search had never scored: {quote(hole.scored_probes[0].probe.completion, 160)}"

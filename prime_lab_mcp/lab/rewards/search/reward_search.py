@@ -102,8 +102,8 @@ def not_searched(trial: Trial, seconds: float) -> str:
         return "it was not asked for (search=0)"
     if trial.judging is not None:
         return "a judge scores the completions, and a search never asks one"
-    if trial.style is None and (trial.interactive or trial.solved.scored or not _declared(trial)):
-        return "the tasks hold no gold answer, so what a completion deserves is not known"
+    if trial.goldless and (trial.interactive or trial.solved.scored or not _declared(trial)):
+        return "no right answer is known, so what a completion deserves is not known either"
     if trial.by_rollouts or trial.after_calls:
         return "only whole rollouts earn this reward, and a search never calls tools"
     if any(reward.kind == "group" for reward in trial.rewards):
@@ -114,7 +114,7 @@ def not_searched(trial: Trial, seconds: float) -> str:
         return "the confinement refused something that the reward needs"
     if any(differs_on_repeat(repeat) for repeat in trial.repeats):
         return "the reward pays the same completion differently each time"
-    if trial.style is not None and (not gold_is_understood(trial) or trial.max_reward <= 0):
+    if not trial.goldless and not gold_is_understood(trial):
         return "what was taken for the gold answer is not paid, so what a completion deserves is not known"
     took = median_ms(trial)
     if took * _FEWEST_COMPLETIONS > seconds * 1000:
@@ -156,7 +156,7 @@ def choose_tasks(trial: Trial, rows: Sequence[Row], seed: int = SEED) -> _Tasks:
     """
     style = trial.style
     paid = {s.probe.row for s in trial.golds if earned_in_full(s, trial)}
-    paid = {row.index for row in rows} if style is None else paid
+    paid = {row.index for row in rows} if trial.goldless else paid
     golds = {} if style is None else {gold.row: style.answer_text(gold) for gold in style.golds.golds}
     counts = Counter(answer for answer in golds.values() if len(answer) <= _SHORT)
 
@@ -192,7 +192,7 @@ async def search_reward(
     if len(tasks.searched) < 2 or len(tasks.held_out) < FEWEST:
         number = len(tasks.searched) + len(tasks.held_out)
         return SearchOutcome(skipped=f"only {number} tasks with a paid gold answer; {2 + FEWEST} are needed")
-    style = trial.style if trial.style is not None else goldless_style(rows, source)
+    style = goldless_style(rows, source) if trial.style is None or trial.goldless else trial.style
     return await _Search(worker, trial, style, tasks, attacker).run(source, seconds, probes)
 
 
@@ -335,7 +335,7 @@ class _Search:
             0.0 if self._states_answer(text, row) else self._share(scored_probe.reward, row)
             for scored_probe, row, text in zip(scored_probes, rows, texts, strict=True)
         ]
-        if self.trial.style is None:
+        if self.trial.goldless:
             return judge_without_golds(shares, constant=recipe.constant), scored_probes
         if self.constants is None:
             self.constants = await self._constant_answers()
@@ -407,7 +407,7 @@ class _Search:
 
     def _share(self, reward: float | None, row: int) -> float:
         """Return a reward as a share of the maximum of its task, from 0 to 1."""
-        maximum = self.trial.maximum(row) if self.trial.style is not None else self.trial.declared
+        maximum = self.trial.declared if self.trial.goldless else self.trial.maximum(row)
         return 0.0 if reward is None or maximum <= 0 else max(0.0, min(1.0, reward / maximum))
 
     def _states_answer(self, text: str, row: int) -> bool:
