@@ -38,8 +38,10 @@ _NAMED = re.compile(r"\b(?:[A-Z]+[-_]?\d[\w-]*|\d{4}-\d{2}-\d{2}|[\w.-]+@[\w.-]+
 _WORD = re.compile(r"[A-Za-z][\w'-]*")
 _INTEGER = re.compile(r"(?<![\w.-])\d{1,6}(?![\w.-])")
 _CATALOGUE = "SELECT name, sql FROM sqlite_master"
-_LOOKS = ("example", "1", "ls", _CATALOGUE)
-"""What a model that understands nothing gives a tool in order to see what there is."""
+_LOOKS = ("example", "1", "ls")
+"""What a model that understands nothing gives a tool in order to see what there is, besides `_CATALOGUE`."""
+_SQL = re.compile(r"\bsql\b|query|select", re.I)
+_TABLE = re.compile(r"(?i)create (?:virtual )?table (?:if not exists )?[\"'`\[]?(\w+)")
 _NAMES = re.compile(r"\w[\w./-]{2,60}")
 _MOST_NAMES = 12
 _SHORTEST_PROMPT, _SHORTEST_ANSWER = 20, 2
@@ -163,28 +165,28 @@ async def find_answer_key(
     prompts = {row.index: prompt for row, prompt in known if len(prompt) >= _SHORTEST_PROMPT}
     if len(prompts) < FEWEST_KEYED or not tools:
         return None
-    looks = _looks(tools, _LOOKS)
-    first = await _play(worker, rows[0].index, looks)
+    first = await _play(worker, rows[0].index, _looks(tools, _LOOKS, [_CATALOGUE]))
     key = _key(first, prompts, answers)
     if key is not None:
         return key
-    stated = dict.fromkeys(name for _, text in first for name in _NAMES.findall(text))
-    names = [n for n in stated if not n.isdigit() and n.casefold() not in ("create", "table", "integer", "text")]
+    tables = list(dict.fromkeys(name for _, text in first for name in _TABLE.findall(text)))[:_MOST_NAMES]
+    names = list(dict.fromkeys(name for _, text in first for name in _NAMES.findall(text)))
+    names = [name for name in names if not name.isdigit()]
     # What a name suggests is looked at first, so that the limit does not leave it out.
-    names.sort(key=lambda n: (re.search(r"(?i)answer|gold|eval|solution|label|test|key|expect", n) is None, "." in n))
-    for number in range(0, min(len(names), 2 * _MOST_NAMES), _MOST_NAMES):
-        some = names[number : number + _MOST_NAMES]
-        queries = [text for n in some for text in (n, f"SELECT * FROM {n}")]
-        key = _key(await _play(worker, rows[0].index, _looks(tools, queries)), prompts, answers)
-        if key is not None:
-            return key
-    return None
+    names.sort(key=lambda name: (_TELLING.search(name) is None, not any(mark in name for mark in "./_")))
+    looks = _looks(tools, names[:_MOST_NAMES], [f"SELECT * FROM {name}" for name in tables or names[:_MOST_NAMES]])
+    return _key(await _play(worker, rows[0].index, looks), prompts, answers)
 
 
-def _looks(tools: Sequence[OfferedTool], texts: Sequence[str]) -> list[Call]:
+_TELLING = re.compile(r"answer|gold|eval|solution|label|test|key|expect|quiz", re.I)
+
+
+def _looks(tools: Sequence[OfferedTool], texts: Sequence[str], queries: Sequence[str]) -> list[Call]:
+    """Return calls of every tool: with `queries` if its name or arguments are about SQL, else with `texts`."""
     calls: dict[str, Call] = {}
-    for text in texts:
-        for tool in tools[:_MOST_TOOLS]:
+    for tool in tools[:_MOST_TOOLS]:
+        about = f"{tool.name} {json.dumps(tool.parameters, default=str)}"
+        for text in queries if _SQL.search(about) else texts:
             given = arguments(tool.parameters, text)
             calls.setdefault(f"{tool.name} {json.dumps(given, sort_keys=True, default=str)}", (tool.name, given))
     return list(calls.values())

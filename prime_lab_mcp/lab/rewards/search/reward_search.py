@@ -303,7 +303,7 @@ class _Search:
         """
         text = self.style.answer_text
         common = Counter(text(gold) for gold in self.style.golds.golds if gold.row not in self._held_rows)
-        own = [self.golds[task.row] for task in self.tasks.searched]
+        own = [self.golds[task.row] for task in self.tasks.searched if task.row in self.golds]
         wrong = [clearly_wrong_answer(self.style.golds, gold, self.style.form) for gold in own[:3]]
         return [*(answer for answer, times in common.most_common(4) if times > 1), *map(text, own), *wrong]
 
