@@ -198,7 +198,10 @@ async def _hidden_gold(
             continue
         forms = range(_widest(sample) if golds.format == "multi_answer" or keys else 1)
         styles = [AnswerStyle(golds, form, wrapper, marks, listed) for wrapper in few for form in forms]
-        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested, keys=keys)
+        one = one_item_suffices(golds, instruction_texts(rows))
+        candidate = await _best(
+            scorer, styles, sample, lambda style: style.wrapper in requested, keys=keys, one_item=one
+        )
         if candidate is None or (candidate.mean or 0) <= _EPSILON:
             continue
         if golds.format == "json" and not await _is_only_answer(scorer, candidate, sample):
@@ -323,7 +326,7 @@ async def _best(
     for number in range(len(styles)):
         paid = [first[number], *rest[number :: len(styles)]]
         means.append(sum(s.reward or 0.0 for _, s in paid) / len(paid))
-    top = max(range(len(styles)), key=lambda n: (round(means[n], 9), one_item and _states_one(styles[n], sample), -n))
+    top = max(range(len(styles)), key=lambda n: (round(means[n], 9), one_item and _states_one(styles[n]), -n))
     golds = [first[top], *rest[top :: len(styles)]]
     asked = [n for n, style in enumerate(styles) if any(style.wrapper.open == wrapper.open for wrapper in prompted)]
     form = None
@@ -338,9 +341,9 @@ async def _best(
     return Calibration(styles[top], means[top], is_requested(styles[top]), len(styles), tuple(golds), form)
 
 
-def _states_one(style: AnswerStyle, sample: Sequence[TaskGold]) -> bool:
+def _states_one(style: AnswerStyle) -> bool:
     """Whether the style states only the first item of every list."""
-    return all(gold.parts[:1] == (style.answer_text(gold),) for gold in sample)
+    return all(gold.parts[:1] == (style.answer_text(gold),) for gold in style.golds.golds)
 
 
 async def _try(scorer: Scorer, styles: Sequence[AnswerStyle], sample: Sequence[TaskGold]) -> list[tuple[Case, Scored]]:
