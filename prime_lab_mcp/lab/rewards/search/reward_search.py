@@ -62,7 +62,7 @@ SEARCHED, HELD_OUT = 6, 24
 """Largest numbers of tasks on which the search scores completions, and on which its finds are judged."""
 MOST_COMPLETIONS = 2_400
 """Largest number of completions of a search, without those for shrinking and judging. 0 turns off all searches."""
-_FEWEST_COMPLETIONS = 150
+_FEWEST_COMPLETIONS = 80
 """Number of completions that must be affordable; otherwise the search is skipped."""
 _CASE_SECONDS = 2.0
 """Time limit in seconds for scoring one completion."""

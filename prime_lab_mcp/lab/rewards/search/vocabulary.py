@@ -97,8 +97,9 @@ def build_vocabulary(
         if not p.knowing and p.family not in NEEDS_ANSWER and not p.given and len(p.completion) <= 2_000
     ]
     programs = _programs(wrapper) if style.programs else ()
-    seeds = [*_seeds(wrapper, texts, literals, leads), *programs, *_parts_of_json(wrapper, texts), *_unique(listed)]
-    seeds = [*_of_patterns(examples, frames, texts), *seeds]
+    # Programs come first: scoring them is slow, so that a search may try little else.
+    general = [*_of_patterns(examples, frames, texts), *_seeds(wrapper, texts, literals, leads)]
+    seeds = [*programs, *general, *_parts_of_json(wrapper, texts), *_unique(listed)]
     return SearchVocabulary(tokens, tuple(list(forms)[:8]), tuple(_unique(seeds)[:_MOST_SEEDS]), tuple(literals))
 
 
