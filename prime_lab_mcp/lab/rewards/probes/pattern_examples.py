@@ -97,7 +97,10 @@ def _one(code: Any, argument: Any) -> str:
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
         low, high, inner = argument
         # A part that may be missing is left out, except for one that may be anything, which is often the answer.
-        return _text(inner) * max(low, 1 if high > 1 and _is_any(inner) else 0)
+        text, times = _text(inner), int(max(low, 1 if high > 1 and _is_any(inner) else 0))
+        if len(text) * times > _LONGEST:
+            raise ValueError("the shortest match of the pattern is too long")
+        return text * times
     return ""
 
 
@@ -118,7 +121,7 @@ def _in_class(members: Sequence[Any]) -> str:
 def _is_member(character: str, member: Any) -> bool:
     code, argument = member
     if code is codes.LITERAL:
-        return ord(character) == argument
+        return bool(ord(character) == argument)
     if code is codes.RANGE:
         return bool(argument[0] <= ord(character) <= argument[1])
     if code is codes.CATEGORY:

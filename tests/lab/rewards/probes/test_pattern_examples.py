@@ -25,7 +25,7 @@ def test_what_stands_around_the_group_of_a_pattern_is_a_wrapper(pattern: str, fr
     assert re.search(pattern, pattern_example(pattern))
 
 
-@pytest.mark.parametrize("pattern", ["(", "(?=a)b", r"(a)\1", "[", "x{2000}"])
+@pytest.mark.parametrize("pattern", ["(", "(?=a)b", r"(a)\1", "[", "x{2000}", "(x{100}){4000000000}"])
 def test_a_pattern_without_a_short_match_gives_none(pattern: str) -> None:
     assert (pattern_example(pattern), pattern_frames(pattern)) == ("", None)
 
