@@ -34,7 +34,7 @@ _MOST_TOOLS, _MOST_CALLS = 8, 16
 _EACH = 4
 """Largest number of calls of one tool with plausible arguments."""
 _QUOTED = re.compile(r"[\"“'`]([^\"“”'`\n]{1,40})[\"”'`]")
-_NAMED = re.compile(r"\b(?:[A-Z]+[-_]?\d[\w-]*|\d{4}-\d{2}-\d{2}|[\w.-]+@[\w.-]+|[\w-]+(?:[./_][\w-]+)+)\b")
+_NAMED = re.compile(r"\b(?:[A-Z]+[-_]?\d[\w-]*|\d{4}-\d{2}-\d{2}|[\w.-]+@[\w.-]+|[\w-]+(?:[./][\w-]+)+)\b")
 _WORD = re.compile(r"[A-Za-z][\w'-]*")
 _INTEGER = re.compile(r"(?<![\w.-])\d{1,6}(?![\w.-])")
 _CATALOGUE = "SELECT name, sql FROM sqlite_master"

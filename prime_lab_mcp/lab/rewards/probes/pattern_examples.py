@@ -53,17 +53,18 @@ def pattern_frames(pattern: str) -> tuple[str, str] | None:
 
 
 def _parts(pattern: str) -> list[tuple[str, bool]]:
-    """Return a match of the pattern in parts: pairs of a text, and whether the part is a capturing group."""
+    """Return a match of the pattern in parts: pairs of a text, and whether the part is a capturing group.
+
+    Whether the text matches is not tried, because foreign patterns may need any time.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = parser.parse(pattern)
             parts = list(_top(tree))
-            text = "".join(part for part, _ in parts)
-            known = len(text) <= _LONGEST and re.search(pattern, text) is not None
     except (re.error, RecursionError, OverflowError, ValueError, KeyError, TypeError):
         return []
-    return parts if known else []
+    return parts if sum(len(part) for part, _ in parts) <= _LONGEST else []
 
 
 def _top(tree: Any) -> Iterator[tuple[str, bool]]:
@@ -101,7 +102,9 @@ def _one(code: Any, argument: Any) -> str:
         if len(text) * times > _LONGEST:
             raise ValueError("the shortest match of the pattern is too long")
         return text * times
-    return ""
+    if code is codes.AT:
+        return ""
+    raise ValueError("the pattern looks ahead or refers to a group")
 
 
 def _is_any(tree: Any) -> bool:
