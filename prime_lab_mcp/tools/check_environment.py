@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
 
 from prime_lab_mcp.lab.base.codes import Code
-from prime_lab_mcp.lab.base.errors import UNDECIDED, InterpreterError
+from prime_lab_mcp.lab.base.errors import UNDECIDED, InterpreterError, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict, capped, merged, verdict_of, worst_first
 from prime_lab_mcp.lab.base.text import count, quote
@@ -18,9 +19,14 @@ from prime_lab_mcp.lab.environment.build_code import BUILD_RUNS_CODE, may_build
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
 from prime_lab_mcp.lab.environment.requirements import local_distribution_findings
 from prime_lab_mcp.lab.interpreter import interpreter_requirements
+from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.rewards.calibration import compares_golds, instruction_texts
+from prime_lab_mcp.lab.rewards.probes.answer_formats import requested_wrappers
+from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, asks_judge
+from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
-from prime_lab_mcp.lab.worker.description import Arg
+from prime_lab_mcp.lab.worker.description import Arg, Row
 from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
@@ -100,8 +106,15 @@ async def _load(
     async def say(message: str) -> None:
         await call.progress(0.3, 1.0, message)
 
+    written = await anyio.to_thread.run_sync(source_code.read_source, snapshot)
+
+    def forms(rows: Sequence[Row]) -> list[load_check.Wrap]:
+        return [wrapper.wrap for wrapper in requested_wrappers(instruction_texts(rows), written.text)]
+
     try:
-        loaded = await load_check.check_loading(call.lab, package_files, with_wheel=with_wheel, progress=say)
+        loaded = await load_check.check_loading(
+            call.lab, package_files, with_wheel=with_wheel, progress=say, forms=forms
+        )
     except LoadFailed as error:
         return Facts(env_args=given), [loaded_checks.load_failed_finding(error)], None
     except InterpreterError as error:
@@ -118,8 +131,49 @@ async def _load(
         *loaded_checks.loaded_findings(loaded.observed),
         *loaded_checks.rewards_in_readme(package_files, loaded.observed),
     ]
+    findings = await _about_replies(call, loaded, findings, written.text)
     recorded = {"shapes": dict(loaded.observed.traits.shapes)}
     return Facts(env_args=given, toolchain=loaded.opened.toolchain, unreported=recorded), findings, loaded.wheel.shipped
+
+
+_OF_REPLIES: frozenset[Code] = frozenset(
+    {
+        "conflicting-gold",
+        "empty-gold",
+        "gold-in-prompt",
+        "gold-unparseable",
+        "majority-floor",
+        "mixed-format",
+        "position-bias",
+    }
+)
+"""Codes of findings on stored answers that say nothing about training unless the reward compares replies with them."""
+
+
+async def _about_replies(
+    call: Call, checked: load_check.LoadCheck, findings: list[Finding], source: str
+) -> list[Finding]:
+    """Turn blockers about stored answers into warnings if the reward does not pay these answers as replies.
+
+    A field called `answer` may be the name of a program's tests, a seed or the state of a game. Its place in the prompt
+    then gives nothing away. A reward that asks a judge is not asked.
+    """
+    blocking = [f for f in findings if f.code in _OF_REPLIES and f.severity == "blocker"]
+    if not blocking or asks_judge(checked.observed.loaded):
+        return findings
+    try:
+        async with open_environment(call.lab, call.environment) as environment:
+            rows = await environment.worker.rows(limit=GOLD_TASKS)
+            if await compares_golds(environment.worker, rows.rows, source):
+                return findings
+    except LabError:
+        return findings
+    return [_not_replies(f) if f in blocking else f for f in findings]
+
+
+def _not_replies(finding: Finding) -> Finding:
+    message = f"{finding.message.rstrip('.')}; but the reward pays no stored answer as a reply"
+    return replace(finding, severity="warning", message=message)
 
 
 def _data(checked: load_check.LoadCheck) -> dict[str, Any]:

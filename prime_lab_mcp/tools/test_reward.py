@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import Field
 
+from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Say
@@ -218,8 +219,9 @@ async def _searched(
     say: Say,
     attacker: Attacker | None,
 ) -> Trial:
-    """The trial with a search for hacks that no probe lists, which comes last and only where nothing blocks yet."""
-    if not args.probes or any(f.severity == "blocker" for f in reward.reward_findings(trial)):
+    """The trial with a search for hacks that no probe lists, which comes last and only where no flaw blocks yet."""
+    blocking = {f.code for f in reward.reward_findings(trial) if f.severity == "blocker"}
+    if not args.probes or blocking - (_UNKNOWN if trial.goldless else set()):
         why = "there are blockers to mend first" if args.probes else "it was not asked for (probes=false)"
         return replace(trial, searched=SearchOutcome(skipped=why))
     memory = call.lab.memory(RememberedSearches)
@@ -233,6 +235,10 @@ async def _searched(
         if attacker is None or outcome.holes:
             memory.put(key, outcome)
     return replace(trial, searched=outcome, faults=(*trial.faults, *outcome.faults))
+
+
+_UNKNOWN: frozenset[Code] = frozenset({"gold-not-understood", "reward-no-gold"})
+"""Codes that say that right answers are unknown, and not that the reward has a flaw."""
 
 
 def _check_rendering(environment: str, args: Args, trial: Trial) -> None:

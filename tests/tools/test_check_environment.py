@@ -107,6 +107,14 @@ async def test_the_rows_that_an_environment_yields_are_judged(lab: Lab) -> None:
     assert codes(outcome) == {"gold-in-prompt"}
 
 
+async def test_a_stored_answer_that_the_reward_pays_in_no_form_gives_nothing_away_in_the_prompt(lab: Lab) -> None:
+    folder = write(lab, "names", reward("return float(reply == str(sum(map(ord, gold))))"))
+    edit(folder, "How many in all?", "How many in all? (sheet {4 * n + 7})")
+    outcome = await check(lab, "names")
+    assert outcome.status == "passed"
+    assert "gold-in-prompt" in codes(outcome, "warning")
+
+
 async def test_the_checks_load_with_the_arguments_that_the_package_names(lab: Lab) -> None:
     folder = write(lab, "sized", SOUND)
     pyproject = folder / "pyproject.toml"
@@ -166,8 +174,14 @@ async def test_flaws_that_training_would_show_block_here(lab: Lab) -> None:
     edit(outside, "SYSTEM =", "GOLDS = {}\nSYSTEM =")
     edit(outside, YIELDS, f"GOLDS[str(4 * n + 7)] = str(4 * n + 7)\n            {YIELDS}")
     found["outside"] = codes(await check(lab, "outside"))
+    body = "said = re.findall('<entry>(.*?)</entry>', reply)\nreturn float(bool(said) and said[-1] == KEYS[gold])"
+    formed = write(lab, "formed", reward(body))
+    edit(formed, "<answer></answer> tags", "<entry></entry> tags")
+    edit(formed, "SYSTEM =", "KEYS = {}\nSYSTEM =")
+    edit(formed, YIELDS, f"KEYS[str(4 * n + 7)] = str(4 * n + 7)\n            {YIELDS}")
+    found["formed"] = codes(await check(lab, "formed"))
     expected = {name: blocking for name, (_, _, blocking) in FLAWS.items()}
-    assert found == expected | {"outside": {"task-not-self-contained"}}
+    assert found == expected | {name: {"task-not-self-contained"} for name in ("outside", "formed")}
 
 
 async def test_an_endless_taskset_is_sampled_and_told(lab: Lab) -> None:

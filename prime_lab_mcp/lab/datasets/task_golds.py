@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -30,6 +31,7 @@ from prime_lab_mcp.lab.worker.description import Row
 UNSTATABLE: frozenset[AnswerFormat] = frozenset({"code_tests", "instruction_constraints", "procedural"})
 """Formats whose gold checks an answer but is not itself an answer."""
 _LETTER = re.compile(r"\(?([A-Ja-j])[).]?")
+_PADDED = re.compile(r"0\d+")
 _OPTIONS = ("choices", "options", "endings", "candidates")
 
 
@@ -61,6 +63,8 @@ class SampleGolds:
     format: AnswerFormat
     golds: tuple[TaskGold, ...]
     empty: tuple[int, ...]
+    tolerance: Decimal = Decimal(0)
+    """The relative error of numbers that the prompts allow; 0 if they state none."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -212,7 +216,33 @@ def golds_at(rows: Sequence[Row], place: str) -> SampleGolds | None:
         empty = tuple(sorted((*empty, *unboxed)))
     base = recognised.index_base or 0
     task_golds = tuple(TaskGold(row.index, raw, gold_forms(raw, recognised.format, row, base)) for row, raw in full)
-    return SampleGolds(place, recognised.format, task_golds, empty)
+    return SampleGolds(place, recognised.format, task_golds, empty, stated_tolerance(rows))
+
+
+_TOLERANCE = re.compile(
+    r"(?:\b(?:within|tolerance(?: of)?|accurate to(?: within)?|(?:error|deviation)(?: of)?(?: at most| below| under)?|"
+    r"off by(?: at most| up to)?)|±|\+/-)\s*(?:about |roughly |±|\+/-)?\s*"
+    r"(\d{1,2}(?:\.\d+)?)\s?(?:%|percent\b|per cent\b)"
+    r"|\b(\d{1,2}(?:\.\d+)?)\s?(?:%|percent|per cent) (?:tolerance|error|deviation)\b",
+    re.I,
+)
+_ESTIMATES = re.compile(r"\b(?:estimate|approximat\w*|roughly|order of magnitude|ballpark)\b", re.I)
+_ESTIMATED = Decimal("0.1")
+"""Relative error that a prompt allows if it asks for an estimate and names no error (our choice)."""
+_STATED_SHARE = 0.8
+"""Share of the prompts that must allow an error."""
+
+
+def stated_tolerance(rows: Sequence[Row]) -> Decimal:
+    """Return the smallest relative error that nearly all prompts allow, system messages included; 0 if they do not."""
+    stated = []
+    for text in ("\n".join(map(message_text, row.prompt)) for row in rows[:50]):
+        named = _TOLERANCE.search(text)
+        if named is not None:
+            stated.append(Decimal(named[1] or named[2]) / 100)
+        elif _ESTIMATES.search(text):
+            stated.append(_ESTIMATED)
+    return min(stated) if stated and len(stated) >= _STATED_SHARE * len(rows[:50]) else Decimal(0)
 
 
 def options_of(row: Row) -> list[str]:
@@ -244,6 +274,8 @@ def gold_forms(raw: Any, kind: AnswerFormat, row: Row, base: int = 0) -> tuple[s
 def _forms(raw: Any, kind: AnswerFormat, row: Row, base: int) -> Iterator[str]:
     text = golds.gold_text(raw).strip()
     if kind in ("gsm8k_hash", "numeric"):
+        if _PADDED.fullmatch(text):
+            yield text  # A code such as 0985 is compared as text. A reward that compares numbers pays both spellings.
         yield from _numbers(raw, kind)
         yield golds.after_hash(text) or text
     elif kind == "boxed":

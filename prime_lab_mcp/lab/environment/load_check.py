@@ -11,7 +11,7 @@ versions elsewhere, nor does it cover what a reward imports or opens later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ from prime_lab_mcp.lab.interpreter import interpreter_requirements
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import LOAD_SECONDS, LoadedEnvironment, open_environment, require_agreement
 from prime_lab_mcp.lab.state.snapshot import code_tree
-from prime_lab_mcp.lab.worker.description import Loaded, Rows, Traits
+from prime_lab_mcp.lab.worker.description import Loaded, Row, Rows, Traits
 from prime_lab_mcp.lab.worker.faults import LoadFailed, ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
@@ -43,6 +43,9 @@ _REPETITIONS = 5
 """Repetitions with equal rewards after which a reward counts as deterministic. A reward that tosses a fair coin passes
 with a probability of 1/32."""
 _SLOW_MS = 1000.0
+_FORMS = 4
+"""Largest number of forms in which answers are tried."""
+_ANSWERS = ("example", "17")
 _GOLD_FIELDS = ("answer", "gold", "target", "expected", "label", "ground_truth", "solution", "reference")
 
 
@@ -95,16 +98,23 @@ def _load_failed_finding(error: LoadFailed, hidden: Sequence[str]) -> Finding:
     )
 
 
+Wrap = Callable[[str], str]
+"""Writes an answer in a form that the prompts or the code of an environment name."""
+AskedForms = Callable[[Sequence[Row]], Sequence[Wrap]]
+"""Returns the forms of the answers to some tasks."""
+
+
 async def rebuilt_task_findings(
-    original: Worker, other: Worker, traits: Traits, *, beside_readme: bool = False
+    original: Worker, other: Worker, traits: Traits, wraps: Sequence[Wrap] = (), *, beside_readme: bool = False
 ) -> list[Finding]:
     """Report tasks that score differently if they are rebuilt from their data in a process without `load()` (v1).
 
-    With `beside_readme`, `other` has the README and the whole pyproject.toml, which `original` lacks.
+    Answers in the forms `wraps` are scored as well, because a reward may look something up only for a reply in its
+    form. With `beside_readme`, `other` has the README and the whole pyproject.toml, which `original` lacks.
     """
     if traits.lossy_total or traits.other_tasks or not traits.sent_tasks:
         return []
-    pairs = [(data, case) for row, data in traits.sent_tasks[:_ROWS] for case in _cases(row, data)]
+    pairs = [(data, case) for row, data in traits.sent_tasks[:_ROWS] for case in _cases(row, data, wraps)]
     before = await _scored_here(original, [case for _, case in pairs])
     if before is None:
         return []
@@ -177,8 +187,9 @@ def _differs(before: Scored, after: Scored) -> bool:
     return bool(after.errors) or after.reward is None or abs(after.reward - before.reward) > 1e-9
 
 
-def _cases(row: int, data: Mapping[str, Any]) -> list[Case]:
-    """Return completions for a task: the gold in usual answer formats, and a reply without the gold."""
+def _cases(row: int, data: Mapping[str, Any], wraps: Sequence[Wrap]) -> list[Case]:
+    """Return completions for a task: the gold and other answers in usual answer formats and in the forms `wraps`, and
+    a reply without the gold."""
     raw = next((data[n] for n in _GOLD_FIELDS if data.get(n) is not None), "")
     text = golds.gold_text(raw).split("####")[-1].strip()
     gold = golds.boxed_content(text) or text
@@ -188,6 +199,7 @@ def _cases(row: int, data: Mapping[str, Any]) -> list[Case]:
         gold,
         "I do not know.",
         "<answer>17</answer> or \\boxed{17}, because of many reasons. " * 40,
+        *(wrap(answer) for wrap in wraps[:_FORMS] for answer in dict.fromkeys((gold, *_ANSWERS)) if answer),
     )
     return [Case(f"{row}:{n}", row, [{"role": "assistant", "content": reply}]) for n, reply in enumerate(replies)]
 
@@ -228,8 +240,13 @@ class LoadCheck:
     wheel: WheelResult
 
 
-async def check_loading(lab: Lab, package: EnvironmentPackage, *, with_wheel: bool, progress: Say) -> LoadCheck:
-    """Load the environment and observe it. Raises the errors of `open_environment`."""
+async def check_loading(
+    lab: Lab, package: EnvironmentPackage, *, with_wheel: bool, progress: Say, forms: AskedForms = lambda rows: ()
+) -> LoadCheck:
+    """Load the environment and observe it. Raises the errors of `open_environment`.
+
+    Rebuilt tasks are compared with answers in `forms`.
+    """
     require_agreement(lab, package.snapshot)  # Must precede the build, which runs concurrently with loading.
     building = _Building(lab, package)
     failed: Exception | None = None
@@ -243,7 +260,7 @@ async def check_loading(lab: Lab, package: EnvironmentPackage, *, with_wheel: bo
                 check = await _observe(environment)
                 if with_wheel:
                     await building.finished.wait()
-                    check.wheel.state, more = await _from_wheel(lab, package, building, check)
+                    check.wheel.state, more = await _from_wheel(lab, package, building, check, forms)
                     check.wheel.findings += more
                     if building.wheel is not None:
                         check.wheel.shipped = wheel_contents.shipped_code(package.snapshot, building.wheel)
@@ -307,7 +324,7 @@ async def _held_out(worker: Worker, name: str, slow: bool) -> tuple[Rows | None,
 
 
 async def _from_wheel(
-    lab: Lab, package: EnvironmentPackage, building: _Building, check: LoadCheck
+    lab: Lab, package: EnvironmentPackage, building: _Building, check: LoadCheck, forms: AskedForms
 ) -> tuple[str, list[Finding]]:
     if building.wheel is None:
         return _not_built(building.failed)
@@ -342,7 +359,8 @@ async def _from_wheel(
     async with lab.workers.open(building.wheel.tree, key, check.opened.interpreter, **options) as worker:
         again = await load_again(worker, first, building.hidden, timeout=LOAD_SECONDS)
         if again.loads and not again.findings and first.api == "v1":
-            again.findings += await _rebuilt(check.opened.worker, worker, check.observed.traits)
+            wraps = forms(check.observed.rows)
+            again.findings += await _rebuilt(check.opened.worker, worker, check.observed.traits, wraps)
         await worker.close()  # No later call uses this worker.
     if again.loads and not again.findings and first.api == "v1":
         again.findings += await _beside_readme(lab, package, check, options)
@@ -366,9 +384,9 @@ async def _beside_readme(
             await worker.close()
 
 
-async def _rebuilt(original: Worker, other: Worker, traits: Traits) -> list[Finding]:
+async def _rebuilt(original: Worker, other: Worker, traits: Traits, wraps: Sequence[Wrap]) -> list[Finding]:
     try:
-        return await rebuilt_task_findings(original, other, traits)
+        return await rebuilt_task_findings(original, other, traits, wraps)
     except (LoadFailed, WorkerError):
         return []  # Scoring ended the process of the first worker. test_reward reports why.
 

@@ -5,6 +5,7 @@ reward, and rules judge the rewards that the probes earn.
 """
 
 ENTRY = (
+    "calibration",
     "cases",
     "comparison",
     "comparison_findings",

@@ -30,10 +30,16 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import (
 )
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, assistant_message
 from prime_lab_mcp.lab.rewards.probes.programs import output_markers
-from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, spread_over_answers, wrong_answers
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
+    as_number,
+    one_item_suffices,
+    spread_over_answers,
+    wrong_answers,
+)
 from prime_lab_mcp.lab.rewards.reward_source import rewarded_words
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
 
 CALIBRATION_TASKS = 6
@@ -87,15 +93,45 @@ async def calibrate(
     wrappers that the prompt and the code name are tried first, and others only if these earn nothing.
     """
     if sparing and supplied is None:
-        named = requested_wrappers(_texts(rows), source)[:2] or [BARE]
+        named = requested_wrappers(instruction_texts(rows), source)[:2] or [BARE]
         first = await _calibrate(scorer, rows, source, named, named)
         if first is None or first.mean is None or first.mean > _EPSILON:
             return first
     if supplied is not None:
         return await _calibrate(scorer, rows, source, [supplied], [supplied])
-    texts = _texts(rows)
+    texts = instruction_texts(rows)
     tasks = _JUDGED_TASKS if sparing else CALIBRATION_TASKS
     return await _calibrate(scorer, rows, source, requested_wrappers(texts, source), all_wrappers(texts, source), tasks)
+
+
+_REPLY_MARGIN = 0.1
+"""Share of its reward by which a task's own gold must exceed golds of other tasks, so that the reward compares them."""
+
+
+async def compares_golds(worker: Worker, rows: Sequence[Row], source: str) -> bool:
+    """Return whether the reward pays the stored gold of a task more than the golds of other tasks, in any usual form.
+
+    If not, the field that is taken for the gold is no reply, such as the name of a program's tests, or what the reward
+    compares with it is unknown.
+    """
+    scorer = Scorer(worker)
+    calibration = await calibrate(scorer, rows, source)
+    if calibration is None or calibration.mean is None or calibration.mean <= _EPSILON:
+        return False
+    style = calibration.style
+    known = {case.row for case, _ in calibration.scored}
+    sample = [gold for gold in style.golds.golds if gold.row in known]
+    others = [_another(sample, gold) for gold in sample]
+    pairs = [(gold, other) for gold, other in zip(sample, others, strict=True) if other is not None]
+    cases = [Case(f"swap/{g.row}", g.row, assistant_message(style.render(other))) for g, other in pairs]
+    earned = [scored.reward or 0.0 for scored in await scorer.score(cases)] if cases else []
+    own = [scored.reward or 0.0 for case, scored in calibration.scored if case.row in {g.row for g, _ in pairs}]
+    return not pairs or sum(own) > (1 + _REPLY_MARGIN) * sum(earned) + _EPSILON
+
+
+def _another(sample: Sequence[TaskGold], gold: TaskGold) -> TaskGold | None:
+    """Return a gold of the sample with another answer; None if there is none."""
+    return next((other for other in sample if other.forms[0] != gold.forms[0]), None)
 
 
 def prompts_and_systems(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
@@ -123,7 +159,8 @@ async def _calibrate(
         styles = [
             AnswerStyle(golds, form, wrapper, marks, listed) for wrapper in wrappers for form in range(_widest(sample))
         ]
-        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested, prompted, keys)
+        one = one_item_suffices(golds, instruction_texts(rows))
+        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested, prompted, keys, one)
         if candidate is not None and (best is None or (candidate.mean or 0) > (best.mean or 0) + _EPSILON):
             best = candidate
         if best is not None and (best.mean or 0) > _EPSILON:
@@ -161,7 +198,10 @@ async def _hidden_gold(
             continue
         forms = range(_widest(sample) if golds.format == "multi_answer" or keys else 1)
         styles = [AnswerStyle(golds, form, wrapper, marks, listed) for wrapper in few for form in forms]
-        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested, keys=keys)
+        one = one_item_suffices(golds, instruction_texts(rows))
+        candidate = await _best(
+            scorer, styles, sample, lambda style: style.wrapper in requested, keys=keys, one_item=one
+        )
         if candidate is None or (candidate.mean or 0) <= _EPSILON:
             continue
         if golds.format == "json" and not await _is_only_answer(scorer, candidate, sample):
@@ -188,7 +228,7 @@ def with_asked_keys(golds: SampleGolds, rows: Sequence[Row]) -> tuple[SampleGold
         return golds, ()
     stored = list(objects[0] or ())
     asked = prompted_keys(*prompts_and_systems(rows))
-    text = "\n".join(_texts(rows))
+    text = "\n".join(instruction_texts(rows))
     missing = [key for key in stored if key not in asked]
     if 2 * len(missing) > len(stored) or any(f"{mark}{key}{mark}" in text for key in missing for mark in "\"'`"):
         return golds, ()
@@ -252,7 +292,7 @@ _HIDDEN_MARGIN = 0.5
 """Share of the mean reward by which a task's own value must exceed those of other tasks to count as the gold."""
 
 
-def _texts(rows: Sequence[Row]) -> list[str]:
+def instruction_texts(rows: Sequence[Row]) -> list[str]:
     """Return system messages and prompts of the first tasks, which may name a wrapper."""
     prompts, systems = prompts_and_systems(rows)
     return [*set(systems), *prompts[:5]]
@@ -270,9 +310,11 @@ async def _best(
     is_requested: Callable[[AnswerStyle], bool],
     prompted: Sequence[AnswerWrapper] = (),
     keys: tuple[tuple[str, str], ...] = (),
+    one_item: bool = False,
 ) -> Calibration | None:
     """Score the sample's golds in every style, and return the style with the highest mean reward.
 
+    With `one_item`, styles that state one item of a list are preferred to others with the same reward.
     If the reward fails on every completion of the first task, the other tasks are not tried.
     """
     first = await _try(scorer, styles, sample[:1])
@@ -284,7 +326,7 @@ async def _best(
     for number in range(len(styles)):
         paid = [first[number], *rest[number :: len(styles)]]
         means.append(sum(s.reward or 0.0 for _, s in paid) / len(paid))
-    top = max(range(len(styles)), key=lambda n: (round(means[n], 9), -n))
+    top = max(range(len(styles)), key=lambda n: (round(means[n], 9), one_item and _states_one(styles[n]), -n))
     golds = [first[top], *rest[top :: len(styles)]]
     asked = [n for n, style in enumerate(styles) if any(style.wrapper.open == wrapper.open for wrapper in prompted)]
     form = None
@@ -297,6 +339,11 @@ async def _best(
         best = max(asked, key=lambda n: round(means[n], 9))
         form = PromptedForm(prompted[0], means[best], (first[best], *rest[best :: len(styles)]))
     return Calibration(styles[top], means[top], is_requested(styles[top]), len(styles), tuple(golds), form)
+
+
+def _states_one(style: AnswerStyle) -> bool:
+    """Whether the style states only the first item of every list."""
+    return all(gold.parts[:1] == (style.answer_text(gold),) for gold in style.golds.golds)
 
 
 async def _try(scorer: Scorer, styles: Sequence[AnswerStyle], sample: Sequence[TaskGold]) -> list[tuple[Case, Scored]]:

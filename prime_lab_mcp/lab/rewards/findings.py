@@ -60,14 +60,15 @@ class SanityCheck:
 def reward_findings(trial: Trial) -> list[Finding]:
     """Return every finding about one trial, blockers first.
 
-    Three sets of codes limit the findings in special cases. If the gold is not understood, only `_WITHOUT_GOLD` and
-    findings about supplied cases remain. If the sandbox refused an access, the only blockers that remain are those of
-    `_NOT_BY_CONFINEMENT`. If the reward is constant or varies for equal text, single completions cannot be compared:
-    only this finding and `_INDEPENDENT` remain.
+    Three sets of codes limit the findings in special cases. If the gold is not understood, only `_WITHOUT_GOLD`,
+    findings of rules that need no gold and findings about supplied cases remain. If the sandbox refused an access, the
+    only blockers that remain are those of `_NOT_BY_CONFINEMENT`. If the reward is constant or varies for equal text,
+    single completions cannot be compared: only this finding and `_INDEPENDENT` remain.
     """
     findings = run_checks(REWARD_RULES, trial)
     if not gold_is_understood(trial):
-        findings = [f for f in findings if f.code in _WITHOUT_GOLD or _of_cases(f)]
+        goldless = [*run_checks(GOLDLESS_RULES, trial), *run_checks((search_holes,), trial)]
+        findings = [f for f in findings if f.code in _WITHOUT_GOLD or f in goldless or _of_cases(f)]
     if not trial.run and not trial.rollouts and all(f.severity != "blocker" for f in findings):
         findings.append(_untested())
     if trial.with_problem(ProblemCode.CONFINED):

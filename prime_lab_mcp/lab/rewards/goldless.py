@@ -38,10 +38,15 @@ def echoes(rows: Sequence[Row], tasks: int) -> list[tuple[Row, str, str]]:
 def goldless_probes(rows: Sequence[Row], source: str = "") -> list[Probe]:
     """Return the probes for a few tasks without a gold. They include programs if `source` runs programs."""
     probes = [probe for row, prompt, other in echoes(rows, _TASKS) for probe in _probes(row, prompt, other)]
-    if _RUNS_PROGRAMS.search(source):
-        markers = output_markers(source)
-        probes += [probe for row in rows[:HACKED_TASKS] for probe in _programs(row, markers)]
-    return probes
+    return [*probes, *program_probes(rows, source)]
+
+
+def program_probes(rows: Sequence[Row], source: str) -> list[Probe]:
+    """Return programs that solve nothing for a few tasks; none if `source` does not run programs."""
+    if not _RUNS_PROGRAMS.search(source):
+        return []
+    markers = output_markers(source)
+    return [probe for row in rows[:HACKED_TASKS] for probe in _programs(row, markers)]
 
 
 def _programs(row: Row, markers: Sequence[str]) -> Iterator[Probe]:

@@ -18,6 +18,7 @@ from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut
 from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, same_reward
+from prime_lab_mcp.lab.rewards.tool_exploration import AnswerKey, LastingWrite
 from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
 from prime_lab_mcp.lab.worker.faults import JUDGE_FAILED, ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Scored, SideEffects
@@ -295,6 +296,10 @@ class Trial:
     """Rollouts of the tasks' solutions, and of changed copies of the solutions."""
     replays: tuple[Replay, ...] = ()
     """Pairs of rollouts with the same replies that differ because the environment remembers earlier rollouts."""
+    lasting: LastingWrite | None = None
+    """A call of a tool that reads what an earlier rollout has written."""
+    answer_key: AnswerKey | None = None
+    """A call of a tool that returns prompts of tasks with their answers."""
     copying: tuple[CopyingRule, ...] = ()
     """Rules for copying from the environment's messages that were paid on some tasks, with their results on others."""
     shortcuts: tuple[Shortcut, ...] = ()
@@ -320,6 +325,8 @@ class Trial:
     """Golds in the form that the prompt tells the model to use; None if the prompt asks for no form."""
     answer_last: bool = False
     """The prompts ask for working before the answer, or for a reply that ends with the answer."""
+    answer_alone: bool = False
+    """The prompts ask for the answer and nothing else."""
     levels: Mapping[int, float] = field(default_factory=dict)
     """Maps tasks whose right answers earn less than the highest reward to their maximum (task_maximum.py)."""
     searched: SearchOutcome = field(default_factory=SearchOutcome)
@@ -351,6 +358,11 @@ class Trial:
         if max(right, default=0.0) <= EPSILON:  # Otherwise `gold_beaten` reports a case that earns more than the golds.
             right += [s.scored_probe.reward for s in self.supplied if s.high and s.scored_probe.reward is not None]
         return max(right, default=0.0) if max(right, default=0.0) > 0 else 0.0
+
+    @property
+    def goldless(self) -> bool:
+        """Whether no right answer is known: the tasks hold no gold, or no gold and no solution earned anything."""
+        return self.style is None or (self.max_reward <= EPSILON and not self.solved.scored)
 
     def maximum(self, row: int) -> float:
         """Return the attainable reward of a task: its entry in `levels`, else `max_reward`.

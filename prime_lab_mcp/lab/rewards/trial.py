@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.rewards.copied_messages import (
     play_copying,
     reply_form,
 )
-from prime_lab_mcp.lab.rewards.goldless import goldless_probes
+from prime_lab_mcp.lab.rewards.goldless import goldless_probes, program_probes
 from prime_lab_mcp.lab.rewards.observations import (
     Expected,
     JudgeUse,
@@ -35,7 +35,7 @@ from prime_lab_mcp.lab.rewards.observations import (
     Trial,
     Witnessed,
 )
-from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper, answer_comes_last
+from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper, answer_comes_alone, answer_comes_last
 from prime_lab_mcp.lab.rewards.probes.catalogue import (
     AnswerStyle,
     Draft,
@@ -54,6 +54,13 @@ from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, task_maxima
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
+from prime_lab_mcp.lab.rewards.tool_exploration import (
+    AnswerKey,
+    LastingWrite,
+    find_answer_key,
+    find_lasting_writes,
+    offered_tools,
+)
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded, Row, Rows
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
@@ -371,6 +378,9 @@ async def _observe(
         tried = await score_tasks(scorer, calibration, rows, examples=examples, hacks=hacks, sparing=sparing)
     elif calibration is None and not (loaded.turns or grouped or sparing or scorer.gave_up):
         tried = TaskScores(scored_probes=await score_probes(scorer, goldless_probes(rows, source if hacks else "")))
+    if calibration is not None and not (calibration.mean or loaded.turns or grouped or sparing or scorer.gave_up):
+        programs = await score_probes(scorer, program_probes(rows, source)) if hacks else ()
+        tried = replace(tried, scored_probes=(*tried.scored_probes, *programs))
     golds, scored_probes, repeats = tried.golds, tried.scored_probes, tried.repeats
     played = (
         await scripted_rollouts.play_scripts(worker, loaded, style, rows)
@@ -378,6 +388,8 @@ async def _observe(
         else scripted_rollouts.PlayedRollouts()
     )
     replays: tuple[Replay, ...] = ()
+    lasting: LastingWrite | None = None
+    key: AnswerKey | None = None
     copying: tuple[CopyingRule, ...] = ()
     shortcuts: tuple[Shortcut, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
@@ -388,6 +400,11 @@ async def _observe(
             shortcuts = await play_shortcuts(worker, form, solved, sample.rows)
         copies = [copying_script(CHATTERS, kind, form) for kind in REMEMBERED]
         replays = await replay(worker, (*solved.scored, *played.rollouts), copies)
+        tools = offered_tools((*solved.scored, *played.rollouts))
+        if not replays:
+            lasting = await find_lasting_writes(worker, sample.rows, tools)
+        if hacks and style is not None:
+            key = await find_answer_key(worker, style, sample.rows, tools)
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if by_rollouts:
@@ -438,6 +455,8 @@ async def _observe(
         by_rollouts=by_rollouts,
         solved=solved,
         replays=replays,
+        lasting=lasting,
+        answer_key=key,
         copying=copying,
         shortcuts=shortcuts,
         after_calls=bool(scorer.before),
@@ -449,6 +468,7 @@ async def _observe(
         renderings=calibration.tried if calibration is not None else 0,
         prompted=_prompted(calibration),
         answer_last=answer_comes_last(*prompts_and_systems(sample.rows)),
+        answer_alone=answer_comes_alone(*prompts_and_systems(sample.rows)),
         levels=task_maxima(golds, scored_probes),
     )
 

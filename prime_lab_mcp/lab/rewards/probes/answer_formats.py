@@ -7,6 +7,7 @@ template with GOLD in the place of the answer.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.datasets.formats import AnswerFormat
+from prime_lab_mcp.lab.rewards.probes.pattern_examples import code_patterns, pattern_frames
 from prime_lab_mcp.lab.rewards.reward_source import parse_source
 
 WrapperKind = Literal["plain", "tag", "boxed", "hash", "phrase", "json", "code"]
@@ -157,6 +159,29 @@ def answer_comes_last(prompts: Sequence[str], systems: Sequence[str]) -> bool:
     return bool(texts) and all(_AT_THE_END.search(text) for text in texts)
 
 
+_ALONE = re.compile(
+    r"\b(?:reply|respond|answer|output|return|write|give|print|produce)\b[^.\n]{0,80}"
+    r"\b(?:only|alone|nothing else|nothing but|just|exactly one (?:line|word|number|letter))\b"
+    r"|\b(?:only|just|nothing but) (?:reply|respond|answer|output|return|write|give|with|valid|json)\b"
+    r"|\band nothing (?:else|more)\b|\bnothing (?:before|around)\b"
+    r"|\bno (?:other |extra |further |additional )?(?:text|words|explanations?|commentary|prose|comments|reasoning)\b"
+    r"|\bwithout (?:any )?(?:explanations?|commentary|comments|(?:other|further) text|reasoning)\b",
+    re.I,
+)
+_REASONS = re.compile(r"\b(?:think|reason|explain|working|step[- ]by[- ]step)\b", re.I)
+
+
+def answer_comes_alone(prompts: Sequence[str], systems: Sequence[str]) -> bool:
+    """Return whether all texts ask for the answer and nothing else, and none for thoughts before it.
+
+    The texts are those of `prompted_wrappers`.
+    """
+    texts = _instructions(prompts, systems)
+    without = [_ALONE.sub("", text) for text in texts]
+    asked = bool(texts) and all(_ALONE.search(text) for text in texts)
+    return asked and not any(_REASONS.search(text) for text in without)
+
+
 def all_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
     """Return all wrappers to try, the likeliest first."""
     wanted = requested_wrappers(texts, source)
@@ -177,11 +202,39 @@ def _in_text(text: str) -> Iterator[AnswerWrapper]:
     if "####" in text:
         yield HASH
     yield from _fences(text)
+    yield from list(_json_examples(text))[:_MOST_JSON]
     if re.search(r"(?i)\bjson\b", text) and (keys := re.findall(r'"(\w+)"\s*:', text)):
         yield AnswerWrapper("json", f'{{"{keys[-1]}": "', '"}')
     named = dict.fromkeys([*_STATED.findall(text), *_NAMED.findall(text)])
     yield from (AnswerWrapper("phrase", f"{phrase} ") for phrase in list(named)[:3])
     yield from (c for c in PHRASES if c.open.strip().lower() in text.lower())
+
+
+_OBJECT = re.compile(r"\{[^{}\n]{3,300}\}")
+_MOST_JSON = 6
+
+
+def _json_examples(text: str) -> Iterator[AnswerWrapper]:
+    """Yield wrappers from JSON objects with several keys that a text shows, such as {"choice": "B", "sure": 0.7}.
+
+    One value, a text or a number, is replaced by the answer; the other values stay as they are shown.
+    """
+    for shown in dict.fromkeys(_OBJECT.findall(text)):
+        try:
+            value = json.loads(shown)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(value, dict) or not 2 <= len(value) <= 6:
+            continue
+        for key, held in value.items():
+            if isinstance(held, str | int | float) and not isinstance(held, bool):
+                mark = _GAP if isinstance(held, str) else float(_GAP_NUMBER)
+                written = json.dumps(value | {key: mark}, ensure_ascii=False)
+                before, _, after = written.partition(_GAP if isinstance(held, str) else str(float(_GAP_NUMBER)))
+                yield AnswerWrapper("json", before, after)
+
+
+_GAP, _GAP_NUMBER = "\ue000", "76543.21"
 
 
 def _templates(text: str) -> list[tuple[str, AnswerWrapper]]:
@@ -209,6 +262,19 @@ def _in_source(source: str) -> Iterator[AnswerWrapper]:
         yield BOXED
     if "####" in source:
         yield HASH
+    yield from _read_by_patterns(source)
+
+
+def _read_by_patterns(source: str) -> Iterator[AnswerWrapper]:
+    """Yield wrappers from patterns of the code with one group: what stands before and behind the group in a match."""
+    frames = dict.fromkeys(filter(None, map(pattern_frames, code_patterns(source))))
+    marked = [(before, behind) for before, behind in frames if before.strip() and "<" not in before]
+    known = ("\\boxed", "####", "```")
+    for before, behind in [pair for pair in marked if not any(mark in pair[0] for mark in known)][:3]:
+        spaced = " " if before[-1:] in ":=" else ""
+        yield AnswerWrapper("phrase", f"{before}{spaced}", behind)
+        if spaced:
+            yield AnswerWrapper("phrase", before, behind)
 
 
 def _texts_of(source: str) -> str:

@@ -10,7 +10,7 @@ import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -179,8 +179,26 @@ NEAR_LABEL = Decimal("0.02")
 """Relative difference up to which a reward with a tolerance may rightly accept a number."""
 _OPPOSITE = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 
-_ANY = re.compile(r"(?i)\b(any|either|one of|an? example|name an?|at least one)\b")
+_ANY = re.compile(
+    r"(?i)\b(any|either|one of|an? example|name an?|at least one|(?:one|a single one) (?:is enough|suffices|will do))\b"
+)
 """Words of a prompt that asks for only one of several right answers."""
+_ALL = re.compile(r"(?i)\b(all|every|each|both|list|complete)\b")
+"""Words of a prompt that may ask for all of several right answers."""
+
+
+def one_item_suffices(golds: SampleGolds, texts: Sequence[str]) -> bool:
+    """Whether the items of list golds are alternatives: the texts ask for one of them, or most golds have one item.
+
+    `texts` are the system messages and some prompts. A text that may ask for all items decides against alternatives.
+    """
+    if golds.format != "multi_answer":
+        return False
+    if any(_ANY.search(text) for text in texts):
+        return True
+    single = sum(len(gold.parts) == 1 for gold in golds.golds)
+    return 2 * single >= len(golds.golds) and not any(_ALL.search(text) for text in texts)
+
 
 _OTHER_UNIT = {"kg": "g", "km": "m", "m": "km", "g": "mg", "h": "s"}
 _QUANTITY = re.compile(r"([-+]?[0-9][0-9,]*(?:\.[0-9]+)?) ?([A-Za-z\u00b5\u00b0%]{1,12}(?:/[A-Za-z]{1,6})?)")
@@ -200,7 +218,7 @@ class WrongAnswer:
     """The text contains the right answer, so that only a model that knows the right answer can write it."""
 
 
-MOST_WRONG_ANSWERS = 13
+MOST_WRONG_ANSWERS = 14
 """Largest number of wrong answers for one gold."""
 
 
@@ -219,8 +237,26 @@ def wrong_answers(
     wrongs: dict[str, WrongAnswer] = {}
     for wrong in _wrong(golds, gold, answer, form, random.Random(seed + gold.row), options):
         if wrong.answer.strip().lower() not in right and not _same_number(wrong.answer, answer):
-            wrongs.setdefault(wrong.answer, wrong)
+            near = wrong.near or _within_tolerance(golds, answer, wrong.answer)
+            wrongs.setdefault(wrong.answer, replace(wrong, near=near))
     return list(wrongs.values())[:MOST_WRONG_ANSWERS]
+
+
+def _within_tolerance(golds: SampleGolds, answer: str, other: str) -> bool:
+    """Whether a reward may rightly accept another number for the answer.
+
+    The prompts may allow an error. Without that, a number with a fraction is a measurement, which has a tolerance.
+    """
+    number, given = as_number(answer), as_number(other)
+    if number is None or given is None or number == 0 or golds.format not in _NUMBERS:
+        return False
+    own = NEAR_MEASUREMENT if number != number.to_integral_value() else NEAR_LABEL
+    return abs(given - number) <= max(own, golds.tolerance) * abs(number)
+
+
+_NUMBERS: frozenset[AnswerFormat] = frozenset({"gsm8k_hash", "numeric", "boxed", "latex_math"})
+NEAR_MEASUREMENT = Decimal("0.05")
+"""The same as `NEAR_LABEL` for numbers with a fraction (our choice)."""
 
 
 def clearly_wrong_answer(golds: SampleGolds, gold: TaskGold, form: int) -> str:
@@ -239,7 +275,7 @@ def _wrong(
     number = as_number(answer)
     others = list(_others(golds, gold, form, chance))
     if number is not None and golds.format in ("gsm8k_hash", "numeric", "boxed", "latex_math", "class_id"):
-        yield from _numbers(answer, number, gold.raw)
+        yield from _numbers(answer, number, gold.raw, signed=_has_negative(golds, form))
     elif golds.format == "boolean":
         yield WrongAnswer("negation", _like(_OPPOSITE.get(answer.strip().lower(), "no"), answer))
         yield WrongAnswer("denied", f"not {answer}", knowing=True)
@@ -285,16 +321,27 @@ def _maths(answer: str) -> Iterator[WrongAnswer]:
     yield WrongAnswer("inverse", f"\\frac{{1}}{{{answer}}}")
 
 
-def _numbers(answer: str, number: Decimal, raw: Any) -> Iterator[WrongAnswer]:
-    """Yield wrong answers for a number. `raw` is the stored gold, whose working may contain other numbers."""
+def _has_negative(golds: SampleGolds, form: int) -> bool:
+    """Whether any gold is a negative number, so that a sign is part of the answers."""
+    return any((number := as_number(gold.form(form))) is not None and number < 0 for gold in golds.golds)
+
+
+def _numbers(answer: str, number: Decimal, raw: Any, *, signed: bool) -> Iterator[WrongAnswer]:
+    """Yield wrong answers for a number. `raw` is the stored gold, whose working may contain other numbers.
+
+    If no gold is negative (`signed` is False), a minus sign in front of the right number is a mark that means nothing,
+    such as the dash of a list, and the text contains the right answer.
+    """
     near = number != 0 and abs(1 / number) <= NEAR_LABEL
     yield WrongAnswer("off by one", _decimal_text(number + 1), near)
+    yield WrongAnswer("another number", _decimal_text(2 * number + 3))
     yield WrongAnswer("longer number", f"-1{answer.lstrip('-−')}" if number < 0 else f"1{answer}")
     yield WrongAnswer("ten times", _decimal_text(number * 10))
     if number == number.to_integral_value() and abs(number) >= 10:
         yield WrongAnswer("a tenth more", _decimal_text((number * Decimal("1.1")).to_integral_value()))
     if number != 0:
-        yield WrongAnswer("sign flipped", _decimal_text(-number))
+        flipped = _decimal_text(-number) if signed else f"-{answer}"
+        yield WrongAnswer("sign flipped", flipped, knowing=not signed)
     if number == number.to_integral_value() and abs(number) < 10**9:
         part = Decimal("0.75") if number >= 0 else Decimal("-0.75")
         yield WrongAnswer(
@@ -470,9 +517,16 @@ def crossed_answers(golds: SampleGolds, form: int, pairs: int, seed: int = 0) ->
 
 
 def _alike(one: TaskGold, other: TaskGold) -> bool:
-    """Whether one gold contains the other, or both are the same number."""
+    """Whether one gold contains the other, or both are nearly the same number."""
     mine, theirs = ({f.strip().lower() for f in (*g.forms, *g.parts)} for g in (one, other))
-    return any(m in t or t in m for m in mine for t in theirs) or _same_number(one.form(0), other.form(0))
+    close = _close_numbers(one.form(0), other.form(0))
+    return any(m in t or t in m for m in mine for t in theirs) or close
+
+
+def _close_numbers(left: str, right: str) -> bool:
+    """Whether two texts are numbers that differ by less than any usual tolerance."""
+    one, other = as_number(left), as_number(right)
+    return one is not None and other is not None and abs(one - other) <= NEAR_MEASUREMENT * abs(one)
 
 
 def spread_over_answers(golds: SampleGolds, wanted: int, form: int, seed: int = 0) -> Sequence[TaskGold]:

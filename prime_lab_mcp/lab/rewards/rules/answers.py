@@ -312,7 +312,8 @@ def too_strict(trial: Trial) -> Iterator[Finding]:
 
     A blocker if reasoning before the asked form costs more than a format reward may be worth: models reason first, so
     their right answers are not paid. A smaller loss is a warning, because a format reward may require that nothing
-    precedes the form. So is the loss of an answer without a form, unless the prompts ask for the answer at the end.
+    precedes the form. So is the loss of an answer without a form, unless the prompts ask for the answer at the end, and
+    any loss where the prompts ask for the answer and nothing else.
     """
     if (gold_pass_rate(trial) or 0) < GOLD_PASS or trial.style is None:
         return
@@ -322,7 +323,7 @@ def too_strict(trial: Trial) -> Iterator[Finding]:
         lowest = (1 - _REASONING_COST) * trial.max_reward
         unpaid = any(not nearer_to_gold(s, trial) or (s.reward or 0.0) < lowest for s in verbose)
         formed = trial.style.wrapper.kind != "plain" or trial.answer_last
-        severity: Any = "blocker" if unpaid and formed else "warning"
+        severity: Any = "blocker" if unpaid and formed and not trial.answer_alone else "warning"
         yield Finding(
             "reward-too-strict",
             severity,

@@ -99,7 +99,7 @@ def paid_programs(trial: Trial) -> Iterator[Finding]:
     A blocker: in published training runs, models learned each of these exploits within a hundred steps
     (docs/validation.md, Known attacks).
     """
-    if trial.style is not None or trial.solved.scored:
+    if not trial.goldless or trial.solved.scored:
         return
     paid: dict[str, list[ScoredProbe]] = {}
     for scored_probe in trial.of(Family.PROGRAM_HACK):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import count
-from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.rewards.observations import Hole, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.catalogue import MAKERS
 from prime_lab_mcp.lab.rewards.probes.families import HACKS, Family
 from prime_lab_mcp.lab.rewards.rules.amounts import (
@@ -263,7 +263,8 @@ def pays_for_length(trial: Trial) -> Iterator[Finding]:
     """Filler before an answer must not raise its reward, because a model easily learns to write more.
 
     A blocker if filler raises the reward of a wrong answer or more filler earns more. A warning if only some text
-    before the right answer is rewarded.
+    before the right answer is rewarded, or if the gain is bounded and no larger than a form may be worth
+    (`FORMAT_WARNS`).
     """
     longer: list[ScoredProbe] = []
     growing = False
@@ -277,7 +278,9 @@ def pays_for_length(trial: Trial) -> Iterator[Finding]:
             growing = growing or not right
         if scored_probe.reward is not None:
             by_length.setdefault((scored_probe.probe.row, scored_probe.probe.family), []).append(scored_probe.reward)
-    growing = growing or any(max(r) - min(r) > noticed for r in by_length.values())
+    unbounded = any(max(r) - min(r) > noticed for r in by_length.values())
+    gain = max(((s.reward or 0.0) - _short(s, trial) for s in longer), default=0.0)
+    growing = unbounded or (growing and gain > FORMAT_WARNS * trial.max_reward + EPSILON)
     if longer:
         yield hack_finding(
             "blocker" if growing else "warning",
@@ -287,6 +290,13 @@ def pays_for_length(trial: Trial) -> Iterator[Finding]:
             trial,
             "reward-length-bonus",
         )
+
+
+def _short(scored_probe: ScoredProbe, trial: Trial) -> float:
+    """Return the reward of the answer of a completion without filler; 0 if it is negative or unknown."""
+    right = scored_probe.probe.family is Family.LONG_GOLD
+    short = trial.gold(scored_probe.probe.row) if right else trial.wrong(scored_probe.probe.row)
+    return max(short or 0.0, 0.0)
 
 
 HACK_RULES: tuple[RewardRule, ...] = (
@@ -355,6 +365,21 @@ def mutants(trial: Trial) -> Iterator[Finding]:
 PROGRAM_RULES: tuple[RewardRule, ...] = (code_hacks, mutants)
 
 
+def _hole_message(hole: Hole, trial: Trial) -> str:
+    verdict = hole.verdict
+    if trial.goldless:
+        return (
+            f"one and the same completion earned all of {trial.declared:g} on {verdict.paid} of {verdict.tasks} tasks "
+            f"that the search had never scored: {quote(hole.scored_probes[0].probe.completion, 160)}"
+        )
+    return (
+        f"a completion made without knowing the answer was paid like the right one on {verdict.paid} of "
+        f"{verdict.tasks} tasks that the search had never scored (chance: {verdict.deserved:.0%}), "
+        f"{verdict.mean:.0%} of the maximum on average (deserved: {verdict.deserved_mean:.0%}): "
+        f"{paid_text(hole.scored_probes[0], trial)}"
+    )
+
+
 def search_holes(trial: Trial) -> Iterator[Finding]:
     """A completion that was made without knowing the answer must not earn more than a trivial policy deserves.
 
@@ -362,14 +387,10 @@ def search_holes(trial: Trial) -> Iterator[Finding]:
     (search/held_out.py).
     """
     for hole in trial.searched.holes:
-        verdict = hole.verdict
         yield Finding(
             "reward-search-hole",
             "blocker",
-            f"a completion made without knowing the answer was paid like the right one on {verdict.paid} of "
-            f"{verdict.tasks} tasks that the search had never scored (chance: {verdict.deserved:.0%}), "
-            f"{verdict.mean:.0%} of the maximum on average (deserved: {verdict.deserved_mean:.0%}): "
-            f"{paid_text(hole.scored_probes[0], trial)}",
+            _hole_message(hole, trial),
             "Pay only what the task's own answer decides: parse one final answer, compare it whole, and return 0 for "
             "anything else.",
             rows=tuple(

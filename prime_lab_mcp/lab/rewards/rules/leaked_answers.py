@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.statistics import binomial_tail
-from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.observations import Trial
-from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
+from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, gold_is_understood
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import Delivery, PlayedScript
 from prime_lab_mcp.lab.rewards.solutions import Change, last_reply
@@ -139,6 +139,42 @@ def remembers_rollouts(trial: Trial) -> Iterator[Finding]:
     )
 
 
+def writes_last(trial: Trial) -> Iterator[Finding]:
+    """What a tool writes in one rollout must not be read by the next one.
+
+    A blocker: the same call in a fresh rollout returns something else after another rollout than before it, so what is
+    right depends on what other rollouts did.
+    """
+    lasting = trial.lasting
+    if lasting is not None:
+        yield Finding(
+            "reward-rollout-differs",
+            "blocker",
+            f"state survives between rollouts: at the beginning of a rollout, {quote(lasting.call, 120)} returns "
+            f"{quote(lasting.after, 120)} after another rollout has used the tools, and {quote(lasting.before, 120)} "
+            "before",
+            "Give each rollout its own deep copy of what tools change, made in setup_task (v1) or setup_state (v0).",
+            rows=({"task": lasting.row, "call": lasting.call, "before": lasting.before, "after": lasting.after},),
+        )
+
+
+def key_is_readable(trial: Trial) -> Iterator[Finding]:
+    """No tool may return the prompts of tasks with their answers.
+
+    A blocker if the golds are understood, because one query then replaces the task; otherwise a warning.
+    """
+    key = trial.answer_key
+    if key is not None:
+        yield Finding(
+            "gold-in-prompt",
+            "blocker" if gold_is_understood(trial) or trial.solved.best > EPSILON else "warning",
+            f"{quote(key.call, 120)} returns the prompts of {count(len(key.rows), 'task')} with their answers: a model "
+            "that looks its own question up there solves nothing",
+            "Keep questions and answers out of the database, files and services that tools reach.",
+            rows=({"call": key.call, "tasks": list(key.rows[:8]), "returned": quote(key.excerpt, 300)},),
+        )
+
+
 def copying_is_paid(trial: Trial) -> Iterator[Finding]:
     """Copying from the environment's messages must not be paid on many more tasks than a constant reply.
 
@@ -243,6 +279,8 @@ LEAK_RULES: tuple[RewardRule, ...] = (
     answer_leaked,
     state_survives,
     remembers_rollouts,
+    writes_last,
+    key_is_readable,
     copying_is_paid,
     shortcut_is_paid,
 )

@@ -82,3 +82,19 @@ def judge_find(shares: Sequence[float], constants: ConstantAnswers) -> HeldOutVe
     error = statistics.stdev(shares) / math.sqrt(tasks) if tasks > 1 else 1.0
     much = tasks >= FEWEST and mean - 3 * error > partly + _MEAN_MARGIN
     return HeldOutVerdict(tasks, paid, mean, full, partly, often or much)
+
+
+_NEARLY_ALL = 0.9
+"""Share of the held-out tasks on which a constant completion must earn the whole reward if tasks have no golds."""
+
+
+def judge_without_golds(shares: Sequence[float], *, constant: bool) -> HeldOutVerdict:
+    """Return the verdict on a find for tasks without golds. `shares` are shares of the declared reward.
+
+    What is right is not known, so only one thing counts: the same text, whole, for nearly all tasks. A completion with
+    a copy from the prompt does not count, because it may be what the task asks for.
+    """
+    tasks, paid = len(shares), sum(share >= FULL_SHARE for share in shares)
+    mean = statistics.fmean(shares) if shares else 0.0
+    counts = constant and tasks >= FEWEST and paid >= _NEARLY_ALL * tasks
+    return HeldOutVerdict(tasks, paid, mean, 0.0, 0.0, counts)

@@ -41,10 +41,11 @@ class Source(StrEnum):
     FUNCTION = "the function that the prompt names"
     PROMPT_RESULT = "the result that the prompt shows"
     COUNT = "numbers from 0"
+    AS_MANY = "as many numbers as the prompt has, from 1"
     ANSWERS = "the answers of other tasks"
 
 
-LISTS = frozenset({Source.OPTIONS, Source.NUMBERS, Source.COUNT, Source.ANSWERS})
+LISTS = frozenset({Source.OPTIONS, Source.NUMBERS, Source.COUNT, Source.AS_MANY, Source.ANSWERS})
 """Sources of several items, which the text of the piece joins. COUNT has `times` items."""
 SEPARATORS = (" ", ", ", "\n", "+", "*", ",", "|")
 
@@ -115,6 +116,9 @@ class Piece:
             return task.options
         if self.source is Source.ANSWERS:
             return task.answers
+        if self.source is Source.AS_MANY:
+            number = len(_NUMBER.findall(task.prompt))
+            return tuple(map(str, range(1, number + 1))) if number >= _FEWEST_NUMBERS else ()
         # One or two numbers may be the answer itself. A sum or product that is not worked out is not an answer.
         fewest = 2 if self.text in ("+", "*") else _FEWEST_NUMBERS
         return task.numbers if len(task.numbers) >= fewest else ()
@@ -146,6 +150,11 @@ class Recipe:
     def render(self, task: SearchTask) -> str:
         """Return the completion for a task, at most `LONGEST` characters of it."""
         return "".join(piece.render(task) for piece in self.pieces)[:LONGEST]
+
+    @property
+    def constant(self) -> bool:
+        """Whether the completion is the same for every task."""
+        return all(piece.source in (Source.TEXT, Source.COUNT) for piece in self.pieces)
 
     @property
     def size(self) -> int:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
+from prime_lab_mcp.lab.rewards.calibration import instruction_texts
 from prime_lab_mcp.lab.rewards.observations import (
     HeldOutVerdict,
     Hole,
@@ -26,14 +27,23 @@ from prime_lab_mcp.lab.rewards.observations import (
     Trial,
     differs_on_repeat,
 )
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, requested_wrappers
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Draft, assistant_message
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.probes.programs import output_markers
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, clearly_wrong_answer
+from prime_lab_mcp.lab.rewards.reward_source import rewarded_words
 from prime_lab_mcp.lab.rewards.rules.amounts import earned_in_full, gold_is_understood
 from prime_lab_mcp.lab.rewards.scorer import FATAL_ERRORS, Scorer
 from prime_lab_mcp.lab.rewards.search.attacker import ROUNDS, Attacker
 from prime_lab_mcp.lab.rewards.search.guided import SEED, GuidedSearch, Limits, Payment, Tried
-from prime_lab_mcp.lab.rewards.search.held_out import CHECKS, FEWEST, ConstantAnswers, judge_find
+from prime_lab_mcp.lab.rewards.search.held_out import (
+    CHECKS,
+    FEWEST,
+    ConstantAnswers,
+    judge_find,
+    judge_without_golds,
+)
 from prime_lab_mcp.lab.rewards.search.recipes import Recipe, SearchTask, search_task
 from prime_lab_mcp.lab.rewards.search.vocabulary import build_vocabulary
 from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
@@ -52,7 +62,7 @@ SEARCHED, HELD_OUT = 6, 24
 """Largest numbers of tasks on which the search scores completions, and on which its finds are judged."""
 MOST_COMPLETIONS = 2_400
 """Largest number of completions of a search, without those for shrinking and judging. 0 turns off all searches."""
-_FEWEST_COMPLETIONS = 150
+_FEWEST_COMPLETIONS = 80
 """Number of completions that must be affordable; otherwise the search is skipped."""
 _CASE_SECONDS = 2.0
 """Time limit in seconds for scoring one completion."""
@@ -92,8 +102,8 @@ def not_searched(trial: Trial, seconds: float) -> str:
         return "it was not asked for (search=0)"
     if trial.judging is not None:
         return "a judge scores the completions, and a search never asks one"
-    if trial.style is None:
-        return "the tasks hold no gold answer, so what a completion deserves is not known"
+    if trial.goldless and (trial.interactive or trial.solved.scored or not _declared(trial)):
+        return "no right answer is known, so what a completion deserves is not known either"
     if trial.by_rollouts or trial.after_calls:
         return "only whole rollouts earn this reward, and a search never calls tools"
     if any(reward.kind == "group" for reward in trial.rewards):
@@ -104,12 +114,25 @@ def not_searched(trial: Trial, seconds: float) -> str:
         return "the confinement refused something that the reward needs"
     if any(differs_on_repeat(repeat) for repeat in trial.repeats):
         return "the reward pays the same completion differently each time"
-    if not gold_is_understood(trial) or trial.max_reward <= 0:
+    if not trial.goldless and not gold_is_understood(trial):
         return "what was taken for the gold answer is not paid, so what a completion deserves is not known"
     took = median_ms(trial)
     if took * _FEWEST_COMPLETIONS > seconds * 1000:
         return f"scoring one completion takes {took:.0f} ms, too long for {_FEWEST_COMPLETIONS} in {seconds:g} s"
     return ""
+
+
+def _declared(trial: Trial) -> bool:
+    """Whether the environment declares a reward with a positive weight."""
+    return any(reward.kind != "metric" and reward.weight > 0 for reward in trial.rewards)
+
+
+def goldless_style(rows: Sequence[Row], source: str) -> AnswerStyle:
+    """Return the style of answers to tasks without golds: the first form that the prompts or the code name."""
+    forms = requested_wrappers(instruction_texts(rows), source) or [BARE]
+    return AnswerStyle(
+        SampleGolds("", "free_text", (), ()), 0, forms[0], output_markers(source), rewarded_words(source)
+    )
 
 
 def median_ms(trial: Trial) -> float:
@@ -127,12 +150,13 @@ class _Tasks:
 
 
 def choose_tasks(trial: Trial, rows: Sequence[Row], seed: int = SEED) -> _Tasks:
-    """Choose tasks at random among those whose right answer is paid in full.
+    """Choose tasks at random among those whose right answer is paid in full, or among all if they have no golds.
 
     At most `SEARCHED` of them are searched and at most `HELD_OUT` others are held out.
     """
-    paid = {s.probe.row for s in trial.golds if earned_in_full(s, trial)}
     style = trial.style
+    paid = {s.probe.row for s in trial.golds if earned_in_full(s, trial)}
+    paid = {row.index for row in rows} if trial.goldless else paid
     golds = {} if style is None else {gold.row: style.answer_text(gold) for gold in style.golds.golds}
     counts = Counter(answer for answer in golds.values() if len(answer) <= _SHORT)
 
@@ -162,13 +186,14 @@ async def search_reward(
     replies does not count.
     """
     skipped = not_searched(trial, seconds)
-    if skipped or trial.style is None:
+    if skipped:
         return SearchOutcome(skipped=skipped)
     tasks = choose_tasks(trial, rows)
     if len(tasks.searched) < 2 or len(tasks.held_out) < FEWEST:
         number = len(tasks.searched) + len(tasks.held_out)
         return SearchOutcome(skipped=f"only {number} tasks with a paid gold answer; {2 + FEWEST} are needed")
-    return await _Search(worker, trial, trial.style, tasks, attacker).run(source, seconds, probes)
+    style = goldless_style(rows, source) if trial.style is None or trial.goldless else trial.style
+    return await _Search(worker, trial, style, tasks, attacker).run(source, seconds, probes)
 
 
 class _Search:
@@ -278,7 +303,7 @@ class _Search:
         """
         text = self.style.answer_text
         common = Counter(text(gold) for gold in self.style.golds.golds if gold.row not in self._held_rows)
-        own = [self.golds[task.row] for task in self.tasks.searched]
+        own = [self.golds[task.row] for task in self.tasks.searched if task.row in self.golds]
         wrong = [clearly_wrong_answer(self.style.golds, gold, self.style.form) for gold in own[:3]]
         return [*(answer for answer, times in common.most_common(4) if times > 1), *map(text, own), *wrong]
 
@@ -310,6 +335,8 @@ class _Search:
             0.0 if self._states_answer(text, row) else self._share(scored_probe.reward, row)
             for scored_probe, row, text in zip(scored_probes, rows, texts, strict=True)
         ]
+        if self.trial.goldless:
+            return judge_without_golds(shares, constant=recipe.constant), scored_probes
         if self.constants is None:
             self.constants = await self._constant_answers()
         return judge_find(shares, self.constants), scored_probes
@@ -380,7 +407,7 @@ class _Search:
 
     def _share(self, reward: float | None, row: int) -> float:
         """Return a reward as a share of the maximum of its task, from 0 to 1."""
-        maximum = self.trial.maximum(row)
+        maximum = self.trial.declared if self.trial.goldless else self.trial.maximum(row)
         return 0.0 if reward is None or maximum <= 0 else max(0.0, min(1.0, reward / maximum))
 
     def _states_answer(self, text: str, row: int) -> bool:
@@ -397,9 +424,13 @@ _numbers = [0]
 """Number of the latest search in this process."""
 
 
+_PROMISING = 0.3
+"""Share from which on a find is judged: what a find must exceed is `FORM` of held_out.py, or a margin above chance."""
+
+
 def _promising(tried: Tried) -> bool:
     """Whether a recipe is paid on enough tasks, or enough on average, to be judged on the held-out tasks."""
-    return tried.full >= 0.5 or tried.mean > 0.33
+    return tried.full >= _PROMISING or tried.mean > _PROMISING
 
 
 def _same(text: str, gold: TaskGold) -> bool:

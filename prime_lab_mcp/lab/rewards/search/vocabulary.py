@@ -15,12 +15,14 @@ from typing import Any
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BOXED, AnswerWrapper, all_wrappers
 from prime_lab_mcp.lab.rewards.probes.catalogue import FILLER, AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import NEEDS_ANSWER
+from prime_lab_mcp.lab.rewards.probes.pattern_examples import code_patterns, pattern_example, pattern_frames
 from prime_lab_mcp.lab.rewards.reward_source import parse_source
 from prime_lab_mcp.lab.rewards.search.recipes import MOST_COUNTED, Piece, Recipe, SearchTask, Source, text_recipe
 
 _MOST_LITERALS = 160
 _LONGEST_LITERAL = 80
-_MOST_SEEDS = 160
+_MOST_SEEDS = 220
+_MOST_FRAMES = 4
 _MOST_ANSWERS = 12
 _ALONE = 24
 """Number of constants of the code that are completions by themselves."""
@@ -81,19 +83,40 @@ def build_vocabulary(
     literals = list(code_literals(source))
     texts = [a for a in dict.fromkeys(answers) if 0 < len(a) <= 400][:_MOST_ANSWERS]
     wrappers = [wrapper, *all_wrappers([task.prompt for task in tasks[:3]], source)]
-    forms = dict.fromkeys((w.open, w.close) for w in wrappers if w.open)
+    patterns = code_patterns(source)
+    examples = [text for text in dict.fromkeys(map(pattern_example, patterns)) if text]
+    frames = [frame for frame in map(pattern_frames, patterns) if frame is not None and frame[0]][:_MOST_FRAMES]
+    forms = dict.fromkeys([*frames, *((w.open, w.close) for w in wrappers if w.open)])
     marks = [mark for pair in forms for mark in pair if mark]
     leads = [w.lead for w in wrappers if w.lead][:2]
     statements = _STATEMENTS if style.programs else ()
-    tokens = tuple(dict.fromkeys([*literals, *style.words, *texts, *marks, *leads, *statements, *_GENERAL]))
+    tokens = tuple(dict.fromkeys([*examples, *literals, *style.words, *texts, *marks, *leads, *statements, *_GENERAL]))
     listed = [
         text_recipe(p.completion, f"probe: {p.label}")
         for p in probes
         if not p.knowing and p.family not in NEEDS_ANSWER and not p.given and len(p.completion) <= 2_000
     ]
     programs = _programs(wrapper) if style.programs else ()
-    seeds = [*_seeds(wrapper, texts, literals, leads), *programs, *_parts_of_json(wrapper, texts), *_unique(listed)]
+    # Programs come first: scoring them is slow, so that a search may try little else.
+    general = [*_of_patterns(examples, frames, texts), *_seeds(wrapper, texts, literals, leads)]
+    seeds = [*programs, *general, *_parts_of_json(wrapper, texts), *_unique(listed)]
     return SearchVocabulary(tokens, tuple(list(forms)[:8]), tuple(_unique(seeds)[:_MOST_SEEDS]), tuple(literals))
+
+
+def _of_patterns(
+    examples: Sequence[str], frames: Sequence[tuple[str, str]], answers: Sequence[str]
+) -> Iterator[Recipe]:
+    """Yield what the code's patterns match, alone and together, and general texts in the place of their group."""
+    for text in examples:
+        yield text_recipe(text, "a match of a pattern")
+    if len(examples) > 1:
+        yield text_recipe("\n".join(examples), "matches of all patterns")
+    for before, behind in dict.fromkeys(frames):
+        for text in (*_IN_PATTERNS, *answers[:2]):
+            yield text_recipe(f"{before}{text}{behind}", "a text in the group of a pattern")
+
+
+_IN_PATTERNS = ("", "0", "1", "-1", "999999999", "A", "the", "[]", "{}", ".*")
 
 
 def _seeds(
@@ -118,6 +141,8 @@ def _seeds(
         for text in separators:
             yield Recipe((Piece(source, text),), (f"copy of {source}",))
             yield formed(f"copy of {source}, in form", Piece(source, text))
+    for text in (", ", " ", "\n"):
+        yield formed("counting as far as the prompt has numbers", Piece(Source.AS_MANY, text))
     for number in (12, 100, MOST_COUNTED):
         yield Recipe((Piece(Source.COUNT, " ", number),), ("counting",))
         yield formed("counting, in form", Piece(Source.COUNT, ", ", number))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
+    answer_comes_alone,
     prompted_wrappers,
     requested_wrappers,
     wrapper_from_template,
@@ -58,3 +59,23 @@ def test_a_placeholder_after_a_phrase_stands_for_the_answer(prompt: str, opening
 @pytest.mark.parametrize("prompt", ["Put it in <answer> tags.", "Your answer: <answer>42</answer>"])
 def test_a_name_in_angle_brackets_that_is_closed_or_follows_no_phrase_is_a_tag(prompt: str) -> None:
     assert [w.open for w in prompted_wrappers([prompt], [])] == ["<answer>"]
+
+
+def test_an_example_of_a_json_object_keeps_its_other_values() -> None:
+    texts = ['Reply with JSON only, like\n{"choice": "B", "confidence": 0.7}\nwhere confidence is a probability.']
+    wrapped = [wrapper.wrap("C") for wrapper in requested_wrappers(texts, "")]
+    assert wrapped[0] == '{"choice": "C", "confidence": 0.7}'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Reply with JSON only.", True),
+        ("Reply with the translation and nothing else.", True),
+        ("Only the standard library is available.", False),
+        ("Think first. Give only the number in the tags.", False),
+        ("Put the number in <answer></answer> tags.", False),
+    ],
+)
+def test_a_prompt_may_ask_for_the_answer_and_nothing_else(text: str, expected: bool) -> None:
+    assert answer_comes_alone([], [text]) is expected

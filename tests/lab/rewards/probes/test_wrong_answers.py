@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, BOXED, tag_wra
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
     crossed_answers,
     half_right_answers,
+    one_item_suffices,
     spelling_variants,
     wrong_answers,
 )
@@ -164,3 +165,48 @@ def test_other_texts_are_no_mixed_numbers(answer: str) -> None:
 def test_a_list_with_commas_is_also_written_in_another_order_where_none_is_asked_for(prompt: str, turned: bool) -> None:
     written = {variant.answer for variant in spelling_variants("short_text", "Mill, Opera, Bridge", prompt=prompt)}
     assert ("Bridge, Opera, Mill" in written) is turned
+
+
+def test_a_code_with_leading_zeros_is_stated_as_it_is_stored() -> None:
+    assert [gold.forms[0] for gold in golds("0985", "3210", "0007").golds] == ["0985", "3210", "0007"]
+
+
+@pytest.mark.parametrize(("others", "knowing"), [(("12", "40"), True), (("-12", "40"), False)])
+def test_a_minus_before_the_right_number_is_wrong_only_where_answers_have_signs(
+    others: tuple[str, ...], knowing: bool
+) -> None:
+    found = golds("3210", *others)
+    flipped = next(w for w in wrong_answers(found, found.golds[0], 0) if w.name == "sign flipped")
+    assert (flipped.answer, flipped.knowing) == ("-3210", knowing)
+
+
+@pytest.mark.parametrize(
+    ("answers", "text", "expected"),
+    [
+        ((["of", "on"], ["to"], ["in"]), "Which preposition follows?", True),
+        ((["of", "on"], ["to", "with"]), "Which preposition follows? One is enough.", True),
+        ((["2", "3"], ["5"], ["7"]), "List all prime factors.", False),
+        ((["2", "3"], ["5", "7"]), "Which prime factors?", False),
+    ],
+)
+def test_items_of_a_list_are_alternatives_where_one_is_asked_for_or_usual(
+    answers: tuple[list[str], ...], text: str, expected: bool
+) -> None:
+    assert one_item_suffices(golds(*answers), [text]) is expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "near"),
+    [
+        ("", "20", False),
+        (" An error of 5 % is allowed.", "20", True),
+        (" Answers within 2 percent count.", "20", False),
+        (" Give a rough estimate.", "20", True),
+        ("", "20.5", True),
+        ("", "12.5", False),
+    ],
+)
+def test_a_number_is_near_by_what_the_prompt_allows_and_for_measurements(asked: str, answer: str, near: bool) -> None:
+    found = golds(answer, "300", asked=asked)
+    off = next(w for w in wrong_answers(found, found.golds[0], 0) if w.name == "off by one")
+    assert off.near is near

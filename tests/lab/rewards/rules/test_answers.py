@@ -97,6 +97,8 @@ def test_chance_and_shared_state_are_told_apart() -> None:
 def test_reasoning_before_the_answer_must_not_cost_it() -> None:
     assert found(sound(scored_probe(Family.AFTER_REASONING, "reasoning", 0.0))) == {("reward-too-strict", "blocker")}
     assert found(sound(scored_probe(Family.SPELLING, "spaces", 0.0))) == {("reward-too-strict", "warning")}
+    reasoned = scored_probe(Family.AFTER_REASONING, "reasoning", 0.0)
+    assert found(sound(reasoned, answer_alone=True)) == {("reward-too-strict", "warning")}
 
 
 def test_warnings_that_only_follow_from_unpaid_solutions_are_left_out() -> None:

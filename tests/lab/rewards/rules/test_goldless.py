@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from prime_lab_mcp.lab.rewards.goldless import OTHER_TASK, goldless_probes
-from prime_lab_mcp.lab.rewards.observations import ScoredCase, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.observations import (
+    HeldOutVerdict,
+    Hole,
+    ScoredCase,
+    ScoredProbe,
+    SearchOutcome,
+    Trial,
+)
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.worker.description import RewardInfo, Row
 from tests.lab.rewards.rules.test_rollouts import played
-from tests.lab.rewards.rules.trials import REWARDS, found, scored_probe
+from tests.lab.rewards.rules.trials import REWARDS, STYLE, found, scored_probe
 
 PAID = ("reward-constant", "blocker")
 OTHERS = ("reward-wrong-passes", "blocker")
@@ -91,3 +98,18 @@ def test_programs_that_solve_nothing_and_are_paid_block_where_the_source_runs_pr
     texts = scored_texts(0, 0, 0, 0)
     assert ("reward-hackable", "blocker") in found(goldless(*texts, *paid))
     assert ("reward-hackable", "blocker") not in found(goldless(*texts, paid[0]))
+
+
+def searched(**fields: object) -> Trial:
+    """A trial whose search has found one text that earns everything, and programs that are paid."""
+    paid = scored_probe(Family.SEARCHED, "", 1.0)
+    verdict = HeldOutVerdict(24, 24, 1.0, 0.0, 0.0, True)
+    outcome = SearchOutcome(holes=(Hole("text", ("seed",), verdict, (paid,), 3),))
+    hacks = tuple(scored_probe(Family.PROGRAM_HACK, "exits", 1.0, row=row) for row in (0, 1))
+    return goldless(*hacks, searched=outcome, **fields)
+
+
+def test_what_is_paid_everywhere_blocks_also_where_no_stored_answer_is_paid() -> None:
+    unpaid = tuple(scored_probe(Family.GOLD, "", 0.0, row=row) for row in range(10))
+    for trial in (searched(), searched(style=STYLE, golds=unpaid)):
+        assert {("reward-search-hole", "blocker"), ("reward-hackable", "blocker")} <= found(trial)

@@ -108,3 +108,16 @@ def test_the_maximum_is_worked_out_once_for_all_completions(monkeypatch: pytest.
     monkeypatch.setattr(Trial, "of", counted)
     assert {trial.maximum(row) for row in range(100)} == {1.0}
     assert looked_at.count(Family.GOLD) == 1
+
+
+def test_a_small_bounded_bonus_for_length_only_warns() -> None:
+    def trial(short: float, long: float) -> set[tuple[str, str]]:
+        lengths = [
+            scored_probe(Family.LONG_WRONG, "200 words", short),
+            scored_probe(Family.LONG_WRONG, "2000 words", long),
+        ]
+        return found(sound(*lengths))
+
+    assert trial(0.1, 0.1) == {("reward-length-bonus", "warning")}
+    assert trial(0.3, 0.3) == {("reward-length-bonus", "blocker")}
+    assert trial(0.0, 0.1) == {("reward-length-bonus", "blocker")}

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from prime_lab_mcp.lab.base.statistics import binomial_tail
-from prime_lab_mcp.lab.rewards.search.held_out import ConstantAnswers, judge_find
+from prime_lab_mcp.lab.rewards.search.held_out import ConstantAnswers, judge_find, judge_without_golds
 
 TASKS = 24
 
@@ -69,3 +69,10 @@ def test_the_binomial_tail_is_exact() -> None:
     assert binomial_tail(0, 10, 0.3) == pytest.approx(1.0)
     assert binomial_tail(10, 10, 0.5) == pytest.approx(0.5**10)
     assert binomial_tail(5, 5, 0.0) == 0.0
+
+
+def test_without_golds_only_one_text_that_earns_everything_nearly_everywhere_counts() -> None:
+    assert judge_without_golds([1.0] * 23 + [0.0], constant=True).counts
+    assert not judge_without_golds([1.0] * 20 + [0.0] * 4, constant=True).counts
+    assert not judge_without_golds([0.9] * TASKS, constant=True).counts
+    assert not judge_without_golds([1.0] * TASKS, constant=False).counts

@@ -1,0 +1,256 @@
+"""Calls the tools of an environment without a solution: with plausible arguments, and the same calls in every rollout.
+
+`find_lasting_writes` looks for state that a rollout leaves to the next one. A scripted model makes every call twice in
+a row. A call that returns the same both times, but something else in a later rollout, reads state that an earlier
+rollout has changed. Whether a write explains the difference, and not a counter of rollouts, is shown by a fresh
+process: rollouts with these calls alone return the same, and a rollout with all calls changes what they return.
+
+`find_answer_key` looks for tasks whose prompt and answer stand beside each other in what a tool returns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
+from prime_lab_mcp.lab.rewards import scripts
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
+from prime_lab_mcp.lab.worker.child.scripted_rollouts import arguments
+from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import OfferedTool, RolloutResult
+
+_SECONDS = 20.0
+"""Time limit in seconds for the rollouts of one process."""
+_MOST_TOOLS, _MOST_CALLS = 8, 16
+"""Largest number of tools that are called, and of different calls in one rollout."""
+_EACH = 4
+"""Largest number of calls of one tool with plausible arguments."""
+_QUOTED = re.compile(r"[\"“'`]([^\"“”'`\n]{1,40})[\"”'`]")
+_NAMED = re.compile(r"\b(?:[A-Z]+[-_]?\d[\w-]*|\d{4}-\d{2}-\d{2}|[\w.-]+@[\w.-]+|[\w-]+(?:[./][\w-]+)+)\b")
+_WORD = re.compile(r"[A-Za-z][\w'-]*")
+_INTEGER = re.compile(r"(?<![\w.-])\d{1,6}(?![\w.-])")
+_CATALOGUE = "SELECT name, sql FROM sqlite_master"
+_LOOKS = ("example", "1", "ls")
+"""What a model that understands nothing gives a tool in order to see what there is, besides `_CATALOGUE`."""
+_SQL = re.compile(r"\bsql\b|query|select", re.I)
+_TABLE = re.compile(r"(?i)create (?:virtual )?table (?:if not exists )?[\"'`\[]?(\w+)")
+_NAMES = re.compile(r"\w[\w./-]{2,60}")
+_MOST_NAMES = 12
+_SHORTEST_PROMPT, _SHORTEST_ANSWER = 20, 2
+_BESIDE = 400
+"""Characters behind a prompt within which its answer stands beside it."""
+FEWEST_KEYED = 3
+"""Number of tasks whose answers a tool must state beside their prompts. One or two may be examples."""
+
+Call = tuple[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class LastingWrite:
+    """A call whose result depends on what an earlier rollout has written, with both results."""
+
+    row: int
+    call: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerKey:
+    """Tasks whose prompt and answer stand beside each other in what one call returns."""
+
+    call: str
+    rows: tuple[int, ...]
+    excerpt: str
+
+
+def plausible_calls(tools: Sequence[OfferedTool], texts: Sequence[str]) -> list[Call]:
+    """Return calls of the tools with arguments from the tools' descriptions and from `texts`, such as the prompt.
+
+    The first calls of all tools precede the second ones.
+    """
+    per_tool = [list(islice(_calls_of(tool, texts), _EACH)) for tool in tools[:_MOST_TOOLS]]
+    calls = [calls[number] for number in range(_EACH) for calls in per_tool if number < len(calls)]
+    return calls[:_MOST_CALLS]
+
+
+def _calls_of(tool: OfferedTool, texts: Sequence[str]) -> Iterator[Call]:
+    """Yield different calls of one tool. The arguments of the n-th call are the n-th values of each parameter."""
+    properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
+    fitting = arguments(tool.parameters)
+    known = [name for name, schema in properties.items() if isinstance(schema, Mapping)]
+    values = {name: list(dict.fromkeys(_values(properties[name], tool.description, texts))) for name in known}
+    different: dict[str, Call] = {}
+    for number in range(3 * _EACH):
+        given = dict(fitting)
+        for place, (name, found) in enumerate(values.items()):
+            if found and (name in fitting or number):
+                # Two parameters of the same values, such as a source and a target, get different ones.
+                given[name] = found[(number + (place if len(found) > 1 else 0)) % len(found)]
+        different.setdefault(json.dumps(given, sort_keys=True, default=str), (tool.name, given))
+    yield from different.values()
+
+
+def _values(schema: Mapping[str, Any], description: str, texts: Sequence[str]) -> Iterator[Any]:
+    """Yield values of one parameter, the likeliest first."""
+    kinds = schema.get("type") or [c.get("type") for c in schema.get("anyOf") or () if isinstance(c, Mapping)]
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    if schema.get("enum"):
+        yield from schema["enum"]
+    elif "integer" in kinds or "number" in kinds:
+        yield from (int(n) for text in texts for n in _INTEGER.findall(text)[:4])
+        yield from (1, 2)
+    elif "string" in kinds:
+        own = str(schema.get("description") or "")
+        yield from _QUOTED.findall(own)
+        named = [n for text in texts for n in _NAMED.findall(text)]
+        yield from named
+        if not own and not named:
+            yield from _QUOTED.findall(description)
+        yield from (w for w in _WORD.findall(texts[0] if texts else "") if len(w) > 2)
+
+
+async def find_lasting_writes(worker: Worker, rows: Sequence[Row], tools: Sequence[OfferedTool]) -> LastingWrite | None:
+    """Return a call that reads what an earlier rollout has written; None if no call does."""
+    if not rows or worker.siblings is None:
+        return None
+    texts = [prompt_of(rows[0]), *(message_text(m) for m in rows[0].prompt if m.get("role") == "system")]
+    calls = plausible_calls(tools, texts)
+    if not calls:
+        return None
+    row, everything = rows[0].index, _script([call for call in calls for _ in range(2)])
+    first = await _in_fresh_process(worker, row, [everything, everything])
+    if len(first) < 2:
+        return None
+    before, after = (_returned(result) for result in first)
+    if min(len(before), len(after)) < 2:
+        return None
+    reading = [n for n in range(len(calls)) if _reads(before, after, n)]
+    if not reading:
+        return None
+    alone = _script([calls[n] for n in reading])
+    again = await _in_fresh_process(worker, row, [alone, alone, everything, alone])
+    if len(again) < 4:
+        return None
+    once, twice, _, later = (_returned(result) for result in again)
+    for at, n in enumerate(reading):
+        if at < min(len(once), len(twice), len(later)) and once[at] == twice[at] != later[at]:
+            name, given = calls[n]
+            return LastingWrite(row, f"{name}({json.dumps(given, default=str)})", once[at], later[at])
+    return None
+
+
+def _reads(before: Sequence[str], after: Sequence[str], number: int) -> bool:
+    """Whether a call returned the same twice in a row in both rollouts, and something else in the later one."""
+    one, two = 2 * number, 2 * number + 1
+    if two >= min(len(before), len(after)):
+        return False
+    return before[one] == before[two] and after[one] == after[two] and before[one] != after[one]
+
+
+async def find_answer_key(
+    worker: Worker, style: AnswerStyle, rows: Sequence[Row], tools: Sequence[OfferedTool]
+) -> AnswerKey | None:
+    """Return a call that returns prompts of tasks with their answers; None if none of the usual looks does."""
+    answers = {gold.row: tuple(f for f in gold.forms if len(f) >= _SHORTEST_ANSWER) for gold in style.golds.golds}
+    known = [(row, _flat(prompt_of(row))) for row in rows if answers.get(row.index)]
+    prompts = {row.index: prompt for row, prompt in known if len(prompt) >= _SHORTEST_PROMPT}
+    if len(prompts) < FEWEST_KEYED or not tools:
+        return None
+    first = await _play(worker, rows[0].index, _looks(tools, _LOOKS, [_CATALOGUE]))
+    key = _key(first, prompts, answers)
+    if key is not None:
+        return key
+    tables = list(dict.fromkeys(name for _, text in first for name in _TABLE.findall(text)))[:_MOST_NAMES]
+    names = list(dict.fromkeys(name for _, text in first for name in _NAMES.findall(text)))
+    names = [name for name in names if not name.isdigit()]
+    # What a name suggests is looked at first, so that the limit does not leave it out.
+    names.sort(key=lambda name: (_TELLING.search(name) is None, not any(mark in name for mark in "./_")))
+    looks = _looks(tools, names[:_MOST_NAMES], [f"SELECT * FROM {name}" for name in tables or names[:_MOST_NAMES]])
+    return _key(await _play(worker, rows[0].index, looks), prompts, answers)
+
+
+_TELLING = re.compile(r"answer|gold|eval|solution|label|test|key|expect|quiz", re.I)
+
+
+def _looks(tools: Sequence[OfferedTool], texts: Sequence[str], queries: Sequence[str]) -> list[Call]:
+    """Return calls of every tool: with `queries` if its name or arguments are about SQL, else with `texts`."""
+    calls: dict[str, Call] = {}
+    for tool in tools[:_MOST_TOOLS]:
+        about = f"{tool.name} {json.dumps(tool.parameters, default=str)}"
+        for text in queries if _SQL.search(about) else texts:
+            given = arguments(tool.parameters, text)
+            calls.setdefault(f"{tool.name} {json.dumps(given, sort_keys=True, default=str)}", (tool.name, given))
+    return list(calls.values())
+
+
+def _key(
+    returned: Sequence[tuple[str, str]], prompts: Mapping[int, str], answers: Mapping[int, Sequence[str]]
+) -> AnswerKey | None:
+    for call, text in returned:
+        flat = _flat(text)
+        stated: list[tuple[int, str]] = []
+        for row, prompt in prompts.items():
+            at = flat.find(prompt)
+            beside = flat[at + len(prompt) : at + len(prompt) + _BESIDE] if at >= 0 else ""
+            if any(re.search(rf"(?<!\w){re.escape(_flat(a))}(?!\w)", beside) for a in answers[row]):
+                stated.append((row, flat[at : at + len(prompt) + 60]))
+        if len({tuple(answers[row]) for row, _ in stated}) >= FEWEST_KEYED:
+            return AnswerKey(call, tuple(row for row, _ in stated), stated[0][1])
+    return None
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _script(calls: Sequence[Call]) -> RolloutScript:
+    turns = [{"calls": [[name, dict(given)] for name, given in calls]}]
+    return RolloutScript("calls the tools with plausible arguments", "copied", {"turns": turns, "then": "silence"})
+
+
+async def _play(worker: Worker, row: int, calls: Sequence[Call]) -> list[tuple[str, str]]:
+    """Make calls in one rollout, and return each with what came back."""
+    try:
+        rollouts = await worker.rollout([scripts.as_play(_script(calls), row)], seconds=_SECONDS)
+    except LabError:
+        return []  # The rules about rollouts report an error that breaks the process.
+    names = [f"{name}({json.dumps(given, default=str)})" for name, given in calls]
+    return [pair for result in rollouts.results for pair in zip(names, _returned(result), strict=False)]
+
+
+async def _in_fresh_process(worker: Worker, row: int, wanted: Sequence[RolloutScript]) -> list[RolloutResult]:
+    """Play scripts one after the other in a fresh process. Shorter than `wanted` if a rollout was slow or not run."""
+    try:
+        async with worker.in_another_process() as other:
+            await other.close()  # A worker from the pool may already have played rollouts.
+            try:
+                plays = [scripts.as_play(script, row) for script in wanted]
+                rollouts = await other.rollout(plays, seconds=_SECONDS, held=True)
+            finally:
+                await other.close()
+    except LabError:
+        return []
+    return [r for r in rollouts.results if r.end not in ("not-run", "slow")]
+
+
+def _returned(result: RolloutResult) -> list[str]:
+    """Return what the calls of a rollout returned, in the order of the calls."""
+    ids = [str(c.get("id")) for m in result.messages if m.get("role") == "assistant" for c in m.get("tool_calls") or ()]
+    by_id = {
+        str(m.get("tool_call_id")): str(m.get("content") or "") for m in result.messages if m.get("role") == "tool"
+    }
+    return [by_id.get(i, "") for i in ids]
+
+
+def offered_tools(played: Sequence[PlayedScript]) -> Sequence[OfferedTool]:
+    """Return the tools that an environment offered in rollouts."""
+    return next((p.result.tools for p in played if p.result.tools), ())

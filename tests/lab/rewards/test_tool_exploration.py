@@ -1,0 +1,35 @@
+"""Tools are called without a solution: with arguments that descriptions and prompts name."""
+
+from __future__ import annotations
+
+from prime_lab_mcp.lab.rewards.tool_exploration import plausible_calls
+from prime_lab_mcp.lab.worker.scoring import OfferedTool
+
+TEXT = {"type": "string"}
+
+
+def tool(name: str, description: str = "", **properties: dict[str, object]) -> OfferedTool:
+    return OfferedTool(name, description, {"type": "object", "properties": properties, "required": list(properties)})
+
+
+def test_values_come_from_the_description_of_a_parameter() -> None:
+    move = tool("move", source=TEXT | {"description": 'a bin, "A1" or "B2"'}, number={"type": "integer"})
+    calls = plausible_calls([move], ["Move 7 bolts."])
+    assert calls[0][1]["source"] in ("A1", "B2")
+    assert {given["number"] for _, given in calls} >= {7, 1}
+
+
+def test_two_parameters_with_the_same_values_get_different_ones() -> None:
+    shelf = TEXT | {"description": '"north" or "south"'}
+    ((_, given), *_) = plausible_calls([tool("carry", source=shelf, target=shelf)], [""])
+    assert given["source"] != given["target"]
+
+
+def test_identifiers_come_from_the_prompt() -> None:
+    ((_, given), *_) = plausible_calls([tool("look_up", order=TEXT)], ["Please refund order R-1042."])
+    assert given["order"] == "R-1042"
+
+
+def test_every_tool_is_called_before_any_is_called_again() -> None:
+    calls = plausible_calls([tool("a", x=TEXT), tool("b", x=TEXT)], ["some words here"])
+    assert [name for name, _ in calls[:2]] == ["a", "b"]
