@@ -25,7 +25,15 @@ from prime_lab_mcp.lab.evals.sandboxes import (
     needs_container,
     require_installed,
 )
-from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, DOCKER, HEADROOM, IN_PROCESS_HARNESS, EvalSpec
+from prime_lab_mcp.lab.evals.spec import (
+    ASSUMED_PROMPT_TOKENS,
+    CONTAINER_CONCURRENCY,
+    DOCKER,
+    HEADROOM,
+    IN_PROCESS_HARNESS,
+    PODMAN,
+    EvalSpec,
+)
 from prime_lab_mcp.lab.interpreter import Interpreter, own_scripts
 from prime_lab_mcp.lab.relay.endpoints import BY_URL, EndpointAccess, Price, presets_with_prices
 from prime_lab_mcp.lab.state.snapshot import Snapshot, code_tree
@@ -132,7 +140,7 @@ class EvalRequest:
     budget: float | None = None
     """US dollars that the evaluation may cost at most."""
     explicit_sizes: frozenset[str] = frozenset()
-    """`num_examples`, `rollouts` or both, if the caller named them. A budget does not change these."""
+    """Which of `num_examples`, `rollouts` and `concurrency` the caller named. A budget does not change these."""
 
     def within_budget(self, price: Price | None, prompt: int | None = None, *, free: bool = False) -> EvalRequest:
         """Return the largest request whose highest cost stays within the budget.
@@ -244,6 +252,8 @@ def plan_evaluation(
     agents = assign_agents(
         roles, request.harness, request.runtime, container=loaded.container, installed=installed_containers()
     )
+    if PODMAN in agents.runtime and "concurrency" not in request.explicit_sizes:
+        request = replace(request, concurrency=min(request.concurrency, CONTAINER_CONCURRENCY))
     mean_prompt = math.ceil(sum(prompts) / len(prompts)) if prompts else None
     request = request.within_budget(access.price, mean_prompt, free=is_free(access))
     seconds = request.num_examples * request.rollouts * _SECONDS_EACH / request.concurrency

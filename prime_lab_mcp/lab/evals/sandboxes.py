@@ -1,8 +1,8 @@
 """The container programs of this machine, and what a person can do where an evaluation needs one and there is none.
 
 A hosted evaluation needs the environment on the Hub, a push needs a judged evaluation, and a local evaluation has no
-key of a rented sandbox. An environment whose tasks run in a container is therefore evaluated on a machine with Podman,
-Apptainer or Docker. Nobody can waive this: a person may waive a verdict, but not an evaluation that has never run.
+key of a rented sandbox. An environment whose tasks run in a container is therefore evaluated on a machine with Podman
+or Docker. Nobody can waive this: a person may waive a verdict, but not an evaluation that has never run.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from pathlib import Path
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.evals.spec import DOCKER
+from prime_lab_mcp.lab.evals.spec import DOCKER, PODMAN
 
-CONTAINERS = ("podman", "apptainer", DOCKER)
-"""Runtimes of verifiers that run containers on this machine. Those that need no service come first."""
+CONTAINERS = (PODMAN, DOCKER)
+"""Runtimes of verifiers that run containers on this machine. Podman comes first, because it needs no service.
+
+Apptainer is not among them: confined code may not make namespaces, and programs with more rights lose those."""
 _DOCKER_SOCKETS = ("/var/run/docker.sock", "~/.docker/run/docker.sock")
 _INSTALLS = {
     "linux": "Debian and Ubuntu: sudo apt install podman; Fedora: sudo dnf install podman",

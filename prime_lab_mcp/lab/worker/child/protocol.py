@@ -385,7 +385,8 @@ class RolloutsRequest(TypedDict):
     `seconds` is the time for all rollouts, `rollout_seconds` for one rollout, and `serving` for starting tool servers.
     `turns` is the most turns of a rollout for which the environment states a limit, `endless` of all others. With
     `in_order`, each rollout begins after the previous one has ended. With `held`, moreover,
-    each rollout begins with the same state of every random generator, and nothing is scored again.
+    each rollout begins with the same state of every random generator, and nothing is scored again. `containers` are the
+    environment variables with which the program `podman` runs containers; without them, no container can run.
     """
 
     op: Literal["rollout"]
@@ -398,6 +399,7 @@ class RolloutsRequest(TypedDict):
     turns: int
     endless: int
     case_timeout: float
+    containers: NotRequired[dict[str, str]]
 
 
 class ToolReply(TypedDict):

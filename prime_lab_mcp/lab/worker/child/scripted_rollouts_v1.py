@@ -1,8 +1,8 @@
 """Runs whole rollouts of a v1 environment with a scripted model, through the environment's own `Env` and taskset.
 
 This process serves the scripted model as an OpenAI endpoint on the loopback interface; each rollout has a model name of
-its own. The harness is `vf_lab_loop`, which runs the chat and its tool loop in this process. The runtime is a
-subprocess.
+its own. The harness is `vf_lab_loop`, which runs the chat and its tool loop in this process, and the tools of the
+harness `bash` in the runtime. The runtime is a subprocess, or a container of Podman if the tasks need one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
 def applies(adapter: AdapterV1) -> bool:
-    """Return whether a rollout can be more than one reply, because of tools, hooks, or the environment's own `Env`."""
+    """Return whether a rollout can be more than one reply: tools, a shell, hooks, or the environment's own `Env`."""
     try:
         return _applies(adapter)
     except Exception:
@@ -54,7 +54,21 @@ def _applies(adapter: AdapterV1) -> bool:
     hooks = type(task).setup is not v1.Task.setup or type(task).finalize is not v1.Task.finalize
     tools = bool(adapter.taskset.toolsets(adapter.taskset.config)) or bool(task.toolsets(task.config))
     decorated = [fn for attr in ("stop", "intercept") for fn in _decorated(task, attr)]
-    return own or hooks or tools or bool(decorated)
+    return (
+        own or hooks or tools or bool(decorated) or any(_has_shell(adapter, role) for role in _roles(adapter).values())
+    )
+
+
+def _roles(adapter: AdapterV1) -> dict[str, Any]:
+    """Return the configs of the agents by name."""
+    config = config_v1.env_config_type(adapter)(taskset=adapter.taskset.config)
+    return dict(importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(config))
+
+
+def _has_shell(adapter: AdapterV1, role: Any) -> bool:
+    """Return whether the environment itself gives an agent the harness `bash`, which is also verifiers' default."""
+    own = config_v1.env_type(adapter) is not adapter.v1.SingleAgentEnv
+    return own and role.harness is not None and role.harness.id == _SHELL_HARNESS
 
 
 def _decorated(task: Any, attr: str) -> list[Any]:
@@ -75,7 +89,6 @@ def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
         driver.check()
         with chance.held(request["held"]):
             results = adapter.event_loop().run_until_complete(driver.all())
-        driver.check_calls()
     except _Unavailable as error:
         return {"rollouts": [], "unavailable": str(error), "by_design": isinstance(error, _ByDesign)}
     except TimeoutError:
@@ -101,35 +114,20 @@ class _Driver:
     def __init__(self, adapter: AdapterV1, request: RolloutsRequest) -> None:
         self.adapter, self.request = adapter, request
         self.models: dict[str, ScriptedModel] = {}
+        self.runtime: Any = adapter.v1.SubprocessConfig()
         self.paths = [p for p in (environment.tree(), f"{environment.tree()}/src") if os.path.isdir(p)]
 
     def check(self) -> None:
         """Raise `_ByDesign` if rollouts of this environment need a container or another harness."""
-        agents = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(self._config())
-        for role in agents.values():
+        for role in _roles(self.adapter).values():
             harness = role.harness.id if role.harness is not None else None
             if harness not in _CHAT_HARNESSES:
                 raise _ByDesign(f"its harness is {harness!r}, not a plain chat")
-        for asked in self.request["rollouts"]:
-            task = self.adapter.tasks[asked["row"]]
-            if getattr(task, "NEEDS_CONTAINER", False) or task.data.image is not None:
+        tasks = [self.adapter.tasks[asked["row"]] for asked in self.request["rollouts"]]
+        if any(getattr(task, "NEEDS_CONTAINER", False) or task.data.image is not None for task in tasks):
+            if not self.request.get("containers"):
                 raise _ByDesign("its tasks need a container")
-
-    def check_calls(self) -> None:
-        """Raise `_ByDesign` if a solution called a tool of the environment's own shell harness, which is not here."""
-        if config_v1.env_type(self.adapter) is self.adapter.v1.SingleAgentEnv:
-            return
-        agents = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(self._config())
-        if not any(role.harness is not None and role.harness.id == _SHELL_HARNESS for role in agents.values()):
-            return
-        missing = {
-            name
-            for player in self.models.values()
-            if player.script.get("solution") and not player.script.get("change")
-            for name in player.not_offered
-        }
-        if missing:
-            raise _ByDesign(f"a solution calls {min(missing)!r}, a tool of its harness {_SHELL_HARNESS!r}")
+            self.runtime = self.adapter.v1.PodmanConfig()
 
     def _config(self) -> Any:
         return config_v1.env_config_type(self.adapter)(taskset=self.adapter.taskset.config)
@@ -139,7 +137,7 @@ class _Driver:
         folder = str(Path(__file__).with_name("harness"))
         if folder not in sys.path:
             sys.path.append(folder)
-        harness = importlib.import_module("vf_lab_loop").LabLoopHarnessConfig(id="vf-lab-loop")
+        loop = importlib.import_module("vf_lab_loop").LabLoopHarnessConfig
         config = self._config()
         fields = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(config)
         agents: dict[str, Any] = {}
@@ -148,15 +146,22 @@ class _Driver:
             self.bounded = self.bounded and role.max_turns is not None
             agents[name] = role.model_copy(
                 update={
-                    "harness": harness,
-                    "runtime": self.adapter.v1.SubprocessConfig(),
+                    "harness": loop(id="vf-lab-loop", **self._shell_tools(role)),
+                    "runtime": self.runtime,
                     "model": None,
                     "client": None,
                 }
             )
         return config_v1.env_type(self.adapter)(config.model_copy(update=agents))
 
+    def _shell_tools(self, role: Any) -> dict[str, bool]:
+        """Return the settings of `vf_lab_loop` for the tools of the environment's own harness `bash`."""
+        if not _has_shell(self.adapter, role):
+            return {}
+        return {"shell": True, "edit": bool(getattr(role.harness, "edit", False))}
+
     async def all(self) -> list[RolloutReply]:
+        os.environ.update(self.request.get("containers") or {})
         os.environ.setdefault(_KEY, "none")
         os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
         known = os.environ.get("PYTHONPATH")
@@ -206,7 +211,8 @@ class _Driver:
             try:
                 episode = await asyncio.wait_for(job, min(left, self.request["rollout_seconds"]))
             except TimeoutError:
-                end = "slow"
+                # A container takes long to start: with little time left, that says nothing about the environment.
+                end = "not-run" if self.request.get("containers") and left < self.request["rollout_seconds"] else "slow"
             except asyncio.CancelledError:
                 if not player.ended:
                     raise
