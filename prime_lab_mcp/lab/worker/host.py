@@ -54,7 +54,7 @@ from prime_lab_mcp.lab.worker.faults import (
     timed_out,
 )
 from prime_lab_mcp.lab.worker.scoring import (
-    CONTAINER_TIME,
+    CONTAINER_ROLLOUT_SECONDS,
     SERVING,
     SPENT_MS,
     Case,
@@ -245,8 +245,8 @@ class Worker:
         async with self._lock:
             loaded = await self._ensure_loaded(60)
             containers = await self._containers() if loaded.container else {}
-            seconds *= CONTAINER_TIME if containers else 1.0
             limit = seconds + (SERVING if self._api == "v1" else 0) + _LAST_SCORING
+            limit += CONTAINER_ROLLOUT_SECONDS if containers else 0
             request = rollouts_request(requested, seconds, case_timeout, in_order, held, containers)
             return decode_rollouts(await self._request(request, limit, "running whole rollouts"))
 

@@ -31,10 +31,9 @@ ENDLESS = 120
 """Turns after which a rollout without a stated limit counts as endless. Games with 50 moves are common."""
 ROLLOUT_SECONDS = 20.0
 """Time limit of one rollout."""
-CONTAINER_ROLLOUT_SECONDS = 120.0
-"""Time limit of one rollout in a container, which is fetched, started and removed within this time."""
-CONTAINER_TIME = 2.0
-"""Factor on the time for all rollouts of a request if they run in containers. A container takes seconds to start."""
+CONTAINER_ROLLOUT_SECONDS = 90.0
+"""Time limit of one rollout in a container, which is fetched, started and removed within this time. A rollout that has
+begun may take so long, whatever the time limit of all rollouts is."""
 SCORING = "scoring, "
 """The beginning of `CaseError.where` if scoring a finished rollout raised the error (v0)."""
 SERVING = 90.0
