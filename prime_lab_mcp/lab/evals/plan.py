@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import count, estimate_tokens, quote
 from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.evals.sandboxes import (
+    APPTAINER,
     CONTAINERS,
     container_message,
     installed_containers,
@@ -90,11 +91,11 @@ def _harness_and_runtime(
 ) -> tuple[str, str]:
     """Return the harness and runtime that an agent uses.
 
-    Raises BadInput for a rented runtime or for Docker if the caller did not name the runtime: the environment alone
-    does not decide that an account or the user's Docker service is used.
+    Raises BadInput for a rented runtime, for Docker and for Apptainer if the caller did not name the runtime: the
+    environment alone does not decide that an account or the user's Docker service is used.
     """
     chosen_harness, chosen_runtime = harness or role.harness, runtime or role.runtime
-    if runtime is None and (chosen_runtime == DOCKER or chosen_runtime in RENTED_RUNTIMES):
+    if runtime is None and (chosen_runtime in (DOCKER, APPTAINER) or chosen_runtime in RENTED_RUNTIMES):
         if chosen_harness != IN_PROCESS_HARNESS:
             why = container_message(role.name, chosen_harness, chosen_runtime)
             raise needs_container(why, installed, subprocess=True)

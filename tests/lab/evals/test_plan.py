@@ -101,5 +101,13 @@ def test_without_a_container_program_a_person_is_told_what_to_install_and_no_cal
 
 def test_a_container_runtime_that_is_not_installed_is_refused_before_anything_starts() -> None:
     with pytest.raises(BadInput, match="podman is not installed") as refused:
-        assign_agents(RENTED, None, "podman", container=True, installed=("apptainer",))
-    assert 'runtime="apptainer"' in refused.value.fix
+        assign_agents(RENTED, None, "podman", container=True, installed=("docker",))
+    assert 'runtime="docker"' in refused.value.fix
+
+
+def test_an_environment_in_apptainer_is_evaluated_in_another_container() -> None:
+    roles = [Role("agent", "bash", "apptainer", own=True)]
+    with pytest.raises(BadInput, match="cannot run confined") as refused:
+        assign_agents(roles, None, None, installed=("podman",))
+    assert 'runtime="podman"' in refused.value.fix
+    assert assign_agents(roles, None, "podman", installed=("podman",)).runtime == "podman"

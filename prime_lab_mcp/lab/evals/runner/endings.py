@@ -28,6 +28,7 @@ from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.relay.metering import UNREACHABLE_KINDS, RelayUsage, error_counts_summary
 from prime_lab_mcp.lab.rollouts.reading import decode_line, read_rollouts
 from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.worker.child.protocol import CONTAINER_ERROR
 
 State = Literal["finished", "stopped", "crashed"]
 
@@ -365,15 +366,8 @@ def container_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
         yield Finding("confined", "warning", message, _fix("confined", spec))
 
 
-_CONTAINER_ERROR = re.compile(
-    r"\bpodman (runtime selected|run failed|network|proxy listener failed|did not publish|environment inspection failed"
-    r"|workdir setup failed|background process failed)"
-)
-"""Matches errors of verifiers (v1/runtimes/docker) about a container that could not be prepared."""
-
-
 def _is_of_containers(row: Mapping[str, object]) -> bool:
-    return _CONTAINER_ERROR.search(str(row.get("error"))) is not None
+    return CONTAINER_ERROR.search(str(row.get("error"))) is not None
 
 
 def _rollout_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ because environment code may have written the line. This module imports only the
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 CANARY = "prime_lab.canary"
 """Name of an audit event. Some test completions are Python code that raises this event when a reward executes it."""
+
+CONTAINER_ERROR = re.compile(
+    r"\bpodman (runtime selected|run failed|network|proxy listener failed|did not publish|environment inspection failed"
+    r"|workdir setup failed|background process failed)"
+)
+"""Matches errors of verifiers (v1/runtimes/docker) about a container that could not be prepared. The environment's code
+has not run there yet."""
 
 Messages = list[dict[str, Any]]
 

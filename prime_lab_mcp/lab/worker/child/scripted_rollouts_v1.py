@@ -17,10 +17,19 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from . import chance, coercion, config_v1, environment, scoring_v1, scripted_rollouts
-from .protocol import CaseRequest, ErrorReply, RolloutEnd, RolloutReply, RolloutsReply, RolloutsRequest, ScriptedRollout
+from .protocol import (
+    CONTAINER_ERROR,
+    CaseRequest,
+    ErrorReply,
+    RolloutEnd,
+    RolloutReply,
+    RolloutsReply,
+    RolloutsRequest,
+    ScriptedRollout,
+)
 from .scripted_rollouts import ScriptedModel, error_summary, raw_arguments
 from .solutions import SolutionTurn
 
@@ -89,6 +98,7 @@ def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
         driver.check()
         with chance.held(request["held"]):
             results = adapter.event_loop().run_until_complete(driver.all())
+        results = _without_lost_containers(results)
     except _Unavailable as error:
         return {"rollouts": [], "unavailable": str(error), "by_design": isinstance(error, _ByDesign)}
     except TimeoutError:
@@ -100,6 +110,18 @@ def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
         result["messages"] = scripted_rollouts.cut(result["messages"], asked["script"])
     return {"rollouts": results, "unavailable": "", "by_design": False}
+
+
+def _without_lost_containers(results: list[RolloutReply]) -> list[RolloutReply]:
+    """Return the results, with rollouts as not run whose container could not be prepared.
+
+    Raises _Unavailable if no rollout had a container.
+    """
+    lost = [any(CONTAINER_ERROR.search(error["message"]) for error in result["errors"]) for result in results]
+    if any(lost) and all(gone or result["end"] == "not-run" for gone, result in zip(lost, results)):  # noqa: B905
+        raise _Unavailable(results[lost.index(True)]["errors"][0]["message"][:600])
+    unplayed: dict[str, Any] = {"errors": [], "end": "not-run", "reward": None}
+    return [cast(RolloutReply, {**r, **unplayed}) if gone else r for gone, r in zip(lost, results)]  # noqa: B905
 
 
 class _Unavailable(Exception):
