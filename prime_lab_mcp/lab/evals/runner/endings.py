@@ -363,7 +363,14 @@ def container_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
     if broken and refused:
         what = ", ".join(quote(reason, 160) for reason in list(refused)[:_MOST_EXAMPLES])
         message = f"the environment's code was refused containers ({what}); {effect}"
-        yield Finding("confined", "warning", message, _fix("confined", spec))
+        fix = Fix(
+            "Confined code gets the containers that verifiers asks for, without graphics cards, folders and further "
+            "rights (docs/security.md). What the environment must have beyond that cannot be evaluated here; if there "
+            "were too many containers, call ",
+            NamedCall("run_eval").changed(concurrency=max(1, spec.concurrency // 4)),
+            ".",
+        )
+        yield Finding("confined", "warning", message, fix)
 
 
 def _is_of_containers(row: Mapping[str, object]) -> bool:
