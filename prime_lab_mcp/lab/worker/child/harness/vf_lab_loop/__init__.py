@@ -71,8 +71,8 @@ class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
                 for call in reply["tool_calls"]:
                     name, given = call["function"]["name"], call["function"]["arguments"]
                     result = await _tool_result(mcp, servers, dispatch, shell, name, given)
-                    answer = {"role": "tool", "tool_call_id": call["id"], "content": result, "name": name}
-                    messages.append(shell.bounded(answer))
+                    returned = {"role": "tool", "tool_call_id": call["id"], "content": result, "name": name}
+                    messages.append(shell.bounded(returned))
 
 
 class _ShellTools:
