@@ -321,6 +321,9 @@ def run_eval_arguments(spec: EvalSpec) -> dict[str, Any]:
     if spec.agents or spec.hosted is not None:
         # Each agent of the environment's own `Env` has its own harness, and a call has no argument for that.
         del optional["harness"], optional["runtime"]
+        chosen = {assignment[1] for assignment in spec.agents.values() if assignment}
+        if len(chosen) == 1 and chosen <= set(CONTAINERS) and all(spec.agents.values()):
+            arguments["runtime"] = chosen.pop()  # without it, tasks that need a container are refused
     arguments |= {name: value for name, (value, usual) in optional.items() if value not in (None, usual)}
     if spec.by:
         arguments["by"] = spec.by

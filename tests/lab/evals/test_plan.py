@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.evals.plan import assign_agents
+from prime_lab_mcp.lab.evals.plan import assign_agents, run_eval_arguments
 from prime_lab_mcp.lab.evals.runner import command
 from prime_lab_mcp.lab.worker.description import Role
 from tests.lab.evals.test_spec import SPEC
@@ -111,3 +111,10 @@ def test_an_environment_in_apptainer_is_evaluated_in_another_container() -> None
         assign_agents(roles, None, None, installed=("podman",))
     assert 'runtime="podman"' in refused.value.fix
     assert assign_agents(roles, None, "podman", installed=("podman",)).runtime == "podman"
+
+
+def test_a_recommended_call_names_the_containers_that_the_evaluation_ran_in() -> None:
+    spec = dataclasses.replace(SPEC, harness="bash", runtime="podman", agents={"agent": ["", "podman"]})
+    assert run_eval_arguments(spec)["runtime"] == "podman"
+    own = dataclasses.replace(spec, runtime="agent: subprocess, judge: podman", agents={"agent": [], "judge": []})
+    assert "runtime" not in run_eval_arguments(own)
