@@ -36,6 +36,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.sandbox import confine
 from prime_lab_mcp.lab.sandbox.containers import commands
+from prime_lab_mcp.lab.sandbox.containers.streams import CHUNK, Client, beginning, copy, pump
 
 FAILED = 125
 """Exit code of Podman for an error of its own, which the broker uses too."""
@@ -44,10 +45,11 @@ _MOST_CLIENTS = 2048
 """Most commands at the same time. A program that runs in a container is one command."""
 _MOST_CONNECTIONS = 512
 """Most connections at the same time through the listeners of one container."""
+_MOST_LISTENERS, _MOST_DETACHED = 4, 64
+"""Most listeners, and most programs in the background, of one container."""
 _STARTS_AT_ONCE = 8
 _MOST_EVENTS = 10
 """Most different refusals and failures that the report has."""
-_CHUNK = 1 << 16
 _HANDSHAKE_SECONDS = 20.0
 _SHORT_SECONDS = 120.0
 """Seconds for a command of the broker's own."""
@@ -61,6 +63,8 @@ class _Container:
     image: str
     listeners: list[asyncio.Server] = field(default_factory=list)
     connections: set[asyncio.Task[Any]] = field(default_factory=set)
+    detached: int = 0
+    """Number of programs that were started in the background. Each has a process outside of the container too."""
 
 
 @dataclass(slots=True)
@@ -109,7 +113,7 @@ class Broker:
 
     async def serve(self) -> asyncio.Server:
         """Listen for commands on a loopback port that the kernel chooses."""
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_CHUNK, backlog=512)
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=CHUNK, backlog=512)
         self.port = server.sockets[0].getsockname()[1]
         return server
 
@@ -132,7 +136,7 @@ class Broker:
         task = asyncio.current_task()
         assert task is not None
         self._clients.add(task)
-        client = _Client(reader, writer)
+        client = Client(reader, writer)
         try:
             if len(self._clients) <= _MOST_CLIENTS:
                 argv = await asyncio.wait_for(self._request(reader), _HANDSHAKE_SECONDS)
@@ -162,7 +166,7 @@ class Broker:
             return None
         return argv
 
-    async def _answer(self, argv: list[str], client: _Client) -> int:
+    async def _answer(self, argv: list[str], client: Client) -> int:
         """Run the command of a client. Returns its exit code."""
         try:
             command = commands.read_command(argv)
@@ -175,7 +179,7 @@ class Broker:
             await client.error(f"Error: prime-lab-mcp runs only the container commands of verifiers: {refused}\n")
             return FAILED
 
-    async def _run(self, command: commands.Command, client: _Client) -> int:
+    async def _run(self, command: commands.Command, client: Client) -> int:
         match command:
             case commands.Version():
                 await client.output(self._version)  # verifiers asks before each container
@@ -184,7 +188,11 @@ class Broker:
                 return await self._start(command, client)
             case commands.Inspect(name):
                 return await self._pass(["inspect", "--type=container", "--format={{json .Config}}", name], client)
-            case commands.Execute():
+            case commands.Execute(name):
+                container = self._containers[name]
+                container.detached += command.detached
+                if container.detached > _MOST_DETACHED:
+                    raise commands.Refused(f"a container has {_MOST_DETACHED} programs in the background already")
                 return await self._pass(commands.execute_arguments(command), client, stdin=command.stdin)
             case commands.PublishedPort(name):
                 return await self._pass(["port", name, f"{commands.SERVICE_PORT}/tcp"], client)
@@ -203,7 +211,7 @@ class Broker:
             case commands.CutNetwork():
                 return await self._pass(commands.cut_arguments(command, self.label), client)
 
-    async def _start(self, start: commands.Start, client: _Client) -> int:
+    async def _start(self, start: commands.Start, client: Client) -> int:
         if start.name in self._containers:
             raise commands.Refused(f"there is a container {start.name} already")
         if len(self._containers) >= self.most:
@@ -218,12 +226,15 @@ class Broker:
             code, output, errors = await self._podman(*arguments)
         if code:
             return await self._failed(client, errors)
+        if self._containers.get(start.name) is not container:
+            await self._podman("rm", "--force", "--volumes", "--time=0", start.name)
+            raise commands.Refused(f"{start.name} was removed before it had started")
         self.report.started += 1
         self._write_report()
         await client.output(output)
         return 0
 
-    async def _failed(self, client: _Client, errors: str) -> int:
+    async def _failed(self, client: Client, errors: str) -> int:
         self._note(self.report.failed, errors.strip()[-400:])
         await client.error(errors)
         return FAILED
@@ -245,7 +256,7 @@ class Broker:
                 return full, ""
             return "", f"the image {full} is not on this machine and cannot be fetched: {errors.strip()[-1500:]}\n"
 
-    async def _build_network_image(self, client: _Client) -> int:
+    async def _build_network_image(self, client: Client) -> int:
         empty = self.folder / "empty"
         empty.mkdir(exist_ok=True)
         arguments = ["build", "--quiet", "--tag", commands.NETWORK_IMAGE, "--file", "-", str(empty)]
@@ -254,11 +265,13 @@ class Broker:
 
     # --- listeners in the network of a container -----------------------------------------------------------------
 
-    async def _listen(self, listen: commands.Listen, client: _Client) -> int:
+    async def _listen(self, listen: commands.Listen, client: Client) -> int:
         # Confined code may connect to these ports itself, so a container reaches no more through them.
         if listen.port not in confine.ephemeral_ports() or listen.port == self.port:
             raise commands.Refused(f"the port {listen.port} is not one that confined code may listen on")
         container = self._containers[listen.name]
+        if len(container.listeners) >= _MOST_LISTENERS:
+            raise commands.Refused(f"a container has {_MOST_LISTENERS} listeners already")
         image = container.image
         code, _, _ = await self._podman("exec", listen.name, "python3", "-I", "-S", "-c", "import array, socket")
         if code:
@@ -270,7 +283,7 @@ class Broker:
         except (OSError, ValueError, TimeoutError) as error:
             return await self._failed(client, f"no listener in the container's network: {error}\n")
         server = await asyncio.start_server(self._forwarding(container, listen.port), sock=listener)
-        if listen.name not in self._containers:  # it was removed meanwhile
+        if self._containers.get(listen.name) is not container:  # it was removed meanwhile
             server.close()
             return FAILED
         container.listeners.append(server)
@@ -317,7 +330,7 @@ class Broker:
                 if len(container.connections) <= _MOST_CONNECTIONS:
                     far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
                     try:
-                        await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+                        await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
                     finally:
                         far_writer.close()
             except OSError:
@@ -339,7 +352,7 @@ class Broker:
 
     # --- the container program -----------------------------------------------------------------------------------
 
-    async def _pass(self, arguments: list[str], client: _Client, *, stdin: bool = False) -> int:
+    async def _pass(self, arguments: list[str], client: Client, *, stdin: bool = False) -> int:
         """Run Podman with the client's input and outputs. If the client goes away, the program is killed."""
         child = await self._spawn(arguments, stdin=stdin)
         assert child.stdout is not None
@@ -348,7 +361,7 @@ class Broker:
             await client.ask_for_input()
         listening = asyncio.create_task(client.listen(child.stdin))
         working = asyncio.gather(
-            _pump(child.stdout, client.output_bytes), _pump(child.stderr, client.error_bytes), child.wait()
+            pump(child.stdout, client.output_bytes), pump(child.stderr, client.error_bytes), child.wait()
         )
         try:
             await asyncio.wait((listening, working), return_when=asyncio.FIRST_COMPLETED)
@@ -367,8 +380,14 @@ class Broker:
     ) -> tuple[int, str, str]:
         """Run a command of the broker's own. Returns its exit code and its outputs."""
         child = await self._spawn(list(arguments), stdin=given is not None)
+        assert child.stdout is not None
+        assert child.stderr is not None
+        if child.stdin is not None:
+            child.stdin.write(given or b"")
+            child.stdin.close()
+        reading = asyncio.gather(beginning(child.stdout), beginning(child.stderr), child.wait())
         try:
-            output, errors = await asyncio.wait_for(child.communicate(given), seconds)
+            output, errors, _ = await asyncio.wait_for(reading, seconds)
         except TimeoutError:
             return FAILED, "", f"podman {arguments[0]} did not end within {seconds:.0f} seconds\n"
         finally:
@@ -403,69 +422,6 @@ class Broker:
                 fresh = self._report_file.with_suffix(".new")
                 fresh.write_text(json.dumps(self.report.as_json()), encoding="utf-8")
                 fresh.replace(self._report_file)
-
-
-class _Client:
-    """The connection of one client."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._writing = asyncio.Lock()
-
-    async def _send(self, kind: bytes, content: bytes) -> None:
-        async with self._writing:
-            self._writer.write(kind + struct.pack("!I", len(content)) + content)
-            await self._writer.drain()
-
-    async def output_bytes(self, content: bytes) -> None:
-        await self._send(b"O", content)
-
-    async def error_bytes(self, content: bytes) -> None:
-        await self._send(b"E", content)
-
-    async def output(self, text: str) -> None:
-        await self.output_bytes(text.encode())
-
-    async def error(self, text: str) -> None:
-        await self.error_bytes(text.encode())
-
-    async def exit(self, code: int) -> None:
-        await self._send(b"X", struct.pack("!I", code))
-
-    async def ask_for_input(self) -> None:
-        await self._send(b"I", b"")
-
-    async def listen(self, stdin: asyncio.StreamWriter | None) -> None:
-        """Pass the client's input to a program until the client goes away."""
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            while True:
-                kind, length = struct.unpack("!cI", await self._reader.readexactly(5))
-                if length > _CHUNK * 16:
-                    return
-                content = await self._reader.readexactly(length)
-                if stdin is None:
-                    continue
-                with contextlib.suppress(OSError):  # the program may have ended or closed its input
-                    if kind == b"E":
-                        stdin.close()
-                    else:
-                        stdin.write(content)
-                        await stdin.drain()
-
-
-async def _pump(source: asyncio.StreamReader, send: Callable[[bytes], Awaitable[None]]) -> None:
-    while content := await source.read(_CHUNK):
-        await send(content)
-
-
-async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    try:
-        while content := await source.read(_CHUNK):
-            target.write(content)
-            await target.drain()
-        target.write_eof()
-    except OSError:
-        target.transport.abort()  # both directions end
 
 
 def _kill(child: asyncio.subprocess.Process) -> None:
