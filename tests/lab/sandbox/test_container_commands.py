@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 from prime_lab_mcp.lab.sandbox.containers import commands
-from prime_lab_mcp.lab.sandbox.containers.commands import Refused, read_command
+from prime_lab_mcp.lab.sandbox.containers.commands import RefusedCommand, read_command
 
 NAME = f"vf-{'0a' * 16}"
 OTHER = f"vf-{'0b' * 16}"
@@ -57,9 +57,9 @@ def test_the_script_of_the_installed_verifiers_restricts_a_network_and_no_other_
     restricted = ["--cap-drop", "NET_ADMIN", "--cap-drop", "NET_RAW", "--security-opt", "no-new-privileges"]
     started = read_command(["run", *START, *restricted, "--sysctl", "net.ipv6.conf.all.disable_ipv6=1", *END])
     assert started == commands.Start(NAME, IMAGE, restricted=True)
-    with pytest.raises(Refused, match="none of verifiers"):
+    with pytest.raises(RefusedCommand, match="none of verifiers"):
         read_command(["run", *LABEL, *cut, *restricts[:3], f"{cut_script()}; ip link", *restricts[4:]])
-    with pytest.raises(Refused, match="only the script"):
+    with pytest.raises(RefusedCommand, match="only the script"):
         read_command(["run", *LABEL, *cut, IMAGE, *restricts[1:]])
 
 
@@ -118,7 +118,7 @@ def test_the_script_of_the_installed_verifiers_restricts_a_network_and_no_other_
     ids=" ".join,
 )
 def test_a_container_is_started_with_no_other_options(options: list[str]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedCommand):
         read_command(["run", *START, *options, *END])
 
 
@@ -126,7 +126,7 @@ def test_a_container_is_started_with_no_other_options(options: list[str]) -> Non
 def test_a_container_is_started_with_all_options_that_keep_it_apart(missing: str) -> None:
     words = [*START, *END]
     at = words.index(missing)
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedCommand):
         read_command(["run", *words[:at], *words[at + (1 if missing == "--detach" else 2) :]])
 
 
@@ -134,7 +134,7 @@ def test_a_container_is_started_with_all_options_that_keep_it_apart(missing: str
     "network", ["host", "none", "mine", "slirp4netns", "ns:/proc/1/ns/net", "container:db", "", "bridge:ip=10.0.0.9"]
 )
 def test_a_container_is_in_no_other_network(network: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedCommand):
         read_command(["run", *LABEL, "--detach", "--network", network, *NETWORK[2:], "--http-proxy=false", *END])
 
 
@@ -167,7 +167,7 @@ def test_a_container_is_in_no_other_network(network: str) -> None:
     ids=repr,
 )
 def test_an_image_is_a_name_and_no_option_file_or_service(image: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedCommand):
         read_command(["run", *START, *END[:-2], image, "infinity"])
 
 
@@ -255,12 +255,12 @@ def test_names_of_images_are_read(image: str) -> None:
     ids=lambda argv: " ".join(argv).replace("\0", "NUL") or "nothing",
 )
 def test_no_other_command_is_run(argv: list[str]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedCommand):
         read_command(argv)
 
 
 def test_a_helper_of_verifiers_that_mounts_a_folder_is_refused() -> None:
-    with pytest.raises(Refused, match="--volume"):
+    with pytest.raises(RefusedCommand, match="--volume"):
         read_command(
             ["run", *LABEL, "--rm", "--network", f"container:{NAME}", "--volume", "/tmp/vf-proxy-x:/run/vf:Z", IMAGE]
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -88,15 +87,8 @@ async def container_broker(
     """
     report = str(report_file) if report_file is not None else None
     settings = {"label": label, "most": most, "seconds": int(seconds), "report": report}
-    broker = await anyio.open_process(
-        _command(json.dumps(settings)),
-        cwd="/",
-        env=process.clean_environment(allow=CONTAINER_VARIABLES),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # it must outlive this process for the moment in which it removes its containers
-    )
+    environment = process.clean_environment(allow=CONTAINER_VARIABLES)
+    broker = await process.open_helper(_command(json.dumps(settings)), cwd=Path("/"), env=environment)
     try:
         answer = await _first_line(broker)
         if "port" not in answer:

@@ -68,7 +68,7 @@ class _Container:
 
 
 @dataclass(slots=True)
-class Report:
+class BrokerReport:
     """What a broker has done, for the one who started it."""
 
     started: int = 0
@@ -90,7 +90,7 @@ class Broker:
         self.most = most
         self.seconds = seconds
         self.folder = folder
-        self.report = Report()
+        self.report = BrokerReport()
         self._report_file = report
         self.token = secrets.token_urlsafe(32)
         self.port = 0
@@ -172,9 +172,9 @@ class Broker:
             command = commands.read_command(argv)
             name: str = getattr(command, "name", "")
             if name and name not in self._containers and not isinstance(command, commands.Start | commands.Remove):
-                raise commands.Refused(f"{name} is no container of this evaluation")
+                raise commands.RefusedCommand(f"{name} is no container of this evaluation")
             return await self._run(command, client)
-        except commands.Refused as refused:
+        except commands.RefusedCommand as refused:
             self._note(self.report.refused, str(refused))
             await client.error(f"Error: prime-lab-mcp runs only the container commands of verifiers: {refused}\n")
             return FAILED
@@ -192,7 +192,9 @@ class Broker:
                 container = self._containers[name]
                 container.detached += command.detached
                 if container.detached > _MOST_DETACHED:
-                    raise commands.Refused(f"a container has {_MOST_DETACHED} programs in the background already")
+                    raise commands.RefusedCommand(
+                        f"a container has {_MOST_DETACHED} programs in the background already"
+                    )
                 return await self._pass(commands.execute_arguments(command), client, stdin=command.stdin)
             case commands.PublishedPort(name):
                 return await self._pass(["port", name, f"{commands.SERVICE_PORT}/tcp"], client)
@@ -213,9 +215,9 @@ class Broker:
 
     async def _start(self, start: commands.Start, client: Client) -> int:
         if start.name in self._containers:
-            raise commands.Refused(f"there is a container {start.name} already")
+            raise commands.RefusedCommand(f"there is a container {start.name} already")
         if len(self._containers) >= self.most:
-            raise commands.Refused(f"there are {self.most} containers already, the most of this evaluation")
+            raise commands.RefusedCommand(f"there are {self.most} containers already, the most of this evaluation")
         self._containers[start.name] = container = _Container(start.image)
         image, errors = await self._image(start.image)
         if not image:
@@ -228,7 +230,7 @@ class Broker:
             return await self._failed(client, errors)
         if self._containers.get(start.name) is not container:
             await self._podman("rm", "--force", "--volumes", "--time=0", start.name)
-            raise commands.Refused(f"{start.name} was removed before it had started")
+            raise commands.RefusedCommand(f"{start.name} was removed before it had started")
         self.report.started += 1
         self._write_report()
         await client.output(output)
@@ -268,10 +270,10 @@ class Broker:
     async def _listen(self, listen: commands.Listen, client: Client) -> int:
         # Confined code may connect to these ports itself, so a container reaches no more through them.
         if listen.port not in confine.ephemeral_ports() or listen.port == self.port:
-            raise commands.Refused(f"the port {listen.port} is not one that confined code may listen on")
+            raise commands.RefusedCommand(f"the port {listen.port} is not one that confined code may listen on")
         container = self._containers[listen.name]
         if len(container.listeners) >= _MOST_LISTENERS:
-            raise commands.Refused(f"a container has {_MOST_LISTENERS} listeners already")
+            raise commands.RefusedCommand(f"a container has {_MOST_LISTENERS} listeners already")
         image = container.image
         code, _, _ = await self._podman("exec", listen.name, "python3", "-I", "-S", "-c", "import array, socket")
         if code:
@@ -409,7 +411,7 @@ class Broker:
                 start_new_session=True,
             )
         except OSError as error:
-            raise commands.Refused(f"podman could not be started: {error.strerror}") from error
+            raise commands.RefusedCommand(f"podman could not be started: {error.strerror}") from error
 
     def _note(self, events: dict[str, int], what: str) -> None:
         if what in events or len(events) < _MOST_EVENTS:

@@ -38,7 +38,7 @@ MEMORY = "8g"
 Words = Sequence[str]
 
 
-class Refused(Exception):
+class RefusedCommand(Exception):
     """The command line is not one that verifiers writes, or it names something that is not the caller's."""
 
 
@@ -182,9 +182,9 @@ _RESTRICTIONS = {
 
 
 def read_command(argv: Words) -> Command:
-    """Return what a command line without the program's name asks for. Raises Refused."""
+    """Return what a command line without the program's name asks for. Raises RefusedCommand."""
     if not argv or any("\0" in word for word in argv):
-        raise Refused("the command is empty, or has a zero byte in it")
+        raise RefusedCommand("the command is empty, or has a zero byte in it")
     verb, rest = argv[0], list(argv[1:])
     if verb == "version" and not rest:
         return Version()
@@ -204,19 +204,19 @@ def read_command(argv: Words) -> Command:
         return FindNetworkImage()
     if verb == "build" and len(rest) == 5 and rest[:4] == ["--tag", NETWORK_IMAGE, "--file", "-"]:
         return BuildNetworkImage()  # the folder that verifiers names is empty, and is not used
-    raise Refused(f"{verb[:40]!r} with these arguments is no command of verifiers")
+    raise RefusedCommand(f"{verb[:40]!r} with these arguments is no command of verifiers")
 
 
 def _read_run(words: list[str]) -> Start | CutNetwork:
     given, rest = _options(words, _RUN_OPTIONS)
     label = given.pop("--label", [""])[0]
     if not _RUN_LABEL.fullmatch(label):
-        raise Refused("a container needs the label of verifiers, and no other")
+        raise RefusedCommand("a container needs the label of verifiers, and no other")
     network = given.pop("--network", [""])[0]
     if network.startswith("container:"):
         return _read_cut(network.removeprefix("container:"), given, rest)
     if network != "bridge":
-        raise Refused(f"the network {network[:40]!r} is not the bridge")
+        raise RefusedCommand(f"the network {network[:40]!r} is not the bridge")
     start = Start(
         name=_name(given.pop("--name", [""])[0]),
         image=_image(rest),
@@ -228,18 +228,18 @@ def _read_run(words: list[str]) -> Start | CutNetwork:
     )
     given.pop("--http-proxy=false", None)
     if given != {"--detach": [], "--publish": [f"127.0.0.1::{SERVICE_PORT}"], "--entrypoint": ["sleep"]}:
-        raise Refused(f"{_differences(given)} is not how verifiers starts a container")
+        raise RefusedCommand(f"{_differences(given)} is not how verifiers starts a container")
     return start
 
 
 def _read_cut(name: str, given: dict[str, list[str]], rest: list[str]) -> CutNetwork:
     """Read the command that restricts the network of a container. `rest` is the image and the script."""
     if given != {"--rm": [], "--cap-drop": ["ALL"], "--cap-add": ["NET_ADMIN"]}:
-        raise Refused(f"{_differences(given)} is not how verifiers restricts the network of a container")
+        raise RefusedCommand(f"{_differences(given)} is not how verifiers restricts the network of a container")
     if len(rest) != 7 or rest[:3] != [NETWORK_IMAGE, "sh", "-c"] or rest[4:6] != ["cut", ""]:
-        raise Refused("only the script of verifiers runs in the network of a container")
+        raise RefusedCommand("only the script of verifiers runs in the network of a container")
     if hashlib.sha256(rest[3].encode("utf-8", "replace")).hexdigest() not in _CUT_SCRIPTS:
-        raise Refused("the script for the network of a container is none of verifiers 0.4")
+        raise RefusedCommand("the script for the network of a container is none of verifiers 0.4")
     return CutNetwork(_name(name), rest[3], str(_port(rest[6])))
 
 
@@ -247,9 +247,9 @@ def _read_execute(words: list[str]) -> Execute:
     given, rest = _options(words, _EXECUTE_OPTIONS)
     workdir = given.get("--workdir", ["/"])[0]
     if not workdir.startswith("/"):
-        raise Refused("the working directory is no absolute path")
+        raise RefusedCommand("the working directory is no absolute path")
     if len(rest) < 2:
-        raise Refused("no program to run in the container is given")
+        raise RefusedCommand("no program to run in the container is given")
     return Execute(
         name=_name(rest[0]),
         argv=tuple(rest[1:]),
@@ -269,13 +269,13 @@ def _options(words: list[str], known: Mapping[str, str]) -> tuple[dict[str, list
         option = words[at]
         kind = known.get(option)
         if kind is None:
-            raise Refused(f"the option {option.partition('=')[0][:40]!r} is not allowed")
+            raise RefusedCommand(f"the option {option.partition('=')[0][:40]!r} is not allowed")
         if option in given and kind is not _MANY:
-            raise Refused(f"the option {option!r} is given twice")
+            raise RefusedCommand(f"the option {option!r} is given twice")
         values = given.setdefault(option, [])
         if kind is not _FLAG:
             if at + 1 >= len(words):
-                raise Refused(f"the option {option!r} has no value")
+                raise RefusedCommand(f"the option {option!r} has no value")
             values.append(words[at + 1])
         at += 1 if kind is _FLAG else 2
     return given, words[at:]
@@ -287,20 +287,20 @@ def _differences(given: Mapping[str, list[str]]) -> str:
 
 def _name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise Refused(f"{name[:40]!r} is no container of this evaluation")
+        raise RefusedCommand(f"{name[:40]!r} is no container of this evaluation")
     return name
 
 
 def _image(rest: list[str]) -> str:
     if len(rest) != 2 or rest[1] != "infinity":
-        raise Refused("a container only sleeps until programs run in it")
+        raise RefusedCommand("a container only sleeps until programs run in it")
     image = rest[0]
     found = _IMAGE.fullmatch(image)
     if found is None or len(image) > 255:
-        raise Refused(f"{image[:80]!r} is not the name of an image")
+        raise RefusedCommand(f"{image[:80]!r} is not the name of an image")
     # With a tag, a single word looks like the name of a transport, which reads files of this machine.
     if found["path"] in _TRANSPORTS and found["tag"]:
-        raise Refused(f"{image[:80]!r} names a file or another service, not an image")
+        raise RefusedCommand(f"{image[:80]!r} names a file or another service, not an image")
     return image
 
 
@@ -308,13 +308,13 @@ def _environment(values: list[str]) -> tuple[str, ...]:
     for value in values:
         # Without "=", Podman takes the variable's value from its own environment, and "*" takes many.
         if not _VARIABLE.match(value):
-            raise Refused(f"the variable {value.partition('=')[0][:40]!r} has no value or no usual name")
+            raise RefusedCommand(f"the variable {value.partition('=')[0][:40]!r} has no value or no usual name")
     return tuple(values)
 
 
 def _matching(form: re.Pattern[str], value: str, option: str) -> str:
     if value and not form.fullmatch(value):
-        raise Refused(f"the value {value[:40]!r} of {option} has another form than verifiers gives it")
+        raise RefusedCommand(f"the value {value[:40]!r} of {option} has another form than verifiers gives it")
     return value
 
 
@@ -322,20 +322,20 @@ def _restricted(given: dict[str, list[str]]) -> bool:
     """Remove the options for a restricted network; return whether they were given. All of them or none are."""
     found = {option: given.pop(option) for option in _RESTRICTIONS if option in given}
     if found and found != _RESTRICTIONS:
-        raise Refused(f"{_differences(found)} is not how verifiers starts a container")
+        raise RefusedCommand(f"{_differences(found)} is not how verifiers starts a container")
     return bool(found)
 
 
 def _has(given: dict[str, list[str]], option: str, value: str) -> bool:
     found = given.pop(option, None)
     if found not in (None, [value]):
-        raise Refused(f"the value of {option} is not {value}")
+        raise RefusedCommand(f"the value of {option} is not {value}")
     return found is not None
 
 
 def _port(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,4}", text, re.ASCII) or int(text) > 65535:
-        raise Refused(f"{text[:10]!r} is no port")
+        raise RefusedCommand(f"{text[:10]!r} is no port")
     return int(text)
 
 
