@@ -59,7 +59,7 @@ class Args(Arguments):
     temperature: Annotated[float, between(0, 2)] | None = None
     env_args: dict[str, Any] | None = None
     harness: str = "null"
-    runtime: Literal["subprocess", "docker", "podman", "apptainer"] = "subprocess"
+    runtime: Literal["subprocess", "docker", "podman"] = "subprocess"
     concurrency: Annotated[int, between(1, 512)] | None = None
     upload: bool = False
     wait_seconds: Annotated[int, between(0, 600)] = 45
@@ -82,7 +82,7 @@ class Args(Arguments):
             runtime=self.runtime if "runtime" in self.model_fields_set else None,
             concurrency=self.concurrency or 32,
             budget=self.budget,
-            explicit_sizes=frozenset({"num_examples", "rollouts"} & self.model_fields_set),
+            explicit_sizes=frozenset({"num_examples", "rollouts", "concurrency"} & self.model_fields_set),
         )
 
     def again(self) -> dict[str, Any]:

@@ -195,6 +195,22 @@ async def spawn(
     return ChildProcess(process, write, Path(argv[0]).name)
 
 
+async def open_helper(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Process:
+    """Start a program that ends by itself when its standard input closes, also because this process has died.
+
+    Unlike a program of `spawn`, it is not killed then, so it can clean up.
+    """
+    return await anyio.open_process(
+        list(argv),
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 async def run(
     argv: Sequence[str],
     *,

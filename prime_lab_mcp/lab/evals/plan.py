@@ -19,13 +19,22 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import count, estimate_tokens, quote
 from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.evals.sandboxes import (
+    APPTAINER,
     CONTAINERS,
     container_message,
     installed_containers,
     needs_container,
     require_installed,
 )
-from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, DOCKER, HEADROOM, IN_PROCESS_HARNESS, EvalSpec
+from prime_lab_mcp.lab.evals.spec import (
+    ASSUMED_PROMPT_TOKENS,
+    CONTAINER_CONCURRENCY,
+    DOCKER,
+    HEADROOM,
+    IN_PROCESS_HARNESS,
+    PODMAN,
+    EvalSpec,
+)
 from prime_lab_mcp.lab.interpreter import Interpreter, own_scripts
 from prime_lab_mcp.lab.relay.endpoints import BY_URL, EndpointAccess, Price, presets_with_prices
 from prime_lab_mcp.lab.state.snapshot import Snapshot, code_tree
@@ -82,11 +91,11 @@ def _harness_and_runtime(
 ) -> tuple[str, str]:
     """Return the harness and runtime that an agent uses.
 
-    Raises BadInput for a rented runtime or for Docker if the caller did not name the runtime: the environment alone
-    does not decide that an account or the user's Docker service is used.
+    Raises BadInput for a rented runtime, for Docker and for Apptainer if the caller did not name the runtime: the
+    environment alone does not decide that an account or the user's Docker service is used.
     """
     chosen_harness, chosen_runtime = harness or role.harness, runtime or role.runtime
-    if runtime is None and (chosen_runtime == DOCKER or chosen_runtime in RENTED_RUNTIMES):
+    if runtime is None and (chosen_runtime in (DOCKER, APPTAINER) or chosen_runtime in RENTED_RUNTIMES):
         if chosen_harness != IN_PROCESS_HARNESS:
             why = container_message(role.name, chosen_harness, chosen_runtime)
             raise needs_container(why, installed, subprocess=True)
@@ -132,7 +141,7 @@ class EvalRequest:
     budget: float | None = None
     """US dollars that the evaluation may cost at most."""
     explicit_sizes: frozenset[str] = frozenset()
-    """`num_examples`, `rollouts` or both, if the caller named them. A budget does not change these."""
+    """Which of `num_examples`, `rollouts` and `concurrency` the caller named. A budget does not change these."""
 
     def within_budget(self, price: Price | None, prompt: int | None = None, *, free: bool = False) -> EvalRequest:
         """Return the largest request whose highest cost stays within the budget.
@@ -244,6 +253,8 @@ def plan_evaluation(
     agents = assign_agents(
         roles, request.harness, request.runtime, container=loaded.container, installed=installed_containers()
     )
+    if PODMAN in agents.runtime and "concurrency" not in request.explicit_sizes:
+        request = replace(request, concurrency=min(request.concurrency, CONTAINER_CONCURRENCY))
     mean_prompt = math.ceil(sum(prompts) / len(prompts)) if prompts else None
     request = request.within_budget(access.price, mean_prompt, free=is_free(access))
     seconds = request.num_examples * request.rollouts * _SECONDS_EACH / request.concurrency
@@ -310,6 +321,9 @@ def run_eval_arguments(spec: EvalSpec) -> dict[str, Any]:
     if spec.agents or spec.hosted is not None:
         # Each agent of the environment's own `Env` has its own harness, and a call has no argument for that.
         del optional["harness"], optional["runtime"]
+        chosen = {assignment[1] for assignment in spec.agents.values() if assignment}
+        if len(chosen) == 1 and chosen <= set(CONTAINERS) and all(spec.agents.values()):
+            arguments["runtime"] = chosen.pop()  # without it, tasks that need a container are refused
     arguments |= {name: value for name, (value, usual) in optional.items() if value not in (None, usual)}
     if spec.by:
         arguments["by"] = spec.by

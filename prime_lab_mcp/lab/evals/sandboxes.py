@@ -1,8 +1,8 @@
 """The container programs of this machine, and what a person can do where an evaluation needs one and there is none.
 
 A hosted evaluation needs the environment on the Hub, a push needs a judged evaluation, and a local evaluation has no
-key of a rented sandbox. An environment whose tasks run in a container is therefore evaluated on a machine with Podman,
-Apptainer or Docker. Nobody can waive this: a person may waive a verdict, but not an evaluation that has never run.
+key of a rented sandbox. An environment whose tasks run in a container is therefore evaluated on a machine with Podman
+or Docker. Nobody can waive this: a person may waive a verdict, but not an evaluation that has never run.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from pathlib import Path
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.evals.spec import DOCKER
+from prime_lab_mcp.lab.evals.spec import DOCKER, PODMAN
 
-CONTAINERS = ("podman", "apptainer", DOCKER)
-"""Runtimes of verifiers that run containers on this machine. Those that need no service come first."""
+CONTAINERS = (PODMAN, DOCKER)
+"""Runtimes of verifiers that run containers on this machine. Podman comes first, because it needs no service."""
+APPTAINER = "apptainer"
+"""A runtime of verifiers that is not offered: confined code may not make namespaces, and a program with the rights of
+root, which Apptainer has otherwise, does not get these rights there."""
 _DOCKER_SOCKETS = ("/var/run/docker.sock", "~/.docker/run/docker.sock")
 _INSTALLS = {
     "linux": "Debian and Ubuntu: sudo apt install podman; Fedora: sudo dnf install podman",
@@ -79,9 +82,10 @@ def _with_runtime(runtime: str) -> SameCall:
 
 def container_message(agent: str, harness: str, runtime: str) -> str:
     """Return the sentence on an agent that is played in a sandbox which a local evaluation does not use unasked."""
-    place = (
-        "in containers of Docker, whose service can read and change everything on this machine"
-        if runtime == DOCKER
-        else f"in the rented sandbox {quote(runtime, 40)}, for which a local evaluation has no key"
-    )
+    places = {
+        DOCKER: "in containers of Docker, whose service can read and change everything on this machine",
+        APPTAINER: "in containers of Apptainer, which cannot run confined",
+    }
+    rented = f"in the rented sandbox {quote(runtime, 40)}, for which a local evaluation has no key"
+    place = places.get(runtime, rented)
     return f"its agent {quote(agent, 60)} is played by {quote(harness, 60)} {place}"

@@ -21,6 +21,8 @@ IN_PROCESS_HARNESS = "null"
 """Name of the verifiers harness in whose place our own chat harness runs, inside the process of `vf-eval`."""
 DOCKER = "docker"
 """The runtime that uses the user's Docker service, through which a program can do anything on the machine."""
+PODMAN = "podman"
+"""The runtime whose containers a broker outside of the confinement runs (lab/sandbox/containers)."""
 ASK_FROM = 1.0
 """Cost in US dollars from which the user is asked before an evaluation starts."""
 ASK_AFTER = 5.0
@@ -29,6 +31,9 @@ asked."""
 HEADROOM = 4.0
 """The most that an evaluation may cost, as a multiple of the estimate for one turn per rollout. Further turns and
 judges use the same endpoint. The relay stops answering at this cost."""
+CONTAINER_CONCURRENCY = 8
+"""Rollouts at the same time if they run in containers and the caller names no number. Each starts several programs."""
+_MOST_CONTAINERS = 256
 ASSUMED_PROMPT_TOKENS, ASSUMED_COMPLETION_TOKENS = 1000, 2048
 """Tokens per rollout in an estimate, if the length of the prompts and the token limit are unknown."""
 
@@ -147,6 +152,16 @@ class EvalSpec:
         """Whether our in-process harness plays this agent."""
         assignment = self.agents.get(agent, ()) if self.agents else (self.harness, self.runtime)
         return tuple(assignment) == (IN_PROCESS_HARNESS, "subprocess")
+
+    @property
+    def uses_podman(self) -> bool:
+        """Whether rollouts of this evaluation run in containers of Podman."""
+        return PODMAN in self.runtime
+
+    @property
+    def most_containers(self) -> int:
+        """Most containers at the same time: a rollout may have some for its agents, tool servers and checks."""
+        return min(_MOST_CONTAINERS, max(16, 4 * self.concurrency))
 
     @property
     def harness_name(self) -> str | None:

@@ -192,6 +192,13 @@ def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> 
     """Return the verdict on the distribution, which findings on how the job ran can make inconclusive."""
     findings = [*distribution.findings, *endings.failure_findings(spec, job)]
     status: Verdict = distribution.status
+    for cause in endings.container_findings(spec, job):
+        # No repair of the environment or of the endpoint gives these rollouts their containers.
+        fix = f"As for {cause.code}."
+        findings = [dataclasses.replace(f, fix=fix) if f.code in _ERROR_CODES else f for f in findings]
+        if status == "failed":
+            findings[findings.index(cause)] = dataclasses.replace(cause, severity="blocker")
+            status = "inconclusive"
     if status == "failed" and (refused := next(endings.refusal_findings(spec, job), None)) is not None:
         # The low rewards may come from accesses that the sandbox refused, and not from the environment.
         findings.append(dataclasses.replace(refused, severity="blocker"))
@@ -219,6 +226,10 @@ def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> 
         status = "inconclusive"
     findings += limits
     return EvaluationVerdict(status, tuple(findings), distribution)
+
+
+_ERROR_CODES = ("eval-all-errors", "eval-errors")
+"""Codes of the findings on the share of failed rollouts."""
 
 
 def awaits_confirmation(spec: EvalSpec, job: Job) -> bool:

@@ -6,18 +6,26 @@ or reports a problem. The next request starts a new child. The server's process 
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.base.errors import WorkerError
+from prime_lab_mcp.lab.base.errors import LabError, WorkerError
 from prime_lab_mcp.lab.base.load_deadline import load_deadline
 from prime_lab_mcp.lab.interpreter import Api
 from prime_lab_mcp.lab.sandbox.caches import DataCache
+from prime_lab_mcp.lab.sandbox.containers.access import (
+    ContainerAccess,
+    container_broker,
+    podman_is_installed,
+    write_client,
+)
 from prime_lab_mcp.lab.sandbox.policy import Confinement
 from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
 from prime_lab_mcp.lab.worker.child import protocol
@@ -46,6 +54,7 @@ from prime_lab_mcp.lab.worker.faults import (
     timed_out,
 )
 from prime_lab_mcp.lab.worker.scoring import (
+    CONTAINER_ROLLOUT_SECONDS,
     SERVING,
     SPENT_MS,
     Case,
@@ -88,6 +97,8 @@ _GRACE = 2.0
 """Seconds that the child gets for a reply in addition to the time limit of the case."""
 _FIRST_GRACE = 8.0
 """The same for the first case of a child, in which rewards import modules."""
+_MOST_CONTAINERS = 16
+"""Most containers of a worker's rollouts at the same time."""
 _END_SECONDS = 2.0
 """Seconds that a child gets to end after it has closed its socket."""
 _LAST_SCORING = 15.0
@@ -135,6 +146,8 @@ class Worker:
         self._keys: dict[int, str] = {}
         self._lock = anyio.Lock()
         self._number = 0
+        self._broker: ContainerAccess | None = None
+        self._closing: AsyncExitStack | None = None
         self.siblings: SiblingWorkers | None = None
         self.cache: DataCache | None = None
         self.confinement: Confinement | None = None
@@ -230,10 +243,32 @@ class Worker:
         if the environment hangs or ends its process.
         """
         async with self._lock:
-            await self._ensure_loaded(60)
+            loaded = await self._ensure_loaded(60)
+            containers = await self._containers() if loaded.container else {}
             limit = seconds + (SERVING if self._api == "v1" else 0) + _LAST_SCORING
-            request = rollouts_request(requested, seconds, case_timeout, in_order, held)
+            limit += CONTAINER_ROLLOUT_SECONDS if containers else 0
+            request = rollouts_request(requested, seconds, case_timeout, in_order, held, containers)
             return decode_rollouts(await self._request(request, limit, "running whole rollouts"))
+
+    async def _containers(self) -> dict[str, str]:
+        """Return the environment variables with which the child runs containers; empty if this machine runs none.
+
+        The broker of containers lives as long as this worker.
+        """
+        if self._broker is None:
+            if not podman_is_installed():
+                return {}
+            stack = AsyncExitStack()
+            try:
+                broker = container_broker(f"worker-{secrets.token_hex(8)}", most=_MOST_CONTAINERS, seconds=3600.0)
+                self._broker = await stack.enter_async_context(broker)
+            except LabError:
+                return {}
+            self._closing = stack
+        assert self._child is not None
+        programs = self._child.scratch / "programs"
+        write_client(programs, self._zygote.interpreter.python)
+        return {**self._broker.variables, "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 
     @asynccontextmanager
     async def in_another_process(self, hash_seed: int | None = None) -> AsyncIterator[Worker]:
@@ -494,8 +529,11 @@ class Worker:
         return await child.close(patience) if child is not None else Ended(None, None, False, "")
 
     async def close(self) -> None:
-        """End the child and all its descendants."""
+        """End the child and all its descendants, and remove its containers."""
         await self._end_child()
+        closing, self._closing, self._broker = self._closing, None, None
+        if closing is not None:
+            await closing.aclose()
 
 
 LabErrorOfChild = WorkerError | LoadFailed

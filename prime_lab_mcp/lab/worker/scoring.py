@@ -31,6 +31,9 @@ ENDLESS = 120
 """Turns after which a rollout without a stated limit counts as endless. Games with 50 moves are common."""
 ROLLOUT_SECONDS = 20.0
 """Time limit of one rollout."""
+CONTAINER_ROLLOUT_SECONDS = 90.0
+"""Time limit of one rollout in a container, which is fetched, started and removed within this time. A rollout that has
+begun may take so long, whatever the time limit of all rollouts is."""
 SCORING = "scoring, "
 """The beginning of `CaseError.where` if scoring a finished rollout raised the error (v0)."""
 SERVING = 90.0
@@ -225,21 +228,27 @@ class Rollouts:
 
 
 def rollouts_request(
-    requested: Sequence[RequestedRollout], seconds: float, case_timeout: float, in_order: bool, held: bool
+    requested: Sequence[RequestedRollout],
+    seconds: float,
+    case_timeout: float,
+    in_order: bool,
+    held: bool,
+    containers: Mapping[str, str] | None = None,
 ) -> RolloutsRequest:
-    """Build the request for rollouts. Times are in seconds."""
-    return {
+    """Build the request for rollouts. Times are in seconds. `containers` are the variables that lead to a broker."""
+    request: RolloutsRequest = {
         "op": "rollout",
         "rollouts": [{"row": rollout.row, "script": dict(rollout.script)} for rollout in requested],
         "in_order": in_order or held,
         "held": held,
         "seconds": seconds,
-        "rollout_seconds": ROLLOUT_SECONDS,
+        "rollout_seconds": CONTAINER_ROLLOUT_SECONDS if containers else ROLLOUT_SECONDS,
         "serving": SERVING,
         "turns": TURNS,
         "endless": ENDLESS,
         "case_timeout": case_timeout,
     }
+    return {**request, "containers": dict(containers)} if containers else request
 
 
 def decode_rollouts(reply: RolloutsReply) -> Rollouts:

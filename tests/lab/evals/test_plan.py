@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.evals.plan import assign_agents
+from prime_lab_mcp.lab.evals.plan import assign_agents, run_eval_arguments
 from prime_lab_mcp.lab.evals.runner import command
 from prime_lab_mcp.lab.worker.description import Role
 from tests.lab.evals.test_spec import SPEC
@@ -101,5 +101,20 @@ def test_without_a_container_program_a_person_is_told_what_to_install_and_no_cal
 
 def test_a_container_runtime_that_is_not_installed_is_refused_before_anything_starts() -> None:
     with pytest.raises(BadInput, match="podman is not installed") as refused:
-        assign_agents(RENTED, None, "podman", container=True, installed=("apptainer",))
-    assert 'runtime="apptainer"' in refused.value.fix
+        assign_agents(RENTED, None, "podman", container=True, installed=("docker",))
+    assert 'runtime="docker"' in refused.value.fix
+
+
+def test_an_environment_in_apptainer_is_evaluated_in_another_container() -> None:
+    roles = [Role("agent", "bash", "apptainer", own=True)]
+    with pytest.raises(BadInput, match="cannot run confined") as refused:
+        assign_agents(roles, None, None, installed=("podman",))
+    assert 'runtime="podman"' in refused.value.fix
+    assert assign_agents(roles, None, "podman", installed=("podman",)).runtime == "podman"
+
+
+def test_a_recommended_call_names_the_containers_that_the_evaluation_ran_in() -> None:
+    spec = dataclasses.replace(SPEC, harness="bash", runtime="podman", agents={"agent": ["", "podman"]})
+    assert run_eval_arguments(spec)["runtime"] == "podman"
+    own = dataclasses.replace(spec, runtime="agent: subprocess, judge: podman", agents={"agent": [], "judge": []})
+    assert "runtime" not in run_eval_arguments(own)

@@ -11,8 +11,8 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +40,7 @@ from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.relay.metering import RetryPolicy
 from prime_lab_mcp.lab.rollouts.reading import Layout, decode_line, layout_of, parse_score_line
 from prime_lab_mcp.lab.sandbox.caches import data_cache
+from prime_lab_mcp.lab.sandbox.containers.access import container_broker, read_report, write_client
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 
 N = TypeVar("N", int, float)
@@ -179,14 +180,29 @@ class JobAttempt:
             replied=self.answered.note_fingerprints,
             booked=AdmittedCosts(self.files.admitted).add,
         )
-        async with self.relay.serving():
+        async with self.relay.serving(), self._container_broker() as containers:
             argv = command.eval_command(self.spec, self.files, self.relay.url)
             job = self.ledger.job(self.id)
             state, workspace = self.files.root.parents[1], job.workspace if job else ""
             cache = data_cache(state, workspace, self.spec.module, self.spec.source, self.spec.python)
-            env = command.eval_environment(self.spec, self.files, self.relay.url, self.relay.secret, self.allow, cache)
+            env = command.eval_environment(
+                self.spec, self.files, self.relay.url, self.relay.secret, self.allow, cache, containers
+            )
             argv = command.eval_confinement(self.spec, self.files, cache).command(argv)
             return await self._watch(command.own_module_command("evals.runner.guard", str(self.files.lock), *argv), env)
+
+    @asynccontextmanager
+    async def _container_broker(self) -> AsyncIterator[Mapping[str, str]]:
+        """Run a broker if rollouts run in containers. Yields the variables of `vf-eval` that lead to the broker."""
+        self.files.containers.unlink(missing_ok=True)
+        if not self.spec.uses_podman:
+            yield {}
+            return
+        write_client(self.files.programs, self.spec.python)
+        seconds = max(60.0, self.deadline - time.time() + 60.0)
+        most = self.spec.most_containers
+        async with container_broker(self.id, self.files.containers, most=most, seconds=seconds) as access:
+            yield access.variables
 
     async def _wait_for_previous_attempt(self) -> bool:
         """Wait until all processes of an earlier attempt have ended. Returns False if that takes too long."""
@@ -331,6 +347,7 @@ class JobAttempt:
             progress["rollout_errors"] = rollout_errors(results) if self.counter.errors else []
             progress["findings"] = [finding.as_record() for finding in self._forged(results)]
         progress["refused"] = refusals(self.files.refused)
+        progress["containers"] = read_report(self.files.containers)
         self.ledger.update_job(self.id, state=ending.state, progress=progress, lease=time.time())
 
     def _forged(self, results: Path) -> tuple[Finding, ...]:

@@ -124,6 +124,16 @@ class JobFiles:
         return self.output / _SAVED_CONFIG
 
     @property
+    def programs(self) -> Path:
+        """The folder with the `podman` of `vf-eval`, which asks the broker of containers."""
+        return self.root / "programs"
+
+    @property
+    def containers(self) -> Path:
+        """The report of the broker of containers, which `vf-eval` cannot write."""
+        return self.root / "containers.json"
+
+    @property
     def answered(self) -> Path:
         """One byte for each reply that the relay passed on, in all attempts. Only the supervisor writes the file."""
         return self.root / "answered"
@@ -285,7 +295,7 @@ def eval_confinement(spec: EvalSpec, files: JobFiles, cache: DataCache) -> Confi
     """Return the files and folders that `vf-eval` and the environment in it may read or write."""
     child = OLDER_PROGRAM.parent
     python = (*python_paths(spec.python), spec.program, child, LIBRARIES)
-    readable = (spec.tree, *python, files.config, *cache.users, *certificate_paths())
+    readable = (spec.tree, *python, files.config, files.programs, *cache.users, *certificate_paths())
     tools = tuple(path for name in ("uv", "uvx") if (path := process.which(name)) is not None)
     return Confinement(
         (*readable, *tools, *(path.resolve() for path in tools)),
@@ -297,15 +307,23 @@ def eval_confinement(spec: EvalSpec, files: JobFiles, cache: DataCache) -> Confi
 
 
 def eval_environment(
-    spec: EvalSpec, files: JobFiles, url: str, secret: str, allow: tuple[str, ...], cache: DataCache
+    spec: EvalSpec,
+    files: JobFiles,
+    url: str,
+    secret: str,
+    allow: tuple[str, ...],
+    cache: DataCache,
+    containers: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the environment variables of `vf-eval`.
 
     All variables for endpoints and their keys hold the relay's address `url` and key `secret`. `allow` names further
-    variables of the user that are passed on.
+    variables of the user that are passed on. `containers` are the variables for the broker of containers, if one runs.
     """
+    folders = [str(files.programs)] if containers else []
     extra = {
-        "PATH": f"{spec.python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "PATH": os.pathsep.join([*folders, str(spec.python.parent), os.environ.get("PATH", os.defpath)]),
+        **(containers or {}),
         "PYTHONPATH": os.pathsep.join(map(str, _search_path(spec))),
         "PRIME_RUNS_MODE": "disabled",
         REFUSED_VARIABLE: str(files.refused),

@@ -28,6 +28,7 @@ from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.relay.metering import UNREACHABLE_KINDS, RelayUsage, error_counts_summary
 from prime_lab_mcp.lab.rollouts.reading import decode_line, read_rollouts
 from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.worker.child.protocol import CONTAINER_ERROR
 
 State = Literal["finished", "stopped", "crashed"]
 
@@ -245,6 +246,12 @@ def _fixes(fewer: int) -> Mapping[Code, str]:
         "eval-deadline": Fix("Call ", again, " again; a higher concurrency makes it faster, if the endpoint bears it."),
         "confined": "Let the environment read its own files or a dataset and write where Python's tempfile says; "
         "what it must reach beyond that cannot be evaluated here (docs/security.md).",
+        "eval-needs-sandbox": Fix(
+            "If the message names an image, the user tries `podman pull IMAGE` in a shell, and the environment names "
+            "another one if there is none. Otherwise the user mends Podman, or you call ",
+            less,
+            ". Failed rollouts run again, finished ones do not.",
+        ),
         "eval-incomplete": Fix(
             "Call ",
             again,
@@ -288,6 +295,7 @@ def failure_findings(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
     return (
         *_request_findings(spec, job),
         *refusal_findings(spec, job),
+        *container_findings(spec, job),
         *_rollout_findings(spec, job),
         *_rate_limit_findings(spec, job),
         *_silence_findings(spec, job),
@@ -339,14 +347,45 @@ def refusal_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
     )
 
 
+def container_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
+    """Yield findings on containers that could not be started, and on commands that the broker refused.
+
+    Rollouts that failed for that say nothing about the environment.
+    """
+    report = job.progress.get("containers") or {}
+    broken = sum(int(str(r["rollouts"])) for r in job.progress.get("rollout_errors") or () if _is_of_containers(r))
+    effect = f"{count(broken, 'rollout')} failed for that, which proves nothing about the environment"
+    failed, refused = report.get("failed") or {}, report.get("refused") or {}
+    if broken and (failed or not refused):
+        what = quote(max(failed, key=failed.__getitem__), 400) if failed else "the rollouts show how"
+        message = f"containers of Podman failed ({what}); {effect}"
+        yield Finding("eval-needs-sandbox", "warning", message, _fix("eval-needs-sandbox", spec))
+    if broken and refused:
+        what = ", ".join(quote(reason, 160) for reason in list(refused)[:_MOST_EXAMPLES])
+        message = f"the environment's code was refused containers ({what}); {effect}"
+        fix = Fix(
+            "Confined code gets the containers that verifiers asks for, without graphics cards, folders and further "
+            "rights (docs/security.md). What the environment must have beyond that cannot be evaluated here; if there "
+            "were too many containers, call ",
+            NamedCall("run_eval").changed(concurrency=max(1, spec.concurrency // 4)),
+            ".",
+        )
+        yield Finding("confined", "warning", message, fix)
+
+
+def _is_of_containers(row: Mapping[str, object]) -> bool:
+    return CONTAINER_ERROR.search(str(row.get("error"))) is not None
+
+
 def _rollout_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
     """Yield a finding on rollouts that failed although no request failed, so that the environment is the cause."""
     failed = int(job.progress.get("errors") or 0)
     if not failed or _by_code(job.progress):
         return
-    rows = tuple(row for row in job.progress.get("rollout_errors") or () if not _REFUSED.search(str(row.get("error"))))
-    if not rows and job.progress.get("rollout_errors"):
-        return  # the finding on refused accesses covers them
+    errors = job.progress.get("rollout_errors") or ()
+    rows = tuple(r for r in errors if not _REFUSED.search(str(r.get("error"))) and not _is_of_containers(r))
+    if not rows and errors:
+        return  # the findings on refused accesses and containers cover them
     most = f", most often with {rows[0]['error']}" if rows else ""
     completed = int(job.progress.get("completed") or failed)
     yield Finding(

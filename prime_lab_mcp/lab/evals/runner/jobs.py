@@ -30,6 +30,7 @@ from prime_lab_mcp.lab.evals.runner.endings import cause_of_errors
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, EvalSpec
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
+from prime_lab_mcp.lab.sandbox.containers.access import CONTAINER_VARIABLES
 from prime_lab_mcp.lab.state.ledger.rows import Job
 
 if TYPE_CHECKING:
@@ -193,7 +194,9 @@ class EvaluationJobs:
         }
         files.spec.write_text(json.dumps(job_description), encoding="utf-8")
         extra = {UPSTREAM_KEY: key} if key else {}
-        env = process.clean_environment(extra, allow=(*_CACHE_VARIABLES, *self._lab.settings.allow_env))
+        env = process.clean_environment(
+            extra, allow=(*_CACHE_VARIABLES, *CONTAINER_VARIABLES, *self._lab.settings.allow_env)
+        )
         try:
             pid = process.spawn_detached(
                 own_module_command("evals.runner.supervisor", str(files.root)), cwd=files.root, env=env, log=files.log

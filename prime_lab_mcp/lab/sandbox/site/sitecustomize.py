@@ -5,7 +5,9 @@ Python imports this module at its start, from PYTHONPATH. Standard library only.
 `multiprocessing` and its copy in `datasets` let managers listen on Unix sockets, which are closed. Here they listen on
 loopback instead. verifiers 0.4 (v1/mcp/launch.py, `serve_in_runtime`) has a local tool server write its port to a file
 in /tmp, which is not writable. Here the file is in the temporary folder. Tool servers are forked from a process that
-has imported verifiers (prime_lab_tool_servers.py), instead of importing verifiers for each rollout.
+has imported verifiers (prime_lab_tool_servers.py), instead of importing verifiers for each rollout. The proxy of a
+container (v1/runtimes/docker, `_container_listener`) gets its listener through a Unix socket, which is closed. Here it
+listens on loopback, and the broker of containers leads a port of the container there (lab/sandbox/containers).
 
 Code often catches a refused file access or connection, and continues with wrong results. So `open`, `os.open` and
 `socket.connect` write each refusal to code of the environment into the file that `NOTES` names, before they raise.
@@ -65,9 +67,42 @@ def _fork_tool_servers(module: types.ModuleType) -> None:
     vars(sys.modules[name])["start_by_forking"](module)
 
 
+_CONTAINERS = "PRIME_LAB_CONTAINERS"
+"""The variable with the port and the secret of the broker of containers."""
+_NO_CALLBACKS = "PRIME_LAB_NO_CALLBACKS"
+"""The variable that says that no program in a container calls back: the harness and the tools run in this process."""
+
+
+def _listen_for_containers(module: types.ModuleType) -> None:
+    runtime = vars(module).get("DockerRuntime")
+    pass_listener = getattr(runtime, "_container_listener", None)
+    if runtime is None or pass_listener is None:
+        return  # the broker refuses the command that another version runs, and says which one
+
+    async def _container_listener(self: Any) -> socket.socket:
+        if self.engine != "podman" or not os.environ.get(_CONTAINERS):
+            listener: socket.socket = await pass_listener(self)
+            return listener
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(64)
+        if os.environ.get(_NO_CALLBACKS):
+            return listener
+        opened = await vars(module)["cli"](
+            self.engine, "prime-lab-listen", self._container, str(listener.getsockname()[1])
+        )
+        if opened.exit_code != 0:
+            listener.close()
+            raise vars(module)["SandboxError"](f"{self.engine} proxy listener failed: {opened.stderr.strip()}")
+        return listener
+
+    runtime._container_listener = _container_listener
+
+
 _ADAPTED: dict[str, Callable[[types.ModuleType], None]] = {
     "multiprocessing.connection": _listen_on_loopback,
     "multiprocess.connection": _listen_on_loopback,
+    "verifiers.v1.runtimes.docker": _listen_for_containers,
     "verifiers.v1.mcp.launch": _port_file_in_temporary_folder,
     "verifiers.v1.runtimes.subprocess": _fork_tool_servers,
 }

@@ -9,6 +9,7 @@ because environment code may have written the line. This module imports only the
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 CANARY = "prime_lab.canary"
 """Name of an audit event. Some test completions are Python code that raises this event when a reward executes it."""
+
+CONTAINER_ERROR = re.compile(
+    r"\bpodman (runtime selected|run failed|network|proxy listener failed|did not publish|environment inspection failed"
+    r"|workdir setup failed|background process failed)"
+)
+"""Matches errors of verifiers (v1/runtimes/docker) about a container that could not be prepared. The environment's code
+has not run there yet."""
 
 Messages = list[dict[str, Any]]
 
@@ -385,7 +393,8 @@ class RolloutsRequest(TypedDict):
     `seconds` is the time for all rollouts, `rollout_seconds` for one rollout, and `serving` for starting tool servers.
     `turns` is the most turns of a rollout for which the environment states a limit, `endless` of all others. With
     `in_order`, each rollout begins after the previous one has ended. With `held`, moreover,
-    each rollout begins with the same state of every random generator, and nothing is scored again.
+    each rollout begins with the same state of every random generator, and nothing is scored again. `containers` are the
+    environment variables with which the program `podman` runs containers; without them, no container can run.
     """
 
     op: Literal["rollout"]
@@ -398,6 +407,7 @@ class RolloutsRequest(TypedDict):
     turns: int
     endless: int
     case_timeout: float
+    containers: NotRequired[dict[str, str]]
 
 
 class ToolReply(TypedDict):

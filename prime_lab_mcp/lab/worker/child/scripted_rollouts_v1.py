@@ -1,8 +1,8 @@
 """Runs whole rollouts of a v1 environment with a scripted model, through the environment's own `Env` and taskset.
 
 This process serves the scripted model as an OpenAI endpoint on the loopback interface; each rollout has a model name of
-its own. The harness is `vf_lab_loop`, which runs the chat and its tool loop in this process. The runtime is a
-subprocess.
+its own. The harness is `vf_lab_loop`, which runs the chat and its tool loop in this process, and the tools of the
+harness `bash` in the runtime. The runtime is a subprocess, or a container of Podman if the tasks need one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,19 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from . import chance, coercion, config_v1, environment, scoring_v1, scripted_rollouts
-from .protocol import CaseRequest, ErrorReply, RolloutEnd, RolloutReply, RolloutsReply, RolloutsRequest, ScriptedRollout
+from .protocol import (
+    CONTAINER_ERROR,
+    CaseRequest,
+    ErrorReply,
+    RolloutEnd,
+    RolloutReply,
+    RolloutsReply,
+    RolloutsRequest,
+    ScriptedRollout,
+)
 from .scripted_rollouts import ScriptedModel, error_summary, raw_arguments
 from .solutions import SolutionTurn
 
@@ -39,7 +48,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
 def applies(adapter: AdapterV1) -> bool:
-    """Return whether a rollout can be more than one reply, because of tools, hooks, or the environment's own `Env`."""
+    """Return whether a rollout can be more than one reply: tools, a shell, hooks, or the environment's own `Env`."""
     try:
         return _applies(adapter)
     except Exception:
@@ -54,7 +63,21 @@ def _applies(adapter: AdapterV1) -> bool:
     hooks = type(task).setup is not v1.Task.setup or type(task).finalize is not v1.Task.finalize
     tools = bool(adapter.taskset.toolsets(adapter.taskset.config)) or bool(task.toolsets(task.config))
     decorated = [fn for attr in ("stop", "intercept") for fn in _decorated(task, attr)]
-    return own or hooks or tools or bool(decorated)
+    return (
+        own or hooks or tools or bool(decorated) or any(_has_shell(adapter, role) for role in _roles(adapter).values())
+    )
+
+
+def _roles(adapter: AdapterV1) -> dict[str, Any]:
+    """Return the configs of the agents by name."""
+    config = config_v1.env_config_type(adapter)(taskset=adapter.taskset.config)
+    return dict(importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(config))
+
+
+def _has_shell(adapter: AdapterV1, role: Any) -> bool:
+    """Return whether the environment itself gives an agent the harness `bash`, which is also verifiers' default."""
+    own = config_v1.env_type(adapter) is not adapter.v1.SingleAgentEnv
+    return own and role.harness is not None and role.harness.id == _SHELL_HARNESS
 
 
 def _decorated(task: Any, attr: str) -> list[Any]:
@@ -75,7 +98,7 @@ def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
         driver.check()
         with chance.held(request["held"]):
             results = adapter.event_loop().run_until_complete(driver.all())
-        driver.check_calls()
+        results = _without_lost_containers(results)
     except _Unavailable as error:
         return {"rollouts": [], "unavailable": str(error), "by_design": isinstance(error, _ByDesign)}
     except TimeoutError:
@@ -87,6 +110,18 @@ def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
         result["messages"] = scripted_rollouts.cut(result["messages"], asked["script"])
     return {"rollouts": results, "unavailable": "", "by_design": False}
+
+
+def _without_lost_containers(results: list[RolloutReply]) -> list[RolloutReply]:
+    """Return the results, with rollouts as not run whose container could not be prepared.
+
+    Raises _Unavailable if no rollout had a container.
+    """
+    lost = [any(CONTAINER_ERROR.search(error["message"]) for error in result["errors"]) for result in results]
+    if any(lost) and all(gone or result["end"] == "not-run" for gone, result in zip(lost, results)):  # noqa: B905
+        raise _Unavailable(results[lost.index(True)]["errors"][0]["message"][:600])
+    unplayed: dict[str, Any] = {"errors": [], "end": "not-run", "reward": None}
+    return [cast(RolloutReply, {**r, **unplayed}) if gone else r for gone, r in zip(lost, results)]  # noqa: B905
 
 
 class _Unavailable(Exception):
@@ -101,35 +136,20 @@ class _Driver:
     def __init__(self, adapter: AdapterV1, request: RolloutsRequest) -> None:
         self.adapter, self.request = adapter, request
         self.models: dict[str, ScriptedModel] = {}
+        self.runtime: Any = adapter.v1.SubprocessConfig()
         self.paths = [p for p in (environment.tree(), f"{environment.tree()}/src") if os.path.isdir(p)]
 
     def check(self) -> None:
         """Raise `_ByDesign` if rollouts of this environment need a container or another harness."""
-        agents = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(self._config())
-        for role in agents.values():
+        for role in _roles(self.adapter).values():
             harness = role.harness.id if role.harness is not None else None
             if harness not in _CHAT_HARNESSES:
                 raise _ByDesign(f"its harness is {harness!r}, not a plain chat")
-        for asked in self.request["rollouts"]:
-            task = self.adapter.tasks[asked["row"]]
-            if getattr(task, "NEEDS_CONTAINER", False) or task.data.image is not None:
+        tasks = [self.adapter.tasks[asked["row"]] for asked in self.request["rollouts"]]
+        if any(getattr(task, "NEEDS_CONTAINER", False) or task.data.image is not None for task in tasks):
+            if not self.request.get("containers"):
                 raise _ByDesign("its tasks need a container")
-
-    def check_calls(self) -> None:
-        """Raise `_ByDesign` if a solution called a tool of the environment's own shell harness, which is not here."""
-        if config_v1.env_type(self.adapter) is self.adapter.v1.SingleAgentEnv:
-            return
-        agents = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(self._config())
-        if not any(role.harness is not None and role.harness.id == _SHELL_HARNESS for role in agents.values()):
-            return
-        missing = {
-            name
-            for player in self.models.values()
-            if player.script.get("solution") and not player.script.get("change")
-            for name in player.not_offered
-        }
-        if missing:
-            raise _ByDesign(f"a solution calls {min(missing)!r}, a tool of its harness {_SHELL_HARNESS!r}")
+            self.runtime = self.adapter.v1.PodmanConfig()
 
     def _config(self) -> Any:
         return config_v1.env_config_type(self.adapter)(taskset=self.adapter.taskset.config)
@@ -139,7 +159,7 @@ class _Driver:
         folder = str(Path(__file__).with_name("harness"))
         if folder not in sys.path:
             sys.path.append(folder)
-        harness = importlib.import_module("vf_lab_loop").LabLoopHarnessConfig(id="vf-lab-loop")
+        loop = importlib.import_module("vf_lab_loop").LabLoopHarnessConfig
         config = self._config()
         fields = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(config)
         agents: dict[str, Any] = {}
@@ -148,15 +168,22 @@ class _Driver:
             self.bounded = self.bounded and role.max_turns is not None
             agents[name] = role.model_copy(
                 update={
-                    "harness": harness,
-                    "runtime": self.adapter.v1.SubprocessConfig(),
+                    "harness": loop(id="vf-lab-loop", **self._shell_tools(role)),
+                    "runtime": self.runtime,
                     "model": None,
                     "client": None,
                 }
             )
         return config_v1.env_type(self.adapter)(config.model_copy(update=agents))
 
+    def _shell_tools(self, role: Any) -> dict[str, bool]:
+        """Return the settings of `vf_lab_loop` for the tools of the environment's own harness `bash`."""
+        if not _has_shell(self.adapter, role):
+            return {}
+        return {"shell": True, "edit": bool(getattr(role.harness, "edit", False))}
+
     async def all(self) -> list[RolloutReply]:
+        os.environ.update(self.request.get("containers") or {})
         os.environ.setdefault(_KEY, "none")
         os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
         known = os.environ.get("PYTHONPATH")
@@ -168,6 +195,9 @@ class _Driver:
                 await asyncio.wait_for(stack.enter_async_context(env.serving()), self.request["serving"])
                 deadline = time.monotonic() + self.request["seconds"]
                 servers = any(t.toolsets(t.config) for t in (self.adapter.tasks[a["row"]] for a in asked))
+                shared = bool(self.adapter.taskset.toolsets(self.adapter.taskset.config))
+                # verifiers opens a port in each container for programs there that call back. It takes a second.
+                os.environ["PRIME_LAB_NO_CALLBACKS"] = "" if servers or shared else "1"
                 at_once = 1 if self.request["in_order"] else _SERVERS_AT_ONCE if servers else _AT_ONCE
                 gate = asyncio.Semaphore(at_once)
                 jobs = [self._one(env, url, number, one, gate, deadline) for number, one in enumerate(asked)]
@@ -204,7 +234,9 @@ class _Driver:
             episode: Any = None
             errors: list[ErrorReply] = []
             try:
-                episode = await asyncio.wait_for(job, min(left, self.request["rollout_seconds"]))
+                seconds = self.request["rollout_seconds"]
+                # A container takes long to start, so a rollout in one is not cut short by the others.
+                episode = await asyncio.wait_for(job, seconds if self.request.get("containers") else min(left, seconds))
             except TimeoutError:
                 end = "slow"
             except asyncio.CancelledError:

@@ -322,3 +322,31 @@ async def test_a_killed_guard_leaves_no_vf_eval_behind(lab: Lab, specified: Spec
         await until(lambda: not processes_naming(root))
         meter.release()
     assert EvaluationJobs(lab).get(started.id).state == "crashed"
+
+
+_NO_SPACE = "Error: creating container storage: no space left on device"
+
+
+@pytest.mark.parametrize(
+    ("report", "code", "says"),
+    [
+        ({"started": 3, "failed": {_NO_SPACE: 5}, "refused": {}}, "eval-needs-sandbox", "no space left on device"),
+        ({"started": 0, "failed": {}, "refused": {"the option '--device' is not allowed": 5}}, "confined", "--device"),
+    ],
+)
+def test_containers_that_fail_are_no_fault_of_the_environment(report: dict[str, Any], code: str, says: str) -> None:
+    errors = [{"error": f"SandboxError: podman run failed: {says}", "rollouts": 5}]
+    ran = job(completed=8, planned=8, errors=5, rollout_errors=errors, containers=report)
+    (finding,) = endings.failure_findings(SPEC, ran)
+    assert (finding.code, finding.severity) == (code, "warning")
+    assert says in finding.message
+    assert "5 rollouts failed for that, which proves nothing about the environment" in finding.message
+    mixed = dataclasses.replace(
+        ran, progress={**ran.progress, "rollout_errors": [*errors, {"error": "KeyError: 'board'", "rollouts": 1}]}
+    )
+    assert [f.code for f in endings.failure_findings(SPEC, mixed)] == [code, "eval-rollouts-raise"]
+
+
+def test_containers_that_failed_and_were_started_again_are_not_mentioned() -> None:
+    report = {"started": 8, "failed": {_NO_SPACE: 1}, "refused": {}}
+    assert list(endings.failure_findings(SPEC, job(completed=8, planned=8, errors=0, containers=report))) == []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import verifiers.v1 as vf
 
@@ -40,6 +41,14 @@ class SandboxedTemplateTask(vf.Task[SandboxedTemplateData]):
         """Make sure of what the task needs, and write its files."""
         await require(runtime, IMPORTS, self.data.image or IMAGE)
         await place(runtime, self.data.files)
+
+    def solution(self) -> list[dict[str, Any]]:
+        """How the task is solved: a look into its files, then the answer. `test_reward` plays this in the container."""
+        command = "cat " + " ".join(map(shlex.quote, self.data.files)) if self.data.files else "ls"
+        return [
+            {"role": "assistant", "tool_calls": [{"name": "bash", "arguments": {"command": command}}]},
+            {"role": "assistant", "content": f"<answer>{self.data.answer}</answer>"},
+        ]
 
     @vf.reward(weight=1.0)
     async def correct_answer(self, trace: vf.Trace, runtime: vf.Runtime) -> float:

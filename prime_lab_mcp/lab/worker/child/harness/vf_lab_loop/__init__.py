@@ -2,7 +2,8 @@
 
 For a task with tools, `vf-lab-chat` starts a chat program of verifiers, whose imports take seconds for each rollout.
 This harness runs the same loop here, with verifiers' MCP client. It starts the program only if a hook of the task
-intercepts tool calls.
+intercepts tool calls. In the place of the harness `bash`, it also offers the tools of that harness, which work in the
+runtime of the rollout.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ __all__ = ["LabLoopHarness", "LabLoopHarnessConfig"]
 
 
 class LabLoopHarnessConfig(LabChatHarnessConfig):  # type: ignore[misc, unused-ignore]
-    """The settings of `vf-lab-chat`."""
+    """The settings of `vf-lab-chat`, and which tools of the harness `bash` are offered."""
+
+    shell: bool = False
+    edit: bool = False
 
 
 class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
@@ -37,7 +41,8 @@ class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
         data: Any,
         tool_interception_url: str | None = None,
     ) -> ProgramResult:
-        if not mcp_urls or tool_interception_url:
+        shell = _ShellTools(runtime, self.config.shell, self.config.edit)
+        if not (mcp_urls or shell.offered) or tool_interception_url:
             return await super().launch(ctx, trace, runtime, endpoint, secret, mcp_urls, data, tool_interception_url)
         # Imported here, because a task without tools does not need this module.
         from verifiers.v1.harnesses.utils import mcp  # type: ignore[import-untyped, unused-ignore]
@@ -51,7 +56,8 @@ class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
         config = {"mcpServers": {name: {"url": url, "timeout": 30.0} for name, url in mcp_urls.items()}}
         async with AsyncExitStack() as stack:
             session = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
-            tools, dispatch, servers = await mcp.connect_mcp(config, stack)
+            tools, dispatch, servers = await mcp.connect_mcp(config, stack, shell.names) if mcp_urls else ([], {}, {})
+            tools = [*shell.offered, *tools]
             while True:
                 body = {"model": ctx.model, "messages": messages, **({"tools": tools} if tools else {})}
                 headers = {"Authorization": f"Bearer {secret}"}
@@ -64,11 +70,55 @@ class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
                     return ProgramResult(0, "", "")
                 for call in reply["tool_calls"]:
                     name, given = call["function"]["name"], call["function"]["arguments"]
-                    result = await _tool_result(mcp, servers, dispatch, name, given)
-                    messages.append({"role": "tool", "tool_call_id": call["id"], "content": result, "name": name})
+                    result = await _tool_result(mcp, servers, dispatch, shell, name, given)
+                    returned = {"role": "tool", "tool_call_id": call["id"], "content": result, "name": name}
+                    messages.append(shell.bounded(returned))
 
 
-async def _tool_result(mcp: Any, servers: Any, dispatch: Any, name: str, given: str) -> Any:
+class _ShellTools:
+    """The tools of verifiers' harness `bash` (harnesses/utils/core.py), which work in the runtime of the rollout."""
+
+    def __init__(self, runtime: Runtime, shell: bool, edit: bool) -> None:
+        self._runtime = runtime
+        self.offered: list[dict[str, Any]] = []
+        if shell:
+            from verifiers.v1.harnesses.utils import core  # type: ignore[import-untyped, unused-ignore]
+
+            self.offered = [core.BASH_TOOL, *([core.EDIT_TOOL] if edit else [])]
+        self.names = {tool["function"]["name"] for tool in self.offered}
+
+    def bounded(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer of a tool, cut as the program of the harness cuts it."""
+        if not self.offered:
+            return message
+        from verifiers.v1.harnesses.utils import compaction  # type: ignore[import-untyped, unused-ignore]
+
+        return dict(compaction.bound_tool_message(message))
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> str:
+        """Call one of these tools. Failures are returned as text, as the program of the harness does."""
+        if name == "bash":
+            done = await self._runtime.run(["bash", "-c", str(arguments.get("command", ""))], {})
+            return str(done.stdout + done.stderr)
+        path, old, new = (arguments.get(key) for key in ("path", "old_str", "new_str"))
+        if not isinstance(path, str) or not path:
+            return "error: 'path' is required"
+        if not isinstance(old, str) or not isinstance(new, str):
+            return "error: 'old_str' and 'new_str' must be strings"
+        if not old:
+            return "error: 'old_str' must be a non-empty string"
+        try:
+            content = (await self._runtime.read(path)).decode()
+        except Exception as error:
+            return f"error: could not read {path}: {error}"
+        number = content.count(old)
+        if number != 1:
+            return f"error: old_str must appear exactly once in {path} (found {number})"
+        await self._runtime.write(path, content.replace(old, new, 1).encode())
+        return f"Edited {path}"
+
+
+async def _tool_result(mcp: Any, servers: Any, dispatch: Any, shell: _ShellTools, name: str, given: str) -> Any:
     """Call a tool and return its output. For an invalid call, return the error text of verifiers' chat program."""
     try:
         arguments = json.loads(given or "{}")
@@ -76,6 +126,8 @@ async def _tool_result(mcp: Any, servers: Any, dispatch: Any, name: str, given: 
         return f"error: invalid JSON in tool arguments ({error}); resend the call with valid JSON"
     if not isinstance(arguments, dict):
         return f"error: tool arguments must be a JSON object, got {type(arguments).__name__}; resend as an object"
+    if name in shell.names and name not in dispatch:
+        return await shell.call(name, arguments)
     if name not in dispatch:
         return f"error: unknown tool {name!r}"
     return await mcp.call_mcp(servers, dispatch, name, arguments)

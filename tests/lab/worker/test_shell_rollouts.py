@@ -1,0 +1,109 @@
+"""Rollouts of environments whose agent works with the shell of the harness `bash`, in a process and in a container.
+
+The rewards pay for what the commands leave behind, which no text of a reply can show.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from prime_lab_mcp.lab.worker import host
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult
+from tests.support.containers import test_image
+
+from .conftest import Opened, Write
+
+pytestmark = pytest.mark.anyio
+
+SHELL = '''
+import verifiers.v1 as vf
+
+class Data(vf.TaskData):
+    wanted: str
+
+class SampleTask(vf.Task[Data]):
+    def solution(self):
+        first = f"printf wrong > out.txt; cat /etc/hostname; id -u >&2"
+        edit = {"path": "out.txt", "old_str": "wrong", "new_str": self.data.wanted}
+        return [
+            {"role": "assistant", "tool_calls": [{"name": "bash", "arguments": {"command": first}}]},
+            {"role": "assistant", "tool_calls": [{"name": "edit", "arguments": edit}]},
+            "It is written.",
+        ]
+
+    @vf.reward(weight=1.0)
+    async def written(self, trace: vf.Trace, runtime: vf.Runtime) -> float:
+        """1 when the file holds what was asked for."""
+        found = await runtime.run(["cat", "out.txt"], {})
+        return float(found.exit_code == 0 and found.stdout == self.data.wanted)
+
+class SampleTaskset(vf.Taskset[SampleTask, vf.TasksetConfig]):
+    def load(self):
+        for i in range(4):
+            yield SampleTask(Data(prompt=f"Write {i} into out.txt.", wanted=str(i), IMAGE), self.config.task)
+
+class Config(vf.SingleAgentEnvConfig):
+    agent: vf.AgentConfig = vf.AgentConfig(harness=vf.harness_config_type("bash")(id="bash"), max_turns=9)
+
+class SampleEnv(vf.SingleAgentEnv, vf.Env[Config]):
+    pass
+
+__all__ = ["SampleTaskset", "SampleEnv"]
+'''
+
+
+async def played(worker: Worker) -> list[RolloutResult]:
+    """The solution; the same without its last call; and the words of its last reply alone."""
+    assert (await worker.load()).turns
+    scripts = (
+        {"solution": True},
+        {"solution": True, "change": "step-left-out", "text": "1"},
+        {"turns": ["It is written."], "then": "repeat"},
+    )
+    found = await worker.rollout([RequestedRollout(2, script) for script in scripts], seconds=60)
+    assert found.unavailable == ""
+    return list(found.results)
+
+
+async def test_a_reward_for_what_commands_leave_is_earned_by_the_solution_alone(write: Write, opened: Opened) -> None:
+    async with opened(write(SHELL.replace(", IMAGE", ""))) as worker:
+        solved, incomplete, words = await played(worker)
+    assert [(r.end, r.errors, r.reward) for r in (solved, incomplete, words)] == [
+        ("ended", (), 1.0),
+        ("ended", (), 0.0),
+        ("ended", (), 0.0),
+    ]
+    assert {tool.name for tool in solved.tools} == {"bash", "edit"}
+    assert solved.messages[3]["content"] == "Edited out.txt"
+
+
+async def test_the_same_is_played_in_containers_where_the_tasks_name_an_image(write: Write, opened: Opened) -> None:
+    image = test_image()
+    async with opened(write(SHELL.replace("IMAGE", f"image={image!r}, workdir='/work'"))) as worker:
+        solved, incomplete, words = await played(worker)
+    assert [(r.end, r.errors, r.reward) for r in (solved, incomplete, words)] == [
+        ("ended", (), 1.0),
+        ("ended", (), 0.0),
+        ("ended", (), 0.0),
+    ]
+
+
+async def test_without_podman_tasks_with_an_image_are_not_played(
+    write: Write, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "podman_is_installed", bool)
+    async with opened(write(SHELL.replace("IMAGE", "image='python:3.11-slim'"))) as worker:
+        found = await worker.rollout([RequestedRollout(0, {"solution": True})], seconds=5)
+    assert found.results == ()
+    assert found.unavailable == "its tasks need a container"
+    assert found.by_design
+
+
+async def test_an_image_that_cannot_be_had_says_nothing_about_the_environment(write: Write, opened: Opened) -> None:
+    test_image()
+    async with opened(write(SHELL.replace("IMAGE", "image='localhost/no-such-image:1'"))) as worker:
+        found = await worker.rollout([RequestedRollout(0, {"solution": True})], seconds=60)
+    assert found.results == ()
+    assert "the image localhost/no-such-image:1 is not on this machine and cannot be fetched" in found.unavailable
+    assert not found.by_design
