@@ -106,7 +106,8 @@ def main() -> int:
     except (ValueError, subprocess.CalledProcessError) as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
-    print(f"{project.name} {project.version}: {', '.join(sorted(p.name for p in args.out.iterdir()))}")
+    built = sorted(path.name for path in args.out.iterdir() if not path.name.startswith("."))  # uv adds a .gitignore
+    print(f"{project.name} {project.version}: {', '.join(built)}")
     if not args.namespace:
         print("No server.json: name the registry's namespace, as in make release NAMESPACE=io.github.NAME")
     return 0

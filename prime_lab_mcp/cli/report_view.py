@@ -31,8 +31,8 @@ _COLOURS = {
     "running": "cyan",
     "info": "cyan",
 }
-_ROWS, _COLUMNS, _CELL = 12, 7, 48
-"""Size of a table of data. `--output json` has everything."""
+_ROWS, _COLUMNS, _CELL, _LINES = 12, 7, 48, 6
+"""Size of a table of data, and the most lines of a cell. `--output json` has everything."""
 
 
 def show_report(report: Report, output: OutputFormat) -> None:
@@ -118,9 +118,19 @@ def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _cell(value: Any) -> str:
+    """A value in a table. Objects in a list are a line each with their first two values, as in `run_eval open`."""
     if value is None:
         return ""
+    if _is_table(value):
+        lines = [clip(" ".join(_scalars(row)[:2]), _CELL) for row in value[:_LINES]]
+        return "\n".join([*lines, *([f"and {len(value) - _LINES} more"] if len(value) > _LINES else [])])
     return clip(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _CELL)
+
+
+def _scalars(row: Mapping[str, Any]) -> list[str]:
+    """The values of an object that are no lists or objects themselves."""
+    kept = [value for value in row.values() if value is not None and not isinstance(value, (list, dict))]
+    return [value if isinstance(value, str) else json.dumps(value) for value in kept]
 
 
 def markdown(content: Mapping[str, Any]) -> str:

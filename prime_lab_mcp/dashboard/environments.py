@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -12,7 +12,7 @@ from prime_lab_mcp.dashboard.reading_lab import ReadingLab
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.environment_status import EnvironmentStatus, environment_status
-from prime_lab_mcp.lab.state.gates import Standing
+from prime_lab_mcp.lab.state.gates import NEEDS, TRAINING_NEEDS, Standing
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 
 _HISTORY = 40
@@ -67,12 +67,20 @@ def _summary(status: EnvironmentStatus) -> dict[str, Any]:
         "version": report["version"],
         "source": report["source"],
         "content": report["content"],
-        "gates": report["gates"],
+        "gates": [_gate(gate, status.standings) for gate in report["gates"]],
         "evidence": [
             row | _evidence_facts(standing) for row, standing in zip(report["evidence"], status.standings, strict=True)
         ],
         "next": report["next"],
     }
+
+
+def _gate(gate: Mapping[str, str], standings: Sequence[Standing]) -> dict[str, Any]:
+    """A gate with the evidence that keeps it closed, where nothing else does: the evidence itself says the rest."""
+    needs = {need.tool for need in (TRAINING_NEEDS if gate["tool"] == "submit_training" else NEEDS[gate["tool"]])}
+    unmet = [standing for standing in standings if standing.why and standing.need.tool in needs]
+    alone = gate["why"] == "; ".join(dict.fromkeys(standing.detail for standing in unmet))
+    return {**gate, "unmet": [{"tool": one.need.tool, "state": one.why} for one in unmet] if alone else []}
 
 
 def _evidence_facts(standing: Standing) -> dict[str, Any]:

@@ -53,12 +53,19 @@ class _RunReadings:
 
 
 def list_runs(lab: ReadingLab) -> list[dict[str, Any]]:
-    """Training runs of this workspace, newest first: those submitted from here, and self-managed ones in `outputs/`."""
+    """Training runs of this workspace, newest first: those submitted from here, and self-managed ones in `outputs/`.
+
+    The status of a run is that which it ended with, or of its last reading on this page; None where neither is known.
+    """
+    read = lab.memory(_RunReadings).by_id
     hosted = [_row(run) for run in lab.ledger.runs(workspace=lab.key, platform=lab.platform, kind="training")]
     own = []
     for listed in own_runs.list_own_runs(lab.workspace, _MOST_OWN):
         with suppress(LabError, OSError):  # what is no folder of the workspace, or changes now, hides no other run
             own.append(_own_row(lab, listed["id"]))
+    for row in (*hosted, *own):
+        if row["status"] is None and row["id"] in read:
+            row["status"] = read[row["id"]][1].status
     return sorted([*hosted, *own], key=lambda row: float(row["at"]), reverse=True)
 
 
@@ -77,6 +84,7 @@ def _own_row(lab: ReadingLab, id: str) -> dict[str, Any]:
         "bound": None,
         "config": None,
         "resumed_from": None,
+        "status": None,
     }
 
 
@@ -95,6 +103,7 @@ def _row(run: Run) -> dict[str, Any]:
         "bound": finite_or_none(run.max_cost),
         "config": run.config_path,
         "resumed_from": run.data.get("resumed_from"),
+        "status": foreign(run.data["ended"], 40) if run.data.get("ended") else None,
     }
 
 

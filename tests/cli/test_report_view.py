@@ -59,6 +59,18 @@ def test_a_terminal_gets_findings_tables_and_the_next_call_as_a_command() -> Non
     assert "next prime-lab-mcp call test_reward" in printed
 
 
+def test_a_cell_of_a_table_names_its_objects_a_line_each_without_json() -> None:
+    gates = [{"tool": "run_eval", "state": "open", "why": "x" * 90}, {"tool": "push_environment", "state": "closed"}]
+    report = Report("passed", "One.", data={"environments": [{"name": "sums", "gates": gates, "evidence": gates * 5}]})
+    out = io.StringIO()
+    show_on(Console(file=out, width=100, highlight=False), rendering.structured(report))
+    row = [line.split() for line in out.getvalue().splitlines() if "run_eval" in line or "push_environment" in line]
+    assert row[0] == ["sums", "run_eval", "open", "run_eval", "open"]
+    assert row[1] == ["push_environment", "closed", "push_environment", "closed"]
+    assert "and 4 more" in out.getvalue()
+    assert '"' not in out.getvalue()
+
+
 def test_the_command_of_a_next_call_gives_its_arguments_back() -> None:
     step = rendering.whole(REPORT)["next"][0]
     words = shlex.split(command_of(step))

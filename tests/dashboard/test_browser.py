@@ -23,6 +23,7 @@ from prime_lab_mcp.dashboard.reading_lab import ReadingLab
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from tests.dashboard.chromium import Chromium
 from tests.dashboard.conftest import TOKEN
 from tests.lab.evals.finished import episode, finished, mixed
 
@@ -181,3 +182,39 @@ def test_the_accessibility_checker_finds_nothing(checked: Browser, dark: bool, s
         if result["wrong"]:
             found[view] = result["wrong"]
     assert found == {}
+
+
+NARROW = """(() => {
+  const cells = [...document.querySelectorAll("table.stack :is(td, tbody th)")].filter((one) => one.textContent.trim());
+  const outside = ({ left, right }) => left < 0 || right > innerWidth;
+  return {
+    cells: cells.length,
+    outside: cells.filter((one) => outside(one.getBoundingClientRect())).length,
+    sideways: document.documentElement.scrollWidth > innerWidth,
+    roles: [...new Set([...cells, ...document.querySelectorAll("table.stack tr")].map((one) => one.role))].sort(),
+  };
+})()"""
+
+
+def test_a_phone_shows_every_cell_of_a_wide_table_without_scrolling_sideways(browser: Browser, tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    chromium = Chromium(CHROMIUM, tmp_path / "profile")
+    chromium.send("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=2, mobile=True)
+    for view in ("evaluations", "evaluations/eval-00000001", "environments/sums"):
+        chromium.open(f"{browser.url}/#/{view}?token={TOKEN}", VIEWS[view])
+        found = chromium.ask(NARROW)
+        assert found.pop("cells") >= 5, view
+        assert found == {"outside": 0, "sideways": False, "roles": ["cell", "row", "rowheader"]}, view
+    chromium.close()
+
+
+def test_no_two_ticks_of_a_chart_read_the_same(browser: Browser, tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    chromium = Chromium(CHROMIUM, tmp_path / "profile")
+    chromium.open(f"{browser.url}/#/spend?token={TOKEN}", VIEWS["spend"])
+    drawn = "module.lineChart('KL', [{ title: 'KL', points: [[0, 0.00051], [9, 0.00069]] }])"
+    chromium.ask(f"import('./charts.js').then((module) => document.getElementById('main').append({drawn}))")
+    chromium.wait("document.querySelectorAll('.chart .tick.end').length >= 4")
+    ticks = chromium.ask("[...document.querySelectorAll('.chart .tick.end')].slice(0, 4).map((one) => one.textContent)")
+    assert len(set(ticks)) == 4
+    chromium.close()

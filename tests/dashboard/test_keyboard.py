@@ -90,6 +90,17 @@ def test_enter_and_space_sort_a_table_and_the_focus_stays_on_its_heading(chromiu
         chromium.wait("document.activeElement.id === 'sort-tokens'")
 
 
+def test_a_list_that_is_drawn_again_keeps_the_order_that_the_reader_chose(chromium: Chromium, browser: Browser) -> None:
+    show(chromium, browser, "evaluations")
+    chromium.tab_to("e.id === 'sort-mean'")
+    chromium.press("Enter")
+    chromium.ask("document.getElementById('main').dataset.data = 'other data'")
+    show_again = "import('./draw.js').then((module) => module.draw({ keep: true }))"
+    chromium.ask(f"{show_again}.then(() => {{ document.body.dataset.again = 'yes'; }})")
+    chromium.wait("document.body.dataset.again === 'yes'")
+    assert chromium.ask("document.getElementById('sort-mean').closest('th').ariaSort") == "ascending"
+
+
 @pytest.mark.parametrize("key", ["Enter", " "], ids=["Enter", "Space"])
 def test_a_filter_is_pressed_by_key_and_keeps_the_focus(chromium: Chromium, browser: Browser, key: str) -> None:
     show(chromium, browser, EVALUATION)

@@ -207,6 +207,11 @@ async def test_an_environment_shows_its_gates_and_the_evidence_behind_each(
         "reward-constant",
     )
     assert {gate["tool"]: gate["state"] for gate in shown["gates"]}["push_environment"] == "closed"
+    assert {gate["tool"]: gate["unmet"] for gate in shown["gates"]}["push_environment"] == [
+        {"tool": "check_environment", "state": "never-run"},
+        {"tool": "test_reward", "state": "failed"},
+        {"tool": "check_reward_distribution", "state": "never-run"},
+    ]
 
 
 async def test_an_environment_that_cannot_be_read_does_not_hide_the_others(

@@ -111,3 +111,18 @@ async def test_a_folder_that_is_no_run_of_the_workspace_hides_no_other(
     assert (listed["odd"]["model"], listed["odd"]["max_steps"], listed["odd"]["environments"]) == ("", None, [])
     assert (await page.get("/api/runs/outputs%2Flinked")).status_code in (400, 404)
     assert (await page.get("/api/runs/outputs%2Fodd")).status_code == 200
+
+
+async def test_the_list_says_how_a_run_ended_or_how_it_stood_when_it_was_last_read(
+    page: httpx.AsyncClient, lab: Lab, readings: list[dict[str, Any]]
+) -> None:
+    ended = Run("run_2", "training", "sums", lab.key, "other", lab.platform, max_cost=9.0, data={"ended": "STOPPED"})
+    lab.ledger.record_run(ended)
+
+    async def listed() -> dict[str, str | None]:
+        return {run["id"]: run["status"] for run in (await page.get("/api/runs")).json()["runs"]}
+
+    assert await listed() == {"run_1": None, "run_2": "STOPPED"}
+    assert readings == []
+    await page.get("/api/runs/run_1")
+    assert await listed() == {"run_1": "RUNNING", "run_2": "STOPPED"}

@@ -64,8 +64,8 @@ export function lineChart(title, lines, { marks = [], max = null, parts = 1, zer
   if (high === low) { high += Math.abs(high) * 0.1 || 1; low -= Math.abs(low) * 0.1; }
   const x = (step) => left + ((step - firstStep) / Math.max(1, lastStep - firstStep)) * (width - left - right);
   const y = (value) => top + (1 - (value - low) / (high - low)) * (height - top - bottom);
-  const digits = high - low >= 20 ? 0 : high - low >= 1 ? 1 : high - low >= 0.05 ? 2 : 4;
   const ticks = [0, 1, 2, 3].map((at) => low + (at / 3) * (high - low));
+  const digits = digitsBetween(ticks, high - low >= 20 ? 0 : high - low >= 1 ? 1 : high - low >= 0.05 ? 2 : 4);
   const said = lines.map((line) => `${line.title} from ${number(line.points[0][1], digits)} at step ${line.points[0][0]} to ${number(line.points.at(-1)[1], digits)} at step ${line.points.at(-1)[0]}`).join("; ");
   const steps = [firstStep, Math.round((firstStep + lastStep) / 2), lastStep];
   return h("figure", { class: "chart" },
@@ -84,6 +84,13 @@ export function lineChart(title, lines, { marks = [], max = null, parts = 1, zer
         line.points.length > 1 && svg("polyline", { class: `line line-${at % 4}`, points: line.points.map((p) => `${x(p[0]).toFixed(1)},${y(p[1]).toFixed(1)}`).join(" ") }),
         (line.points.length <= 12 ? line.points : [line.points.at(-1)]).map((p) => svg("circle", { class: `dot line-${at % 4}`, cx: x(p[0]), cy: y(p[1]), r: 3.2 }, svg("title", {}, `step ${p[0]}: ${number(p[1], 4)}`))),
       ])));
+}
+
+/** The fewest digits, from `least` on, with which no two ticks read the same. */
+function digitsBetween(ticks, least) {
+  let digits = least;
+  while (digits < 8 && new Set(ticks.map((value) => number(value, digits))).size < ticks.length) digits += 1;
+  return digits;
 }
 
 /** A small bar for a share in a table. */

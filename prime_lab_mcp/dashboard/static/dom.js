@@ -56,45 +56,55 @@ const STATES = {
 
 /** A state as a word with a colour and a sign, so that colour alone never says it. */
 export function badge(state, text = state) {
-  const [tone, sign] = STATES[state] ?? ["plain", "·"];
+  const [tone, sign] = STATES[state] ?? ["plain", "–"];
   return h("span", { class: `badge ${tone}` }, h("span", { class: "sign", "aria-hidden": "true" }, sign), String(text).toLowerCase().replaceAll("-", " "));
 }
 
-export const tone = (state) => (STATES[state] ?? ["plain", "·"])[0];
-export const sign = (state) => (STATES[state] ?? ["plain", "·"])[1];
+export const tone = (state) => (STATES[state] ?? ["plain", "–"])[0];
+export const sign = (state) => (STATES[state] ?? ["plain", "–"])[1];
 
-/** A table in a region that scrolls by keyboard. Columns: {label, cell(row), numeric, sort, wide}. */
+const MANY = 5;
+
+/*
+ * A table in a region that scrolls by keyboard. Columns: {label, cell(row), numeric, sort, wide, tight}. The rows of a table
+ * with many columns become cards on a phone; the roles keep it a table for screen readers where its boxes are no longer those
+ * of one.
+ */
 export function table(caption, columns, rows, { sorted = null, onsort = null, empty = "Nothing yet." } = {}) {
   if (!rows.length) return h("p", { class: "empty" }, empty);
   const heads = columns.map((column) => {
     const key = column.sort;
-    if (!key || !onsort) return h("th", { scope: "col", class: column.numeric && "num" }, column.label);
+    if (!key || !onsort) return h("th", { role: "columnheader", scope: "col", class: column.numeric && "num" }, column.label);
     const [name, down] = sorted ? [sorted.replace(/^-/, ""), sorted.startsWith("-")] : [null, false];
     const state = name === key ? (down ? "descending" : "ascending") : "none";
     const next = name === key && !down ? `-${key}` : key;
-    return h("th", { scope: "col", class: column.numeric && "num", "aria-sort": state },
+    return h("th", { role: "columnheader", scope: "col", class: column.numeric && "num", "aria-sort": state },
       h("button", { type: "button", class: "sort", id: `sort-${key}`, onclick: () => onsort(next) }, column.label,
         h("span", { "aria-hidden": "true" }, state === "none" ? "↕" : down ? "↓" : "↑")));
   });
   const body = rows.map((row) =>
-    h("tr", {}, columns.map((column, at) => {
-      const attributes = { class: [column.numeric && "num", column.wide && "wide"].filter(Boolean).join(" ") || null, "data-label": column.label };
-      return at === 0 ? h("th", { scope: "row", ...attributes }, column.cell(row)) : h("td", attributes, column.cell(row));
+    h("tr", { role: "row" }, columns.map((column, at) => {
+      const attributes = { class: [column.numeric && "num", column.wide && "wide", column.tight && "tight"].filter(Boolean).join(" ") || null, "data-label": column.label };
+      return at === 0 ? h("th", { role: "rowheader", scope: "row", ...attributes }, column.cell(row)) : h("td", { role: "cell", ...attributes }, column.cell(row));
     })));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body)));
+    h("table", { role: "table", class: columns.length >= MANY && "stack" }, h("caption", { class: "hidden" }, caption),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads)), h("tbody", { role: "rowgroup" }, body)));
 }
 
-/** A column of numbers that sorts in the page itself. */
+const orders = new Map();
+
+/** A table that sorts in the page itself. It keeps the order that the reader chose when it is drawn again. */
 export function sortable(caption, columns, rows, options = {}) {
   const holder = h("div", {});
-  let sorted = options.sorted ?? null;
+  let sorted = orders.get(caption) ?? options.sorted ?? null;
   const draw = () => {
     const column = sorted && columns.find((c) => c.sort === sorted.replace(/^-/, ""));
     const factor = sorted?.startsWith("-") ? -1 : 1;
     const ordered = column ? [...rows].sort((a, b) => factor * compare(column.value(a), column.value(b))) : rows;
     holder.replaceChildren(table(caption, columns, ordered, { ...options, sorted, onsort: (next) => {
       sorted = next;
+      orders.set(caption, next);
       draw();
       holder.querySelector(`#sort-${next.replace(/^-/, "")}`)?.focus();
     } }));

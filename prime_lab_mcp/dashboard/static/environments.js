@@ -26,7 +26,13 @@ function card(environment) {
   return h("li", { class: "card" },
     h("div", { class: "cardhead" }, h("h2", {}, link), h("p", { class: "meta" }, [environment.api, environment.version && `version ${environment.version}`].filter(Boolean).join(" · "))),
     line(environment.evidence),
-    h("p", { class: "next" }, h("span", {}, "Next"), " ", h("code", {}, environment.next.tool), " ", environment.next.why));
+    next(environment.next));
+}
+
+/** The next call with its reason, which may begin with the name of the tool itself. */
+function next({ tool, why }, more = "") {
+  const rest = why.startsWith(`${tool} `) ? why.slice(tool.length) : ` ${why}`;
+  return h("p", { class: `next ${more}` }, h("span", {}, "Next"), " ", h("code", {}, tool), rest);
 }
 
 function line(evidence) {
@@ -47,11 +53,11 @@ export async function one(name) {
     data: data,
     refresh: 10,
     content: [
-      h("p", { class: "next lead" }, h("span", {}, "Next"), " ", h("code", {}, data.next.tool), " ", data.next.why),
+      next(data.next, "lead"),
       section("Gates", h("ul", { class: "gates" }, data.gates.map((gate) =>
         h("li", { class: tone(gate.state === "open" ? "open" : "never") },
           h("p", {}, h("strong", {}, GATES[gate.tool] ?? gate.tool), " ", badge(gate.state === "open" ? "open" : "closed", gate.state)),
-          h("p", {}, gate.why))))),
+          h("p", {}, gate.unmet.length ? `needs ${gate.unmet.map((one) => `${STEPS[one.tool] ?? one.tool} (${one.state.replaceAll("-", " ")})`).join(", ")}` : gate.why))))),
       section("Evidence", h("div", { class: "evidence" }, data.evidence.map(evidence)), data.waived.length > 0 && note("Waived by a person for these files: ", data.waived.join(", "))),
       section("Evaluations", sortable("Evaluations of this environment", evaluationColumns(false), data.evaluations, { empty: "No evaluation yet." })),
       data.pushes.length > 0 && section("Pushes", table("Pushes", [
@@ -64,10 +70,10 @@ export async function one(name) {
         { label: "File", cell: (file) => h("code", {}, file.path) }, { label: "Why", cell: (file) => file.why },
       ], data.left_out)),
       section("Every verdict", table("Verdicts, newest first", [
-        { label: "Tool", cell: (row) => h("code", {}, row.tool) },
+        { label: "Tool", tight: true, cell: (row) => h("code", {}, row.tool) },
         { label: "Verdict", cell: (row) => badge(row.status) },
         { label: "When", cell: (row) => ago(row.at) },
-        { label: "Source", cell: (row) => h("code", {}, row.source || "–") },
+        { label: "Source", tight: true, cell: (row) => h("code", {}, row.source || "–") },
         { label: "Findings", wide: true, cell: (row) => row.findings.map((one) => one.code).join(", ") || "none" },
       ], data.verdicts)),
     ].filter(Boolean),

@@ -10,7 +10,7 @@ const link = (row) => `#/evaluations/${encodeURIComponent(row.id)}`;
 
 export function evaluationColumns(named = true) {
   return [
-    { label: named ? "Environment" : "Evaluation", sort: "environment", value: (row) => row.environment, cell: (row) => h("a", { href: link(row) }, named ? row.environment : row.id) },
+    { label: named ? "Environment" : "Evaluation", tight: !named, sort: "environment", value: (row) => (named ? row.environment : row.id), cell: (row) => h("a", { href: link(row) }, named ? row.environment : row.id) },
     { label: "Model", sort: "model", value: (row) => row.model, cell: (row) => row.model || "–" },
     { label: "State", sort: "state", value: (row) => row.verdict ?? row.state, cell: (row) => badge(row.state === "finished" ? row.verdict ?? "finished" : row.state) },
     { label: "Mean reward", numeric: true, sort: "mean", value: (row) => row.mean_reward, cell: (row) => number(row.mean_reward, 3) },

@@ -33,7 +33,7 @@ export function browser(id, data) {
       { label: "Question", wide: true, cell: (row) => row.question },
       { label: "Reply", wide: true, cell: (row) => row.error ?? row.reply },
       { label: "Tokens", numeric: true, sort: "tokens", cell: (row) => [number(row.tokens), row.truncated ? " cut" : ""] },
-      { label: "Task", cell: (row) => h("a", { href: `#/evaluations/${encodeURIComponent(id)}/tasks/${row.task}`, "aria-label": `Task ${row.task + 1}, its rollouts side by side` }, `task ${number(row.task + 1)}`) },
+      { label: "Task", tight: true, cell: (row) => h("a", { href: `#/evaluations/${encodeURIComponent(id)}/tasks/${row.task}`, "aria-label": `Task ${row.task + 1}, its rollouts side by side` }, `task ${number(row.task + 1)}`) },
     ], data.rows, { sorted: query.get("order") ?? "position", onsort: (order) => setQuery({ order: order === "position" ? null : order, page: null }), empty: "No rollout fits." }),
     pager(data));
 }
@@ -45,7 +45,7 @@ export async function one(id, position) {
   return {
     title: `Rollout ${number(at + 1)}`,
     trail: [h("a", { href: "#/evaluations" }, "Evaluations"), " / ", h("a", { href: `#/evaluations/${encodeURIComponent(id)}${keptQuery()}` }, id)],
-    aside: h("p", { class: "meta" }, outcome(data), data.stop && ` · stopped: ${data.stop}`),
+    aside: h("p", { class: "meta" }, outcome(data), data.stop && ` stopped: ${data.stop}`),
     data: data,
     content: [
       h("nav", { class: "pager", "aria-label": "Rollouts" }, go(at - 1, "Previous", "rollout-before"), h("span", {}, `${number(at + 1)} of ${number(data.total)}`), go(at + 1, "Next", "rollout-after")),

@@ -12,6 +12,7 @@ export async function list() {
     refresh: 15,
     content: [sortable("Training runs, newest first", [
       { label: "Run", sort: "name", value: (run) => run.name, cell: (run) => h("a", { href: `#/runs/${encodeURIComponent(run.id)}` }, run.name) },
+      { label: "State", sort: "status", value: (run) => run.status, cell: (run) => (run.status ? badge(run.status) : badge("started")) },
       { label: "Model", sort: "model", value: (run) => run.model, cell: (run) => run.model || "–" },
       { label: "Environments", wide: true, cell: (run) => run.environments.join(", ") || "–" },
       { label: "Steps", numeric: true, sort: "steps", value: (run) => run.max_steps, cell: (run) => number(run.max_steps) },

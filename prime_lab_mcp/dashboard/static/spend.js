@@ -27,10 +27,10 @@ export async function all() {
       ], data.environments, { empty: "Nothing was spent." })),
       section("Every entry", sortable("Evaluations, runs and judges", [
         { label: "What", sort: "id", value: (row) => row.id, cell: (row) => entry(row) },
-        { label: "Environment", wide: true, cell: (row) => [row.environments.join(" + ") || "–", row.elsewhere ? " (another workspace)" : ""] },
+        { label: "Environment", cell: (row) => [row.environments.join(" + ") || "–", row.elsewhere ? " (another workspace)" : ""] },
         { label: "Bound", numeric: true, sort: "bound-of", value: (row) => row.bound, cell: (row) => dollars(row.bound) },
         { label: "Actual", numeric: true, sort: "actual-of", value: (row) => row.actual, cell: (row) => dollars(row.actual) },
-        { label: "Price", cell: (row) => (row.unpriced ? [badge("warning", "unpriced"), " ", row.unpriced] : "known") },
+        { label: "Price", wide: true, cell: (row) => (row.unpriced ? [badge("warning", "unpriced"), " ", row.unpriced] : "known") },
         { label: "When", sort: "at", value: (row) => row.at, cell: (row) => ago(row.at) },
       ], data.entries, { empty: "Nothing was spent or reserved yet." })),
     ],
@@ -39,6 +39,6 @@ export async function all() {
 
 function entry(row) {
   const place = { evaluation: "evaluations", "hosted evaluation": "evaluations", "training run": "runs" }[row.kind];
-  const text = `${row.kind} ${row.id}`;
+  const text = [`${row.kind} `, h("span", { class: "tight" }, row.id)];
   return place && !row.elsewhere ? h("a", { href: `#/${place}/${encodeURIComponent(row.id)}` }, text) : text;
 }

@@ -31,7 +31,14 @@ def dependency_drift(row: Evidence, present: Mapping[str, str] | None) -> str | 
     recorded = row.toolchain.get(DISTRIBUTIONS)
     if not isinstance(recorded, Mapping):
         return "dependencies whose hashes were not recorded; run it again"
-    changes = [change for name in sorted({*recorded, *present}) if (change := _change(name, recorded, present))]
+    names = sorted({*recorded, *present})
+    changes = [change for name in names if (change := _change(name, recorded, present))]
+    # Of one version, but built differently: one phrase for all of them, because a rebuilt environment changes many.
+    rebuilt = [name for name in names if _rebuilt(recorded.get(name), present.get(name))]
+    if rebuilt:
+        more = f" and {len(rebuilt) - _NAMED} more" if len(rebuilt) > _NAMED else ""
+        described = ", ".join(f"{name} {_version(present[name])}".rstrip() for name in rebuilt[:_NAMED])
+        changes.append(f"the files of {described}{more} differ")
     if not changes:
         return None
     more = f" and {len(changes) - _NAMED} more" if len(changes) > _NAMED else ""
@@ -40,15 +47,17 @@ def dependency_drift(row: Evidence, present: Mapping[str, str] | None) -> str | 
 
 def _change(name: str, recorded: Mapping[str, str], present: Mapping[str, str]) -> str | None:
     then, now = recorded.get(name), present.get(name)
-    if then == now:
+    if then == now or _rebuilt(then, now):
         return None
     if now is None:
         return f"{name} {_version(then)} is gone"
     if then is None:
         return f"{name} {_version(now)} is new"
-    if _version(then) != _version(now):
-        return f"{name} {_version(then)} is {_version(now)} now"
-    return f"the files of {name} {_version(now)} differ".replace("  ", " ")
+    return f"{name} {_version(then)} is {_version(now)} now"
+
+
+def _rebuilt(then: str | None, now: str | None) -> bool:
+    return then is not None and now is not None and then != now and _version(then) == _version(now)
 
 
 def _version(fingerprint: str | None) -> str:

@@ -245,6 +245,16 @@ def test_a_pass_that_was_reached_with_other_dependencies_is_stale_and_a_failure_
     assert of(Need("push_environment", "source"), [row("push_environment")], subject).why is None
 
 
+def test_dependencies_of_the_same_version_with_other_files_are_named_in_one_phrase() -> None:
+    present = {"numpy": "2.0 aa", **{f"part{number}": f"1.{number} bb" for number in range(6)}}
+    built_before = {"distributions": {**{name: f"{text[:3]} cc" for name, text in present.items()}, "numpy": "1.0 aa"}}
+    drifted = of(REWARD, [row(toolchain=built_before)], replace(HERE, distributions=present))
+    assert drifted.detail == (
+        "test_reward ran with other dependencies than now: numpy 1.0 is 2.0 now,"
+        " the files of part0 1.0, part1 1.1, part2 1.2, part3 1.3 and 2 more differ"
+    )
+
+
 def test_a_failure_names_its_first_four_blockers_and_which_a_person_waived() -> None:
     codes = ("a", "b", "c", "d", "e")
     failed = row(status="failed", findings=[{"code": code, "severity": "blocker"} for code in codes])
