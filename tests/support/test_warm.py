@@ -23,6 +23,7 @@ from packaging.requirements import Requirement
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.environment.requirements import hidden_modules
 from prime_lab_mcp.lab.interpreter import Interpreter
+from prime_lab_mcp.lab.prime.program import SEVERAL_COMMANDS
 from prime_lab_mcp.lab.worker.host import Case, Worker
 from prime_lab_mcp.lab.worker.pool import Workers
 from tests.support.interpreters import older
@@ -136,6 +137,29 @@ FILES = {
 def test_prime_warm_and_cold_agree(argv: list[str], places: tuple[Path, Path], tmp_path: Path) -> None:
     told = [seen(bin, tmp_path / name, "BIN/prime", *argv, files=FILES) for name, bin in zip("wc", places, strict=True)]
     assert told[0] == told[1]
+
+
+def test_several_commands_of_prime_warm_and_cold_agree(places: tuple[Path, Path], tmp_path: Path) -> None:
+    commands = [
+        ["config", "view"],
+        ["--plain", "whoami"],
+        ["env", "list", "-o", "json"],
+        ["train", "validate", "a.toml"],
+    ]
+    ask = ["BIN/python", "-c", SEVERAL_COMMANDS.read_text(encoding="utf-8"), json.dumps(commands)]
+    told = [seen(bin, tmp_path / name, *ask) for name, bin in zip("wc", places, strict=True)]
+    assert told[0] == told[1]
+    assert (told[0][0], str(told[0][1]).count('"code": ')) == (0, len(commands)), told[0]
+
+
+def test_several_commands_of_prime_are_served_warm(places: tuple[Path, Path], tmp_path: Path) -> None:
+    program = SEVERAL_COMMANDS.read_text(encoding="utf-8").partition("\n")[0] + '"""\nimport os\nprint(os.getpid())'
+    command = [places[0] / "python", "-c", program, "[]"]
+    child = subprocess.Popen(
+        command, env=variables(tmp_path / "home"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    )
+    out, _ = child.communicate(timeout=60)
+    assert int(out) != child.pid
 
 
 def test_each_run_sees_its_own_variables(places: tuple[Path, Path], tmp_path: Path) -> None:

@@ -28,9 +28,11 @@ LOST = 125
 """Exit code when the fork server is gone."""
 
 
-def kind_of(root, zygote, argv):
+def kind_of(root, zygote, several, argv):
     """Which warm program this command line starts, if any; `argv` as in `sys.orig_argv`."""
     if argv[1:2] == [f"{root}/bin/prime"]:
+        return "prime"
+    if argv[1:2] == ["-c"] and argv[2].startswith(several) and argv[0].startswith(f"{root}/bin/"):
         return "prime"
     if argv[1:2] == [f"{root}/bin/vf-eval"]:
         return "verifiers"
@@ -155,9 +157,10 @@ def hand_over(root, kind, confinement, argv):
     posix._exit(ended)
 
 
-def main(root, zygote):
+def main(root, zygote, several):
+    """`several` is how the text of the program begins that runs several commands of prime in one process."""
     confinement, argv = unconfined(sys.orig_argv)
-    kind = kind_of(root, zygote, argv)
+    kind = kind_of(root, zygote, several, argv)
     if kind == "zygote" and confinement is not None:
         return  # of another Python, with packages of its own
     if kind is not None and imitable():

@@ -25,6 +25,7 @@ import pytest
 
 from prime_lab_mcp.lab import interpreter
 from prime_lab_mcp.lab.interpreter import Interpreter
+from prime_lab_mcp.lab.prime.program import SEVERAL_COMMANDS
 from prime_lab_mcp.lab.worker.zygote import STARTED_AS
 from tests.support.interpreters import SHARED
 
@@ -44,6 +45,8 @@ _ALWAYS = "support/test_warm.py"
 """Compares warm and cold programs, so it has both with `--cold` too."""
 _INPUT = "warm_place"
 _READ = interpreter.read_interpreter
+SEVERAL = SEVERAL_COMMANDS.read_text(encoding="utf-8").partition("\n")[0]
+"""How the program begins that the server gives to a Python as text, to ask prime several things at once."""
 REAL = (sys.executable, sys.prefix, sys.exec_prefix)
 
 
@@ -151,7 +154,7 @@ def _adopted(place: Path, folder: Path) -> Interpreter | None:
 def write_hook(place: Path, packages: Path) -> None:
     for name, content in {
         "_warm_hook.py": (_HERE / "hook.py").read_text(encoding="utf-8"),
-        "zz_warm.pth": f"import _warm_hook; _warm_hook.main({str(place)!r}, {STARTED_AS!r})\n",
+        "zz_warm.pth": f"import _warm_hook; _warm_hook.main({str(place)!r}, {STARTED_AS!r}, {SEVERAL!r})\n",
     }.items():
         partial = packages / f".{name}.{os.getpid()}"
         partial.write_text(content, encoding="utf-8")

@@ -323,7 +323,7 @@ def _kill_descendants() -> None:
 
 
 def run(kind: str, request: dict[str, Any]) -> None:
-    """What `python SCRIPT ARGUMENT...` does from its script on."""
+    """What `python SCRIPT ARGUMENT...` does from its script on, or `python -c TEXT ARGUMENT...` from its text on."""
     os.umask(request["umask"])
     os.chdir(request["cwd"])
     os.environ.clear()
@@ -335,12 +335,13 @@ def run(kind: str, request: dict[str, Any]) -> None:
     argv = request["argv"]
     safe = argv[0] == "-P"
     script, *arguments = argv[1:] if safe else argv
+    text = arguments.pop(0) if script == "-c" else None
     sys.orig_argv = [sys.executable, *argv]
     sys.argv = [script, *arguments]
     # confine.py runs in the Python of the session, so what it sends is not about an older interpreter that it starts.
     older = "@" in kind and request["confinement"] is not None
     path = sys.path if older else request["path"]
-    sys.path[:] = [*([] if safe else [os.path.dirname(script)]), *path]
+    sys.path[:] = [*([] if safe else ["" if text else os.path.dirname(script)]), *path]
     if request["confinement"] is not None:
         program, policy = request["confinement"]
         # confine.py runs isolated, the program that it starts does not.
@@ -356,9 +357,12 @@ def run(kind: str, request: dict[str, Any]) -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
     module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=script, __builtins__=__builtins__)
+    module.__dict__.update(__builtins__=__builtins__, **({} if text else {"__file__": script}))
     sys.modules["__main__"] = module
-    code = compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
+    if text:
+        code = compile(text, "<string>", "exec", dont_inherit=True)
+    else:
+        code = compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
     try:
         exec(code, module.__dict__)
     except Exception as error:
