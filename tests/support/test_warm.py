@@ -133,6 +133,7 @@ FILES = {
 }
 
 
+@pytest.mark.rotate(share=3)
 @pytest.mark.parametrize("argv", PRIME.values(), ids=PRIME)
 def test_prime_warm_and_cold_agree(argv: list[str], places: tuple[Path, Path], tmp_path: Path) -> None:
     told = [seen(bin, tmp_path / name, "BIN/prime", *argv, files=FILES) for name, bin in zip("wc", places, strict=True)]
@@ -221,7 +222,7 @@ VF_EVAL = {
 EVAL_FILES = {"unknown.json": json.dumps({**CONFIG, "nonsense": 1}), "absent_env.json": json.dumps(CONFIG)}
 
 
-@pytest.mark.rotate(share=2)
+@pytest.mark.rotate(share=4)
 @pytest.mark.parametrize("argv", VF_EVAL.values(), ids=VF_EVAL)
 def test_vf_eval_warm_and_cold_agree(argv: list[str], places: tuple[Path, Path], tmp_path: Path) -> None:
     told = [
