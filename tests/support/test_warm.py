@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.environment.requirements import hidden_modules
+from prime_lab_mcp.lab.evals.runner.command import OLDER_PROGRAM
 from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.prime.program import SEVERAL_COMMANDS
 from prime_lab_mcp.lab.worker.host import Case, Worker
@@ -424,7 +425,10 @@ async def test_scores_are_the_same_warm_and_cold(places: tuple[Path, Path], tmp_
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_vf_eval_of_older_verifiers_warm_and_cold_agree(places: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrapper", [(), (OLDER_PROGRAM,)], ids=["itself", "so that it can be resumed"])
+async def test_vf_eval_of_older_verifiers_warm_and_cold_agree(
+    places: tuple[Path, Path], tmp_path: Path, wrapper: tuple[Path, ...]
+) -> None:
     built = await older()
     script = built.program("vf-eval")
     assert script is not None
@@ -433,7 +437,7 @@ async def test_vf_eval_of_older_verifiers_warm_and_cold_agree(places: tuple[Path
     ends = []
     for path in (script, copied):
         run = await anyio.run_process(
-            [built.python, path, "absent-environment", "--num-examples", "1"],
+            [built.python, *wrapper, path, "absent-environment", "--num-examples", "1"],
             env=variables(tmp_path / "home", COLUMNS="80"),
             cwd=tmp_path,
             check=False,

@@ -24,6 +24,7 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab import interpreter
+from prime_lab_mcp.lab.evals.runner.command import OLDER_PROGRAM
 from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.prime.program import SEVERAL_COMMANDS
 from prime_lab_mcp.lab.worker.zygote import STARTED_AS
@@ -152,9 +153,10 @@ def _adopted(place: Path, folder: Path) -> Interpreter | None:
 
 
 def write_hook(place: Path, packages: Path) -> None:
+    known = ", ".join(map(repr, (str(place), STARTED_AS, OLDER_PROGRAM.name, SEVERAL)))
     for name, content in {
         "_warm_hook.py": (_HERE / "hook.py").read_text(encoding="utf-8"),
-        "zz_warm.pth": f"import _warm_hook; _warm_hook.main({str(place)!r}, {STARTED_AS!r}, {SEVERAL!r})\n",
+        "zz_warm.pth": f"import _warm_hook; _warm_hook.main({known})\n",
     }.items():
         partial = packages / f".{name}.{os.getpid()}"
         partial.write_text(content, encoding="utf-8")
