@@ -1,8 +1,7 @@
 """Counts what each test costs: processes started, and CPU seconds of the test, of its children and of warm programs.
 
-A pytest plugin. The sums are printed after every run; `--costs FILE` also writes one JSON line per test, as the test
-ends, so that a run that is stopped has told what it can. Starts are
-those of the test process itself: a server over stdio starts its own children unseen, but their CPU time is counted.
+A pytest plugin. The sums are printed after every run; `--costs=FILE` also writes one JSON line per test, as the
+test ends, so that a run that is stopped has told what it can. Starts are those of the test process itself: a server over stdio starts its own children unseen, but their CPU time is counted.
 The CPU time of a process that outlives its parent is counted only while it is a descendant of the test process.
 """
 
@@ -115,7 +114,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     where = config.getoption("costs")
     if where and not hasattr(config, "workerinput"):
-        Path(where).write_text("", encoding="utf-8")
+        # Not emptied: workers of xdist would take a file that exists for a test, and look for the project around it.
+        Path(where).unlink(missing_ok=True)
     if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
         config.pluginmanager.register(_Collector(), "costs-collector")
     else:

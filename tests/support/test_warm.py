@@ -14,13 +14,18 @@ import time
 import zipfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import anyio
+import pyarrow
 import pytest
 from packaging.requirements import Requirement
+from pyarrow import parquet
 
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.datasets import dataset_program
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest
 from prime_lab_mcp.lab.environment.requirements import hidden_modules
 from prime_lab_mcp.lab.evals.runner.command import OLDER_PROGRAM
 from prime_lab_mcp.lab.interpreter import Interpreter
@@ -231,6 +236,34 @@ def test_vf_eval_warm_and_cold_agree(argv: list[str], places: tuple[Path, Path],
         for name, bin in zip("wc", places, strict=True)
     ]
     assert told[0] == told[1]
+
+
+def dataset_request(scratch: Path, kind: str) -> str:
+    """What the server asks of the program that reads datasets: about a table of the folder, or a dataset of the Hub."""
+    asked = DatasetRequest("someone/sums" if kind == "hub" else "sums.parquet")
+    source = {"seconds": 5.0} if kind == "hub" else {"splits": {"train": [str(scratch / "sums.parquet")]}}
+    place = {"package": str(Path(dataset_program.__file__).parents[2]), "prompt_column": None, "answer_column": None}
+    more = {"main": "train", "held": None, "config": None}
+    return json.dumps({"kind": kind, **source, **more, **place, "request": asdict(asked)})
+
+
+@pytest.mark.parametrize("kind", ["files", "hub"])
+def test_the_program_that_reads_datasets_agrees_warm_and_cold(
+    kind: str, places: tuple[Path, Path], tmp_path: Path
+) -> None:
+    told = []
+    for name, bin in zip("wc", places, strict=True):
+        (tmp_path / name).mkdir()
+        rows = {"question": [f"{n} + {n}?" for n in range(40)], "answer": [str(2 * n) for n in range(40)]}
+        parquet.write_table(pyarrow.table(rows), tmp_path / name / "sums.parquet")
+        request = {"request.json": dataset_request(tmp_path / name, kind)}
+        ask = ["BIN/python", "-P", dataset_program.__file__, "request.json", "result.json"]
+        told.append(seen(bin, tmp_path / name, *ask, files=request, HF_ENDPOINT="http://127.0.0.1:9"))
+    assert told[0] == told[1]
+    written = told[0][3]
+    assert isinstance(written, dict)
+    assert ("inspection" in str(written["result.json"])) == (kind == "files"), told[0]
+    assert any(key.name.startswith("datasets,") for key in places[0].parent.glob("*.sock"))
 
 
 def hanging(bin: Path, scratch: Path, *, top: str = "", session: bool = False) -> tuple[subprocess.Popen[bytes], int]:

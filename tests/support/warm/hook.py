@@ -22,6 +22,7 @@ READ_AT_IMPORT = {
     ),
 }  # fmt: skip
 """Variables that a program reads while it is imported: there is one server for each set of their values."""
+DATASETS = "/lab/datasets/dataset_program.py"
 LONGEST_PATH = 100
 """Of a socket (the kernel takes 107 bytes)."""
 LOST = 125
@@ -36,6 +37,8 @@ def kind_of(root, zygote, wrapper, several, argv):
         return "prime"
     if argv[1:2] == [f"{root}/bin/vf-eval"]:
         return "verifiers"
+    if argv[1:2] == ["-P"] and argv[2].endswith(DATASETS) and argv[0].startswith(f"{root}/bin/"):
+        return "datasets"
     starts_zygote = argv[1:2] == ["-P"] and argv[3:] in (["v0"], ["v1"]) and argv[2].endswith("/" + zygote)
     if starts_zygote and argv[3] == "v1":
         return "zygote"
