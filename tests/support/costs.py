@@ -1,7 +1,8 @@
 """Counts what each test costs: processes started, and CPU seconds of the test, of its children and of warm programs.
 
-A pytest plugin. The sums are printed after every run; `--costs=FILE` also writes one JSON line per test, as the
-test ends, so that a run that is stopped has told what it can. Starts are those of the test process itself: a server over stdio starts its own children unseen, but their CPU time is counted.
+A pytest plugin. The sums are printed after every run; `--costs=FILE` also writes one JSON line per test, as the test
+ends, so that a run that is stopped has told what it can. Starts are those of the test process itself: a server over
+stdio starts its own children unseen, but their CPU time is counted.
 The CPU time of a process that outlives its parent is counted only while it is a descendant of the test process.
 """
 
