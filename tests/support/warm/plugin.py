@@ -36,10 +36,10 @@ _STARTER = pytest.StashKey["subprocess.Popen[bytes]"]()
 _TESTS = _HERE.parents[1]
 CARRIED = (
     "attacks", "environments", "external", "flaws", "lab/authoring", "lab/configs/test_grid.py", "lab/datasets",
-    "lab/environment", "lab/evals", "lab/rewards", "lab/training", "lab/worker/test_adapter_v0.py",
-    "lab/worker/test_adapter_v1.py", "lab/worker/test_side_actions.py", "lab/worker/test_description.py",
-    "lab/worker/test_scripted_rollouts.py", "lab/worker/test_side_effects.py", "rehearsal", "resources", "server",
-    "templates", "tools",
+    "lab/environment", "lab/evals", "lab/prime/test_client.py", "lab/rewards", "lab/training",
+    "lab/worker/test_adapter_v0.py", "lab/worker/test_adapter_v1.py", "lab/worker/test_side_actions.py",
+    "lab/worker/test_description.py", "lab/worker/test_scripted_rollouts.py", "lab/worker/test_side_effects.py",
+    "rehearsal", "resources", "server", "templates", "tools",
 )  # fmt: skip
 """Directories and modules of tests whose programs are warm."""
 _ALWAYS = "support/test_warm.py"
