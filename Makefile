@@ -54,7 +54,7 @@ fast: .venv/compiled
 	$(PYTEST) --rotate -m "not slow and not live"
 
 newest: .venv-newest/ready
-	@$(call AT_ONCE,$(NEWEST)/python -m pytest --rotate -m "not live" tests/protocol)
+	@$(call AT_ONCE,$(NEWEST)/python -m pytest --rotate -m "not slow and not live" tests/protocol)
 
 # What a command says is printed once it has ended, so that the lines of two programs do not mix.
 AT_ONCE = said=$$($(1) 2>&1); code=$$?; echo "$$said"; exit $$code
