@@ -7,7 +7,7 @@ NEWEST := .venv-newest/bin
 # Where the caller's environment forbids it, each of the programs that tests start would compile all its imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo lint test test-slow test-all ci browser audit bench bench-full coverage endurance mutation codes release clean
+.PHONY: setup demo walked-demo lint style types test fast newest test-slow test-all ci fast-and-slow browser audit bench bench-full coverage endurance mutation codes release clean
 
 setup: .venv/ready
 
@@ -32,29 +32,47 @@ setup: .venv/ready
 demo: setup
 	$(BIN)/prime-lab-mcp demo
 
-lint: setup
+lint: style types
+
+style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/mypy
 
 # Four processes on two cores: many tests wait for the programs that they start.
 PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal
 
 # Of cases marked `rotate` or `slow` a run takes a share, chosen by the day of the commit, and none marked `stress`; test-all
-# runs every case.
-test: lint .venv-newest/ready
+# runs every case. Beside the tests, which wait now and then and whose last few leave a core free, run the types, and then
+# the newest mcp.
+test: style .venv/compiled
+	@$(MAKE) --no-print-directory --jobs=2 fast types newest
+
+fast: .venv/compiled
 	$(PYTEST) --rotate -m "not slow and not live"
-	$(NEWEST)/python -m pytest tests/protocol
+
+newest: .venv-newest/ready
+	@$(call AT_ONCE,$(NEWEST)/python -m pytest --rotate -m "not slow and not live" tests/protocol)
+
+# What a command says is printed once it has ended, so that the lines of two programs do not mix.
+AT_ONCE = said=$$($(1) 2>&1); code=$$?; echo "$$said"; exit $$code
 
 # Whole walks through other clients, older verifiers and every template: minutes more.
 test-slow: setup
 	$(PYTEST) --rotate -m "slow and not live"
 
-# Fast and slow tests in one run, which keeps both processes busy to the end.
-ci: setup
-	@$(MAKE) --no-print-directory --jobs=2 lint .venv/compiled .venv-newest/ready
+# Fast and slow tests in one run, and beside them what needs one process.
+ci: style
+	@$(MAKE) --no-print-directory --jobs=2 .venv/compiled .venv-newest/ready
+	@$(MAKE) --no-print-directory --jobs=2 fast-and-slow types newest walked-demo
+
+walked-demo: setup
+	@$(call AT_ONCE,$(BIN)/prime-lab-mcp demo)
+
+fast-and-slow: .venv/compiled
 	$(PYTEST) --rotate -m "not live"
-	$(NEWEST)/python -m pytest tests/protocol
 
 # Every case, and every program started anew (tests/support/warm).
 test-all: lint .venv-newest/ready

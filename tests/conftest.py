@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.lab import Lab
 from tests.support.interpreters import share
 
 pytest_plugins = [
+    "tests.support.collection",
     "tests.support.warm.plugin",
     "tests.support.costs",
     "tests.support.rotation",

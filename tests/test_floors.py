@@ -7,6 +7,7 @@ to its left on its own floor. Imports inside functions and for types count too: 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -34,10 +35,17 @@ def unit_of(module: str) -> str:
     return module.removeprefix(PREFIX).partition(".")[0]
 
 
+@functools.cache
+def statements(module: str) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """All imports of a module, and those that run when the module is imported."""
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    whole = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return whole, [node for node in whole if node in tree.body]
+
+
 def imports(module: str, *, at_import: bool = False) -> Iterator[tuple[int, str]]:
     """Lines and names of the modules of lab that a module imports; `at_import` leaves out what is imported later."""
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-    for node in tree.body if at_import else ast.walk(tree):
+    for node in statements(module)[at_import]:
         if isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").startswith(PREFIX[:-1]):
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"

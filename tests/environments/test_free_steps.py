@@ -23,7 +23,7 @@ SLOW = {
     "guess_word": "several turns for each rollout",
 }
 NAMES = [
-    pytest.param(p.name, marks=[pytest.mark.slow, pytest.mark.rotate(share=3)] if p.name in SLOW else [])
+    pytest.param(p.name, marks=[pytest.mark.slow, pytest.mark.rotate(share=6)] if p.name in SLOW else [])
     for p in sorted(EXAMPLES.iterdir())
     if (p / "pyproject.toml").is_file()
 ]

@@ -129,7 +129,7 @@ def test_the_suite_finds_no_fault(node: Path, tmp_path: Path, version: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(share=2, group="conformance")
+@pytest.mark.rotate(share=4, group="conformance")
 def test_the_suite_finds_no_fault_in_how_tools_of_ours_ask(node: Path, tmp_path: Path) -> None:
     _, faults = judge(node, tmp_path / "own", "2026-07-28", "own-questions")
     assert set(faults) == set(OWN_QUESTIONS), faults

@@ -118,7 +118,7 @@ def left_running(marker: Path) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(share=3, group="kits")
+@pytest.mark.rotate(share=6, group="kits")
 @pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.name)
 def test_an_agent_kit_uses_the_server(kit: Kit, tmp_path: Path) -> None:
     python = interpreter(kit, tmp_path / "kit")

@@ -7,7 +7,7 @@ import pytest
 from prime_lab_mcp.cli.demo import demo
 
 
-@pytest.mark.rotate(share=3, group="external clients")
+@pytest.mark.rotate(share=6, group="whole walks")
 @pytest.mark.slow
 def test_the_demo_comes_true_in_the_handshake_era_too(capsys: pytest.CaptureFixture[str]) -> None:
     code = demo(era="legacy")

@@ -36,7 +36,7 @@ def client_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.rotate(share=3, group="external clients")
+@pytest.mark.rotate(share=6, group="whole walks")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 def test_an_independent_client_walks_the_whole_workflow(client_folder: Path, tmp_path: Path, era: str) -> None:
     workspace = tmp_path / "workspace"

@@ -107,7 +107,7 @@ def test_a_header_that_lacks_something_is_refused(header: str, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(share=6)
+@pytest.mark.rotate(share=12)
 @pytest.mark.parametrize("sample", FLAWED, ids=lambda sample: f"{sample.set}-{sample.name}")
 async def test_a_flaw_is_found_by_its_code(calls: Calls, sample: Sample) -> None:
     result = await tried(calls, sample)
@@ -115,7 +115,7 @@ async def test_a_flaw_is_found_by_its_code(calls: Calls, sample: Sample) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(share=4)
+@pytest.mark.rotate(share=8)
 @pytest.mark.parametrize("sample", SOUND, ids=lambda sample: f"{sample.set}-{sample.name}")
 async def test_a_sound_reward_passes(calls: Calls, sample: Sample) -> None:
     result = await tried(calls, sample)

@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.server.app import build_server
 from prime_lab_mcp.tools.registry import TOOLS
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.rotate(share=6, group="whole walks")]
 
 
 def rows(start: int, number: int) -> str:

@@ -79,6 +79,7 @@ def locked(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.rotate(share=3, group="audits by the program itself")
 def test_no_known_fault_passes(database: Database, locked: Path, capsys: pytest.CaptureFixture[str]) -> None:
     database.faulty = ""
     assert audit.main([str(locked), "--service", database.url]) == audit.CLEAN
@@ -88,6 +89,7 @@ def test_no_known_fault_passes(database: Database, locked: Path, capsys: pytest.
     assert "have no known fault" in out
 
 
+@pytest.mark.rotate(share=3, group="audits by the program itself")
 @pytest.mark.parametrize("options", [[], ["--unasked-passes"]])
 def test_a_known_fault_fails_and_is_named(
     database: Database, locked: Path, options: list[str], capsys: pytest.CaptureFixture[str]
@@ -98,6 +100,7 @@ def test_a_known_fault_fails_and_is_named(
     assert "no known fault" not in out
 
 
+@pytest.mark.rotate(share=3, group="audits by the program itself")
 @pytest.mark.parametrize(("status", "body"), [(404, None), (200, b"<html>Welcome</html>")], ids=str)
 def test_a_database_that_does_not_answer_is_no_pass_in_words(
     database: Database, locked: Path, status: int, body: bytes | None, capsys: pytest.CaptureFixture[str]
@@ -111,6 +114,7 @@ def test_a_database_that_does_not_answer_is_no_pass_in_words(
     assert "0 known faults" not in out
 
 
+@pytest.mark.rotate(share=3, group="audits by the program itself")
 def test_where_nothing_listens_the_database_could_not_be_asked(locked: Path) -> None:
     assert audit.main([str(locked), "--service", "http://127.0.0.1:9/v1/query"]) == audit.UNASKED
 

@@ -12,7 +12,7 @@ import pytest
 from prime_lab_mcp.lab.base.report import Report
 from tests.server.test_paths import MODEL, opened
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.rotate(share=3, group="whole walks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.rotate(share=6, group="whole walks")]
 EXAMPLE = Path(__file__).parents[2] / "environments" / "ticket_routing"
 
 

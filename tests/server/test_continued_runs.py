@@ -13,7 +13,7 @@ from mcp.client.stdio import stdio_client
 
 from tests.tools.loopback import CONFIG
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.rotate(share=6, group="whole walks")]
 PATH = "configs/rl/mine.toml"
 
 

@@ -20,7 +20,7 @@ from prime_lab_mcp.server.main import open_lab
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.support.interpreters import DATASETS, OLDEST, share
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.rotate(share=3, group="whole walks")]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.rotate(share=6, group="whole walks")]
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 README = "# {name}\n\n## Dataset\nMade up.\n\n## Input and output format\nA sum; `<answer>NUMBER</answer>`.\n\n"
 README += "## Reward breakdown\n`correct_answer`: 1.0.\n\n## Usage\n`vf-eval {name}`\n"

@@ -1,7 +1,8 @@
 """Counts what each test costs: processes started, and CPU seconds of the test, of its children and of warm programs.
 
-A pytest plugin. The sums are printed after every run; `--costs FILE` also writes one JSON line per test. Starts are
-those of the test process itself: a server over stdio starts its own children unseen, but their CPU time is counted.
+A pytest plugin. The sums are printed after every run; `--costs=FILE` also writes one JSON line per test, as the test
+ends, so that a run that is stopped has told what it can. Starts are those of the test process itself: a server over
+stdio starts its own children unseen, but their CPU time is counted.
 The CPU time of a process that outlives its parent is counted only while it is a descendant of the test process.
 """
 
@@ -12,7 +13,7 @@ import os
 import resource
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,20 +62,21 @@ def _program(argv: Sequence[str]) -> str:
 
 
 def _descendants_cpu() -> float:
-    """CPU seconds of the live descendants, with those that they reaped. 0 where there is no /proc."""
-    children: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    # A pattern with a file name would look at each file, and fail where a process ends meanwhile.
-    for entry in (process / "stat" for process in Path("/proc").glob("[0-9]*")):
-        try:
-            fields = entry.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        children[int(fields[1])].append((int(entry.parent.name), sum(map(int, fields[11:15])) / _TICK))
+    """CPU seconds of the live descendants, with those that they reaped. 0 where /proc names no children.
+
+    Only descendants are looked at: to read the whole of /proc twice a test costs minutes of CPU in a run.
+    """
     total, waiting = 0.0, [os.getpid()]
     while waiting:
-        for pid, seconds in children.get(waiting.pop(), ()):
-            total += seconds
-            waiting.append(pid)
+        pid = waiting.pop()
+        try:
+            if pid != os.getpid():
+                fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+                total += sum(map(int, fields[11:15])) / _TICK
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                waiting += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
+        except OSError:  # the process has ended meanwhile
+            continue
     return total
 
 
@@ -88,7 +90,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     before, own, began = Counter(_STARTS), time.process_time(), time.monotonic()
     children, served = _children_cpu(), served_cpu(item.config)
     result = yield
-    _MEASURED[item.nodeid] = {
+    _MEASURED[item.nodeid] = measured = {
         "test": item.nodeid,
         "wall": round(time.monotonic() - began, 3),
         "cpu": round(time.process_time() - own, 3),
@@ -96,6 +98,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         "served_cpu": round(served_cpu(item.config) - served, 3),
         "starts": dict(_STARTS - before),
     }
+    where = item.config.getoption("costs")
+    if where:
+        with Path(where).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(measured) + "\n")
     return result
 
 
@@ -107,6 +113,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    where = config.getoption("costs")
+    if where and not hasattr(config, "workerinput"):
+        # Not emptied: workers of xdist would take a file that exists for a test, and look for the project around it.
+        Path(where).unlink(missing_ok=True)
     if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
         config.pluginmanager.register(_Collector(), "costs-collector")
     else:
@@ -150,6 +160,3 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for seconds, test in sorted((d for d in dear if d[0] >= _WORTH_A_LINE), key=lambda d: -d[0])[:_LONGEST]:
         begun = sum(test["starts"].values())
         terminalreporter.line(f"{seconds:7.1f} s CPU {test['wall']:7.1f} s {begun:4d} starts  {test['test']}")
-    where = config.getoption("costs")
-    if where:
-        Path(where).write_text("".join(json.dumps(test) + "\n" for test in tests), encoding="utf-8")

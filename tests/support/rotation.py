@@ -25,8 +25,8 @@ from typing import Any
 
 import pytest
 
-SLOW_SHARE = 4
-"""One in so many slow cases of a folder runs. No source: with 4 a run takes less than 20 minutes on two cores."""
+SLOW_SHARE = 6
+"""One in so many slow cases of a folder runs. No source: with 6 a run takes less than 20 minutes on two cores."""
 _SEED = "rotation_seed"
 _COUNTS = "rotation"
 _STRESS = "stress"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.rotation import chosen, seed, share_of
+from tests.support.rotation import SLOW_SHARE, chosen, seed, share_of
 
 pytest_plugins = ["pytester"]
 CASES = [f"test_x.py::test_a[{n}]" for n in range(10)]
@@ -43,14 +43,14 @@ def test_other():
     pass
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", range(5))
+@pytest.mark.parametrize("n", range(SLOW))
 def test_slow(n):
     pass
 
 @pytest.mark.slow
 def test_slow_too():
     pass
-"""
+""".replace("SLOW)", f"{SLOW_SHARE})")
 Run = Callable[..., list[str]]
 
 
@@ -74,7 +74,7 @@ def of(test: str, cases: list[str]) -> list[str]:
 
 def test_without_the_option_every_case_runs(passed: Run) -> None:
     ran = passed()
-    assert len(ran) == 35
+    assert len(ran) == 30 + SLOW_SHARE
     assert "test_sizes[1000]" in ran
 
 
@@ -114,7 +114,9 @@ def test_two_processes_choose_the_same_and_the_sum_is_printed_once(
     result = pytester.runpytest_inprocess(*plugins, "-n", "2", "--rotation-seed", "one")
     result.assert_outcomes(passed=4 + 4 + 5 + 1 + 1 + 2)
     (line,) = [line for line in result.stdout.lines if "rotating cases" in line]
-    assert line.startswith("9 of 26 rotating cases in 4 groups were chosen; 17 are left to other days")
+    assert line.startswith(
+        f"9 of {21 + SLOW_SHARE} rotating cases in 4 groups were chosen; {12 + SLOW_SHARE} are left to other days"
+    )
     assert "--rotation-seed one repeats the choice" in line
     at = result.stdout.lines.index("1 stress cases are left to `make test-all`:")
     assert result.stdout.lines[at + 1] == "  test_x.py::test_sizes[1000]"

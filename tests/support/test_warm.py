@@ -14,15 +14,22 @@ import time
 import zipfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import anyio
+import pyarrow
 import pytest
 from packaging.requirements import Requirement
+from pyarrow import parquet
 
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.datasets import dataset_program
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest
 from prime_lab_mcp.lab.environment.requirements import hidden_modules
+from prime_lab_mcp.lab.evals.runner.command import OLDER_PROGRAM
 from prime_lab_mcp.lab.interpreter import Interpreter
+from prime_lab_mcp.lab.prime.program import SEVERAL_COMMANDS
 from prime_lab_mcp.lab.worker.host import Case, Worker
 from prime_lab_mcp.lab.worker.pool import Workers
 from tests.support.interpreters import older
@@ -132,10 +139,34 @@ FILES = {
 }
 
 
+@pytest.mark.rotate(share=3)
 @pytest.mark.parametrize("argv", PRIME.values(), ids=PRIME)
 def test_prime_warm_and_cold_agree(argv: list[str], places: tuple[Path, Path], tmp_path: Path) -> None:
     told = [seen(bin, tmp_path / name, "BIN/prime", *argv, files=FILES) for name, bin in zip("wc", places, strict=True)]
     assert told[0] == told[1]
+
+
+def test_several_commands_of_prime_warm_and_cold_agree(places: tuple[Path, Path], tmp_path: Path) -> None:
+    commands = [
+        ["config", "view"],
+        ["--plain", "whoami"],
+        ["env", "list", "-o", "json"],
+        ["train", "validate", "a.toml"],
+    ]
+    ask = ["BIN/python", "-c", SEVERAL_COMMANDS.read_text(encoding="utf-8"), json.dumps(commands)]
+    told = [seen(bin, tmp_path / name, *ask) for name, bin in zip("wc", places, strict=True)]
+    assert told[0] == told[1]
+    assert (told[0][0], str(told[0][1]).count('"code": ')) == (0, len(commands)), told[0]
+
+
+def test_several_commands_of_prime_are_served_warm(places: tuple[Path, Path], tmp_path: Path) -> None:
+    program = SEVERAL_COMMANDS.read_text(encoding="utf-8").partition("\n")[0] + '"""\nimport os\nprint(os.getpid())'
+    command = [places[0] / "python", "-c", program, "[]"]
+    child = subprocess.Popen(
+        command, env=variables(tmp_path / "home"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    )
+    out, _ = child.communicate(timeout=60)
+    assert int(out) != child.pid
 
 
 def test_each_run_sees_its_own_variables(places: tuple[Path, Path], tmp_path: Path) -> None:
@@ -197,7 +228,7 @@ VF_EVAL = {
 EVAL_FILES = {"unknown.json": json.dumps({**CONFIG, "nonsense": 1}), "absent_env.json": json.dumps(CONFIG)}
 
 
-@pytest.mark.rotate(share=2)
+@pytest.mark.rotate(share=4)
 @pytest.mark.parametrize("argv", VF_EVAL.values(), ids=VF_EVAL)
 def test_vf_eval_warm_and_cold_agree(argv: list[str], places: tuple[Path, Path], tmp_path: Path) -> None:
     told = [
@@ -205,6 +236,34 @@ def test_vf_eval_warm_and_cold_agree(argv: list[str], places: tuple[Path, Path],
         for name, bin in zip("wc", places, strict=True)
     ]
     assert told[0] == told[1]
+
+
+def dataset_request(scratch: Path, kind: str) -> str:
+    """What the server asks of the program that reads datasets: about a table of the folder, or a dataset of the Hub."""
+    asked = DatasetRequest("someone/sums" if kind == "hub" else "sums.parquet")
+    source = {"seconds": 5.0} if kind == "hub" else {"splits": {"train": [str(scratch / "sums.parquet")]}}
+    place = {"package": str(Path(dataset_program.__file__).parents[2]), "prompt_column": None, "answer_column": None}
+    more = {"main": "train", "held": None, "config": None}
+    return json.dumps({"kind": kind, **source, **more, **place, "request": asdict(asked)})
+
+
+@pytest.mark.parametrize("kind", ["files", "hub"])
+def test_the_program_that_reads_datasets_agrees_warm_and_cold(
+    kind: str, places: tuple[Path, Path], tmp_path: Path
+) -> None:
+    told = []
+    for name, bin in zip("wc", places, strict=True):
+        (tmp_path / name).mkdir()
+        rows = {"question": [f"{n} + {n}?" for n in range(40)], "answer": [str(2 * n) for n in range(40)]}
+        parquet.write_table(pyarrow.table(rows), tmp_path / name / "sums.parquet")
+        request = {"request.json": dataset_request(tmp_path / name, kind)}
+        ask = ["BIN/python", "-P", dataset_program.__file__, "request.json", "result.json"]
+        told.append(seen(bin, tmp_path / name, *ask, files=request, HF_ENDPOINT="http://127.0.0.1:9"))
+    assert told[0] == told[1]
+    written = told[0][3]
+    assert isinstance(written, dict)
+    assert ("inspection" in str(written["result.json"])) == (kind == "files"), told[0]
+    assert any(key.name.startswith("datasets,") for key in places[0].parent.glob("*.sock"))
 
 
 def hanging(bin: Path, scratch: Path, *, top: str = "", session: bool = False) -> tuple[subprocess.Popen[bytes], int]:
@@ -399,7 +458,10 @@ async def test_scores_are_the_same_warm_and_cold(places: tuple[Path, Path], tmp_
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_vf_eval_of_older_verifiers_warm_and_cold_agree(places: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrapper", [(), (OLDER_PROGRAM,)], ids=["itself", "so that it can be resumed"])
+async def test_vf_eval_of_older_verifiers_warm_and_cold_agree(
+    places: tuple[Path, Path], tmp_path: Path, wrapper: tuple[Path, ...]
+) -> None:
     built = await older()
     script = built.program("vf-eval")
     assert script is not None
@@ -408,7 +470,7 @@ async def test_vf_eval_of_older_verifiers_warm_and_cold_agree(places: tuple[Path
     ends = []
     for path in (script, copied):
         run = await anyio.run_process(
-            [built.python, path, "absent-environment", "--num-examples", "1"],
+            [built.python, *wrapper, path, "absent-environment", "--num-examples", "1"],
             env=variables(tmp_path / "home", COLUMNS="80"),
             cwd=tmp_path,
             check=False,

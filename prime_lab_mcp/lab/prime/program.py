@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.prime.answers import version_of
 from prime_lab_mcp.lab.prime.refusals import PrimeRefusal
 
 _JSON_LIMIT = 32_000_000
-_SEVERAL_COMMANDS = Path(__file__).with_name("several_commands.py")
+SEVERAL_COMMANDS = Path(__file__).with_name("several_commands.py")
 _AHEAD_SECONDS = 20.0
 """Seconds for which an answer of `ask_ahead` may be used."""
 _PLATFORM_VARIABLE = re.compile(r"^PRIME_(?!LAB_|DISABLE_VERSION_CHECK$)[A-Z0-9_]+$")
@@ -127,7 +127,7 @@ class PrimeProgram:
             argv = [
                 python,
                 "-c",
-                _SEVERAL_COMMANDS.read_text(encoding="utf-8"),
+                SEVERAL_COMMANDS.read_text(encoding="utf-8"),
                 json.dumps([list(c) for c in commands]),
             ]
             async with self._alone_in_fresh_home(Path((await self.variables())["HOME"])):

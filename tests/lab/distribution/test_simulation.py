@@ -28,7 +28,7 @@ def at_least(repeats: int, coverage: float = 0.95, chance: float = 1e-3) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(share=3)
+@pytest.mark.rotate(share=4, group="large sizes")
 @pytest.mark.parametrize("name", [WIDE, HARD, ALIKE, FORMED, SMOOTH])
 def test_intervals_hold_the_truth_and_no_verdict_is_its_opposite(name: str) -> None:
     found = row(name)

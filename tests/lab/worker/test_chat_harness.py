@@ -17,17 +17,24 @@ import asyncio, json, subprocess, sys
 from verifiers.v1.harnesses.utils.launch import CHAT_PROGRAM_SOURCE
 import vf_lab_chat
 
-words = json.loads(sys.argv[1])
 program = vf_lab_chat._chat_program(CHAT_PROGRAM_SOURCE)
-inside = asyncio.run(vf_lab_chat._conversation(program, words))
-apart = subprocess.run([sys.executable, "-c", CHAT_PROGRAM_SOURCE, *words], capture_output=True, text=True)
-print(json.dumps({"inside": inside.exit_code, "apart": apart.returncode, "said": inside.stderr}))
+told = {}
+for name, words in json.loads(sys.argv[1]).items():
+    inside = asyncio.run(vf_lab_chat._conversation(program, words))
+    apart = subprocess.run([sys.executable, "-c", CHAT_PROGRAM_SOURCE, *words], capture_output=True, text=True)
+    told[name] = {"inside": inside.exit_code, "apart": apart.returncode, "said": inside.stderr}
+print(json.dumps(told))
 """
 REFUSED = ["--base-url=http://127.0.0.1:9/v1", "--api-key=none", "--model=m", "--prompt=hello"]
 
 
-def ended(words: list[str]) -> dict[str, Any]:
-    command = [sys.executable, "-c", BOTH_WAYS, json.dumps(words)]
+CONVERSATIONS = {"unreachable": (REFUSED, 97), "no address": (REFUSED[1:], 2)}
+
+
+@pytest.fixture(scope="module")
+def ended() -> dict[str, Any]:
+    """How each conversation ends in both ways: all in one process, which imports verifiers once."""
+    command = [sys.executable, "-c", BOTH_WAYS, json.dumps({name: words for name, (words, _) in CONVERSATIONS.items()})]
     paths = {"PYTHONPATH": str(HARNESSES), "PATH": str(Path(sys.executable).parent), "NO_PROXY": "127.0.0.1"}
     done = subprocess.run(command, env=paths, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
@@ -35,7 +42,7 @@ def ended(words: list[str]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("words", "code"), [(REFUSED, 97), (REFUSED[1:], 2)], ids=["unreachable", "no address"])
-def test_a_conversation_inside_ends_with_the_exit_code_of_its_process(words: list[str], code: int) -> None:
-    both = ended(words)
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_a_conversation_inside_ends_with_the_exit_code_of_its_process(ended: dict[str, Any], name: str) -> None:
+    both, code = ended[name], CONVERSATIONS[name][1]
     assert (both["inside"], both["apart"]) == (code, code), both["said"]

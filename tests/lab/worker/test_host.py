@@ -27,6 +27,7 @@ async def works(write: Write, opened: Opened) -> bool:
         return (await worker.score([said(1, "2")]))[0].reward == 2.0
 
 
+@pytest.mark.rotate(share=2)
 @pytest.mark.parametrize(
     ("top", "code", "words"),
     [

@@ -127,23 +127,43 @@ def comparable(seen: dict[str, Any]) -> list[list[dict[str, Any]]]:
     ]
 
 
+@pytest.fixture(scope="module")
+def forked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where rollouts were played whose tool servers are forked."""
+    return tmp_path_factory.mktemp("forking") / "forked"
+
+
+@pytest.fixture(scope="module")
+def forked(forked_folder: Path) -> dict[str, Any]:
+    return play(forked_folder, LIBRARIES)
+
+
 @needs_pidfds
-def test_a_forked_tool_server_is_like_one_of_its_own_process(tmp_path: Path) -> None:
-    """Nothing is shared: each starts its count at one, in the folder and group of its rollout, and ends with it."""
-    forked, own = play(tmp_path / "forked", LIBRARIES), play(tmp_path / "own")
-    assert [was for _, was in servers(tmp_path / "forked")] == [True] * 3
+@pytest.mark.rotate(share=2, group="tool servers that verifiers starts itself")
+def test_a_forked_tool_server_is_like_one_of_its_own_process(
+    forked: dict[str, Any], forked_folder: Path, tmp_path: Path
+) -> None:
+    own = play(tmp_path / "own")
+    assert [was for _, was in servers(forked_folder)] == [True] * 3
     assert [was for _, was in servers(tmp_path / "own")] == [False] * 3
     assert comparable(forked) == comparable(own)
-    assert [[facts["taken"] for facts in rollout] for rollout in forked["rollouts"]] == [[1, 2]] * 3
-    assert len({pid for pid, _ in servers(tmp_path / "forked")}) == 3
-    assert (forked["left"], own["left"]) == ([], [])
+    assert own["left"] == []
 
 
 @needs_pidfds
-def test_the_forking_process_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
-    play(tmp_path / "forked", LIBRARIES)
+def test_forked_tool_servers_share_nothing(forked: dict[str, Any], forked_folder: Path) -> None:
+    """Each starts its count at one, in the folder and group of its rollout, and ends with it."""
+    assert [was for _, was in servers(forked_folder)] == [True] * 3
+    assert [[facts["taken"] for facts in rollout] for rollout in forked["rollouts"]] == [[1, 2]] * 3
+    assert {(facts["folder"], facts["group"]) for rollout in forked["rollouts"] for facts in rollout} == {(True, True)}
+    assert len({pid for pid, _ in servers(forked_folder)}) == 3
+    assert forked["left"] == []
+
+
+@needs_pidfds
+def test_the_forking_process_ends_with_the_program_that_started_it(forked: dict[str, Any], forked_folder: Path) -> None:
     until = time.monotonic() + 60
-    while (living := forking_processes(tmp_path / "forked")) and time.monotonic() < until:
+    while (living := forking_processes(forked_folder)) and time.monotonic() < until:
         time.sleep(0.1)
     assert living == []
 
@@ -161,6 +181,7 @@ def forking_processes(home: Path) -> list[int]:
 
 
 @needs_pidfds
+@pytest.mark.rotate(share=2, group="tool servers that verifiers starts itself")
 def test_where_no_process_can_be_forked_servers_start_as_verifiers_starts_them(tmp_path: Path) -> None:
     folder = tmp_path / "broken"
     sitecustomize = tmp_path / "without"

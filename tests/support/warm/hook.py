@@ -22,27 +22,35 @@ READ_AT_IMPORT = {
     ),
 }  # fmt: skip
 """Variables that a program reads while it is imported: there is one server for each set of their values."""
+DATASETS = "/lab/datasets/dataset_program.py"
 LONGEST_PATH = 100
 """Of a socket (the kernel takes 107 bytes)."""
 LOST = 125
 """Exit code when the fork server is gone."""
 
 
-def kind_of(root, zygote, argv):
+def kind_of(root, zygote, wrapper, several, argv):
     """Which warm program this command line starts, if any; `argv` as in `sys.orig_argv`."""
     if argv[1:2] == [f"{root}/bin/prime"]:
         return "prime"
+    if argv[1:2] == ["-c"] and argv[2].startswith(several) and argv[0].startswith(f"{root}/bin/"):
+        return "prime"
     if argv[1:2] == [f"{root}/bin/vf-eval"]:
         return "verifiers"
+    if argv[1:2] == ["-P"] and argv[2].endswith(DATASETS) and argv[0].startswith(f"{root}/bin/"):
+        return "datasets"
     starts_zygote = argv[1:2] == ["-P"] and argv[3:] in (["v0"], ["v1"]) and argv[2].endswith("/" + zygote)
     if starts_zygote and argv[3] == "v1":
         return "zygote"
-    name = older_interpreter(root, argv[0] if starts_zygote else argv[1] if argv[1:] else "")
+    program = argv[0] if starts_zygote else argv[1] if argv[1:] else ""
+    if program.endswith("/" + wrapper) and argv[2:]:
+        program = argv[2]
+    name = older_interpreter(root, program)
     if name is None:
         return None
     if starts_zygote:
         return f"zygote@{name}"
-    return f"verifiers@{name}" if argv[1].endswith("/bin/vf-eval") else None
+    return f"verifiers@{name}" if program.endswith("/bin/vf-eval") else None
 
 
 def older_interpreter(root, program):
@@ -155,9 +163,11 @@ def hand_over(root, kind, confinement, argv):
     posix._exit(ended)
 
 
-def main(root, zygote):
+def main(root, zygote, wrapper, several):
+    """`zygote` and `wrapper` name the programs that start a zygote and an older vf-eval, `several` is how the text
+    begins of the program that runs several commands of prime in one process."""
     confinement, argv = unconfined(sys.orig_argv)
-    kind = kind_of(root, zygote, argv)
+    kind = kind_of(root, zygote, wrapper, several, argv)
     if kind == "zygote" and confinement is not None:
         return  # of another Python, with packages of its own
     if kind is not None and imitable():

@@ -24,7 +24,9 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab import interpreter
+from prime_lab_mcp.lab.evals.runner.command import OLDER_PROGRAM
 from prime_lab_mcp.lab.interpreter import Interpreter
+from prime_lab_mcp.lab.prime.program import SEVERAL_COMMANDS
 from prime_lab_mcp.lab.worker.zygote import STARTED_AS
 from tests.support.interpreters import SHARED
 
@@ -34,16 +36,18 @@ _STARTER = pytest.StashKey["subprocess.Popen[bytes]"]()
 _TESTS = _HERE.parents[1]
 CARRIED = (
     "attacks", "environments", "external", "flaws", "lab/authoring", "lab/configs/test_grid.py", "lab/datasets",
-    "lab/environment", "lab/evals", "lab/rewards", "lab/training", "lab/worker/test_adapter_v0.py",
-    "lab/worker/test_adapter_v1.py", "lab/worker/test_side_actions.py", "lab/worker/test_description.py",
-    "lab/worker/test_scripted_rollouts.py", "lab/worker/test_side_effects.py", "rehearsal", "resources", "server",
-    "templates", "tools",
+    "lab/environment", "lab/evals", "lab/prime/test_client.py", "lab/rewards", "lab/training",
+    "lab/worker/test_adapter_v0.py", "lab/worker/test_adapter_v1.py", "lab/worker/test_side_actions.py",
+    "lab/worker/test_description.py", "lab/worker/test_scripted_rollouts.py", "lab/worker/test_side_effects.py",
+    "rehearsal", "resources", "server", "templates", "tools",
 )  # fmt: skip
 """Directories and modules of tests whose programs are warm."""
 _ALWAYS = "support/test_warm.py"
 """Compares warm and cold programs, so it has both with `--cold` too."""
 _INPUT = "warm_place"
 _READ = interpreter.read_interpreter
+SEVERAL = SEVERAL_COMMANDS.read_text(encoding="utf-8").partition("\n")[0]
+"""How the program begins that the server gives to a Python as text, to ask prime several things at once."""
 REAL = (sys.executable, sys.prefix, sys.exec_prefix)
 
 
@@ -149,9 +153,10 @@ def _adopted(place: Path, folder: Path) -> Interpreter | None:
 
 
 def write_hook(place: Path, packages: Path) -> None:
+    known = ", ".join(map(repr, (str(place), STARTED_AS, OLDER_PROGRAM.name, SEVERAL)))
     for name, content in {
         "_warm_hook.py": (_HERE / "hook.py").read_text(encoding="utf-8"),
-        "zz_warm.pth": f"import _warm_hook; _warm_hook.main({str(place)!r}, {STARTED_AS!r})\n",
+        "zz_warm.pth": f"import _warm_hook; _warm_hook.main({known})\n",
     }.items():
         partial = packages / f".{name}.{os.getpid()}"
         partial.write_text(content, encoding="utf-8")

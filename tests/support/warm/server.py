@@ -31,6 +31,7 @@ import sys
 import tempfile
 import threading
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,13 @@ PRELOADED = {
         "yaml",
     ),
     "zygote": ("verifiers.v1", "datasets"),
+    "datasets": ("pyarrow.dataset", "fsspec.registry", "pandas"),
 }
 IMPORTED_ANEW = {
     "prime": (),
     "verifiers": ("verifiers",),
     "zygote": ("verifiers", "datasets", "huggingface_hub"),
+    "datasets": ("datasets", "huggingface_hub"),
 }
 """Packages that read HOME, addresses or the terminal's width while they are imported."""
 V0_NAMES = (
@@ -158,6 +161,9 @@ def preload(kind: str) -> None:
             importlib.import_module(name)
     if older:
         _import_older_verifiers(kind)
+    elif kind == "datasets":
+        with _marks_of_datasets_removed():
+            importlib.import_module("datasets")
     anew = IMPORTED_ANEW["zygote" if older else kind]
     for name in [n for n in sys.modules if n.split(".")[0] in anew]:
         del sys.modules[name]
@@ -171,17 +177,24 @@ def preload(kind: str) -> None:
 
 
 def _import_older_verifiers(kind: str) -> None:
-    """Import an older verifiers with what it needs. `datasets` leaves marks in other packages, which are removed."""
-    registry = importlib.import_module("fsspec.registry")._registry
-    before = dict(registry)
+    """Import an older verifiers with what it needs."""
     script = Path(sys.prefix, "bin", "vf-eval")
     found = re.search(r"^from (\S+) import", script.read_text("utf-8"), re.M) if script.is_file() else None
-    for name in ("verifiers", "datasets", found[1] if kind == "verifiers" and found else "verifiers"):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    for name in V0_NAMES:
-        with contextlib.suppress(Exception):
-            getattr(sys.modules["verifiers"], name)
+    with _marks_of_datasets_removed():
+        for name in ("verifiers", "datasets", found[1] if kind == "verifiers" and found else "verifiers"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+        for name in V0_NAMES:
+            with contextlib.suppress(Exception):
+                getattr(sys.modules["verifiers"], name)
+
+
+@contextlib.contextmanager
+def _marks_of_datasets_removed() -> Iterator[None]:
+    """`datasets`, imported in the block, leaves marks in other packages, with which it cannot be imported anew."""
+    registry = importlib.import_module("fsspec.registry")._registry
+    before = dict(registry)
+    yield
     registry.clear()
     registry.update(before)
     features = sys.modules.get("datasets.features.features")
@@ -323,7 +336,7 @@ def _kill_descendants() -> None:
 
 
 def run(kind: str, request: dict[str, Any]) -> None:
-    """What `python SCRIPT ARGUMENT...` does from its script on."""
+    """What `python SCRIPT ARGUMENT...` does from its script on, or `python -c TEXT ARGUMENT...` from its text on."""
     os.umask(request["umask"])
     os.chdir(request["cwd"])
     os.environ.clear()
@@ -335,12 +348,13 @@ def run(kind: str, request: dict[str, Any]) -> None:
     argv = request["argv"]
     safe = argv[0] == "-P"
     script, *arguments = argv[1:] if safe else argv
+    text = arguments.pop(0) if script == "-c" else None
     sys.orig_argv = [sys.executable, *argv]
     sys.argv = [script, *arguments]
     # confine.py runs in the Python of the session, so what it sends is not about an older interpreter that it starts.
     older = "@" in kind and request["confinement"] is not None
     path = sys.path if older else request["path"]
-    sys.path[:] = [*([] if safe else [os.path.dirname(script)]), *path]
+    sys.path[:] = [*([] if safe else ["" if text else os.path.dirname(script)]), *path]
     if request["confinement"] is not None:
         program, policy = request["confinement"]
         # confine.py runs isolated, the program that it starts does not.
@@ -356,9 +370,12 @@ def run(kind: str, request: dict[str, Any]) -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
     module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=script, __builtins__=__builtins__)
+    module.__dict__.update(__builtins__=__builtins__, **({} if text else {"__file__": script}))
     sys.modules["__main__"] = module
-    code = compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
+    if text:
+        code = compile(text, "<string>", "exec", dont_inherit=True)
+    else:
+        code = compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
     try:
         exec(code, module.__dict__)
     except Exception as error:
