@@ -286,7 +286,10 @@ def may_hold(text: str) -> bool:
     Most rows of a dataset have none of them, and this test is several times as fast as the search for all marks.
     """
     raw = text.encode("utf-8", "surrogatepass")
-    return any(run in raw.translate(table) for table, run in _RUNS) or _PROTOCOL in text or _BLOCK in text
+    for table, run in _RUNS:
+        if run in raw.translate(table):
+            return True
+    return _PROTOCOL in text or _BLOCK in text
 
 
 def _marked(text: str, accepted: Callable[[Format, str], bool]) -> Iterator[Credential]:

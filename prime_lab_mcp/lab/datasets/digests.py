@@ -32,11 +32,6 @@ EMPTY_DIGEST = 0
 """The digest of a missing gold and of an empty text."""
 SHORT_TEXT = 40
 """Characters. A longer text is not an answer without an explanation."""
-_ASCII_SPACES = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"
-_LOWER_WITH_SPACES = bytes(
-    ord(" " if chr(code) in _ASCII_SPACES else chr(code).lower()) for code in range(128)
-) + bytes(128)
-"""A table for `bytes.translate` of ASCII text: lower case, and a space for each white character."""
 _OTHER_SPACES = "\x85\u1680\u2028\u2029"
 _SIMPLE = frozenset({str, type(None)})
 
@@ -50,16 +45,11 @@ class ChunkColumn(Protocol):
     kinds: set[type]
 
 
-def normalised_fast(text: str) -> str:
-    """Return the same result as `golds.normalised_text`, but faster for ASCII text."""
-    return " ".join(text.lower().split()) if text.isascii() else golds.normalised_text(text)
-
-
 def prompt_keys(column: ChunkColumn) -> list[int]:
     """Return the digests of the values as prompts. They are equal if the normalised texts are equal."""
     if column.kinds & {list, dict}:
         return [
-            hash(normalised_fast(prompt_text(v) if isinstance(v, list | dict) else t))
+            hash(golds.normalised_text(prompt_text(v) if isinstance(v, list | dict) else t))
             for v, t in zip(column.values, column.texts, strict=True)
         ]
     if column.joined.isascii():
@@ -78,17 +68,17 @@ def _text_digests(texts: list[str], joined: str) -> list[int]:
     if not texts:
         return []
     if joined.isascii():
-        joined = joined.encode("ascii").translate(_LOWER_WITH_SPACES).decode("ascii")
+        joined = joined.encode("ascii").translate(golds.LOWER_WITH_SPACES).decode("ascii")
     else:
         joined = unicodedata.normalize("NFKC", joined).casefold()
-        for mark in _ASCII_SPACES + _OTHER_SPACES:
+        for mark in golds.ASCII_SPACES + _OTHER_SPACES:
             if mark in joined:
                 joined = joined.replace(mark, " ")
     while "  " in joined:
         joined = joined.replace("  ", " ")
     normalised = joined.split("\0")
     if len(normalised) != len(texts):  # One of the texts contains NUL.
-        return [hash(normalised_fast(t)) for t in texts]
+        return [hash(golds.normalised_text(t)) for t in texts]
     return list(map(hash, map(str.strip, normalised)))
 
 
@@ -152,13 +142,13 @@ def _long_digest(text: str, marked: bool, boxed: bool) -> int:
         if number is not None:
             return number
     if boxed and "box" in text and (inside := golds.boxed_content(text)) is not None:
-        return hash(normalised_fast(inside))
+        return hash(golds.normalised_text(inside))
     if text[:1] in ("[", "{"):
         try:
             return _structured_digest(json.loads(text))
         except (ValueError, RecursionError):
             pass
-    return hash(normalised_fast(text))
+    return hash(golds.normalised_text(text))
 
 
 @lru_cache(65_536)
@@ -173,13 +163,13 @@ def _structured_digest(value: Any) -> int:
         listed = next((value[k] for k in ("text", "spans", "aliases") if isinstance(value.get(k), list)), None)
         value = golds.gold_text(value) if listed is None else listed
     if isinstance(value, list):
-        return hash(tuple(sorted({normalised_fast(golds.gold_text(v)) for v in value})))
-    return hash(normalised_fast(golds.gold_text(value)))
+        return hash(tuple(sorted({golds.normalised_text(golds.gold_text(v)) for v in value})))
+    return hash(golds.normalised_text(golds.gold_text(value)))
 
 
 def unordered_digest(texts: Sequence[str]) -> int:
     """Return a digest of a row's options that does not depend on their order."""
-    return hash(tuple(sorted(map(normalised_fast, texts)))) if texts else EMPTY_DIGEST
+    return hash(tuple(sorted(map(golds.normalised_text, texts)))) if texts else EMPTY_DIGEST
 
 
 MOST_COLUMNS = 16
@@ -332,7 +322,7 @@ class SplitDigests:
         """Return the digest of the option that a gold names. A letter or number alone would have no meaning."""
         assert self.options
         texts, place = options.options_of_row({**row, name: value}, self.options, name, base)
-        return otherwise if place is None else hash(normalised_fast(texts[place]))
+        return otherwise if place is None else hash(golds.normalised_text(texts[place]))
 
 
 _PROMPT_COLUMN_NAMES = frozenset((*PROMPT_NAMES, *map(snake_case, PROMPT_NAMES)))

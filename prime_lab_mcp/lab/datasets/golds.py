@@ -159,10 +159,19 @@ def gold_text(value: Any) -> str:
     )
 
 
+ASCII_SPACES = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"
+LOWER_WITH_SPACES = bytes(ord(" " if chr(code) in ASCII_SPACES else chr(code).lower()) for code in range(128)) + bytes(
+    128
+)
+"""A table for `bytes.translate` of ASCII text: lower case, and a space for each white character."""
+
+
 def normalised_text(text: str) -> str:
     """Normalise a text: NFKC, case folding, collapsed white space.
 
     Two prompts are the same if the results are equal.
     """
-    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(folded.split())
+    if not text.isascii():
+        return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    lower = text.encode("ascii").translate(LOWER_WITH_SPACES).decode("ascii").strip(" ")
+    return " ".join(lower.split()) if "  " in lower else lower

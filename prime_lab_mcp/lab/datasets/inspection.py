@@ -243,12 +243,16 @@ def _cell(value: Any, limit: int) -> Any:
     return quote(golds.gold_text(value), limit)
 
 
-def _token_lengths(scanned: ScannedSplit, columns: ChosenColumns) -> dict[str, Any]:
+def _rows_without_options(scanned: ScannedSplit, columns: ChosenColumns) -> Iterator[TaskRow]:
     prompt, answer = columns.prompt, columns.answer
     format = answer.recognised.format if answer else None
+    return task_rows(scanned, prompt.columns if prompt else (), answer.path if answer else None, format)
+
+
+def _token_lengths(rows: Sequence[TaskRow], columns: ChosenColumns) -> dict[str, Any]:
     texts: dict[str, list[int]] = {"prompt": [], "answer": []}
-    for row in task_rows(scanned, prompt.columns if prompt else (), answer.path if answer else None, format):
-        if prompt is not None:
+    for row in rows:
+        if columns.prompt is not None:
             texts["prompt"].append(estimate_tokens(row.prompt))
         if row.answer is not None:
             texts["answer"].append(estimate_tokens(row.answer))
@@ -301,6 +305,7 @@ def inspect_table(
         )
     choice = choose_columns(table, prompt_column, answer_column)
     answer = choice.answer
+    rows = list(_rows_without_options(table.main, choice))
     return Inspection(
         table=table,
         columns=tuple(choice.columns),
@@ -308,13 +313,13 @@ def inspect_table(
         answer=answer,
         other_prompts=tuple(choice.other_prompts),
         other_answers=tuple(choice.other_answers),
-        findings=tuple(_findings(table, request, choice, repeats_of)),
+        findings=tuple(_findings(table, request, choice, rows, repeats_of)),
         option_columns=choice.options,
         index_base=answer.recognised.index_base if answer and answer.recognised.format == "choice_index" else None,
         labels=choice.labels,
         any_of=answer.any_of if answer else None,
         samples=tuple(sample_rows(table.main.rows)),
-        token_lengths=_token_lengths(table.main, choice),
+        token_lengths=_token_lengths(rows, choice),
     )
 
 
@@ -349,8 +354,13 @@ def task_rows(
 
 
 def _findings(
-    table: ScannedDataset, request: DatasetRequest, choice: ChosenColumns, repeats_of: RepeatsOf | None
+    table: ScannedDataset,
+    request: DatasetRequest,
+    choice: ChosenColumns,
+    rows: Sequence[TaskRow],
+    repeats_of: RepeatsOf | None,
 ) -> Iterator[Finding]:
+    """Yield the findings of a table. `rows` are those of the main split as tasks without options."""
     yield from _source_findings(table, request)
     prompt, answer = choice.prompt, choice.answer
     format = answer.recognised.format if answer else None
@@ -381,7 +391,7 @@ def _findings(
         yield _no_checkable_answer(format or "")
     arguments = (prompt.columns, answer.path, format, choice.options, answer.recognised.index_base)
     yield from row_findings(
-        task_rows(table.main, *arguments),
+        task_rows(table.main, *arguments) if choice.options and format in _CHOICES else rows,
         format=format,
         eval_rows=task_rows(table.held_out, *arguments) if table.held_out else (),
         answered=format not in WITHOUT_GOLD,

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.datasets.digests import SplitDigests
@@ -147,6 +148,21 @@ class SplitScan:
         if len(self._buffer) >= CHUNK or self._size >= CHUNK_BYTES:
             self._flush()
 
+    def take_all(self, rows: list[dict[str, Any]], sizes: list[int]) -> None:
+        """Add the next rows, as `take` does with each row and its size."""
+        if self._size + sum(sizes) >= CHUNK_BYTES:
+            for row, size in zip(rows, sizes, strict=True):
+                self.take(row, size)
+            return
+        place = 0
+        while place < len(rows):
+            end = place + CHUNK - len(self._buffer)
+            self._buffer += rows[place:end]
+            self._size += sum(sizes[place:end])
+            place = end
+            if len(self._buffer) >= CHUNK:
+                self._flush()
+
     def take_columns(self, columns: Mapping[str, list[Any]], rows: int) -> None:
         """Add the next rows, given as columns."""
         self._flush()
@@ -182,9 +198,15 @@ class SplitScan:
         if not self._buffer:
             return
         rows, self._buffer, self._size = self._buffer, [], 0
-        alike = len(set(map(tuple, rows))) == 1
-        names = list(rows[0]) if alike else list(dict.fromkeys(chain.from_iterable(rows)))
-        found = {name: [row.get(name) for row in rows] for name in names[:_COLUMNS]}
+        names = list(rows[0])
+        try:
+            alike = set(map(len, rows)) == {len(names)}
+            found = {name: list(map(itemgetter(name), rows)) for name in names[:_COLUMNS]} if alike else {}
+        except KeyError:
+            alike = False
+        if not alike or len(names) > _COLUMNS:
+            names = list(dict.fromkeys(chain.from_iterable(rows)))
+            found = {name: [row.get(name) for row in rows] for name in names[:_COLUMNS]}
         columns = {name: as_json_column(values) for name, values in found.items()}
         if len(names) <= _COLUMNS and all(columns[name] is found[name] for name in names):
             self._add_chunk(columns, len(rows), rows.__getitem__)  # The rows are what the columns hold.

@@ -87,11 +87,43 @@ _MARKS = frozenset("\u200e\u200f")
 _JOINERS = frozenset("\u200b\u200c\u200d")
 
 
+_SQUEEZED_AWAY = b" \t\n\r*aeiuAEIU0123456789.,;'\"()$+-=/"
+_LOWER = bytes(range(256)).lower()
+_VERBS = ("gnor", "dsrgrd", "forgt", "ovrrd")
+_GRADERS = ("grdr", "vltor", "modl")
+_DEGREES, _GRADES = ("fll", "mx", "prfct", "hghst"), ("mrk", "scor", "rwrd", "pont", "crdt", "grd")
+_TAGS = ("nswr>", "thnk>", "tool_cll>")
+
+
+def _may_be_injected(text: str) -> bool:
+    """Return whether `injected_text` may find something in an ASCII text.
+
+    Most texts have nothing of the kind. The words of the patterns are searched without the letters a, e, i and u, in a
+    text without them, which is half as long.
+    """
+    squeezed = text.encode("ascii").translate(_LOWER, _SQUEEZED_AWAY).decode("ascii")
+    for mark in (*_VERBS, *_GRADERS):
+        if mark in squeezed:
+            return True
+    for mark in _DEGREES:
+        if mark in squeezed:
+            if any(grade in squeezed for grade in _GRADES):
+                return True
+            break
+    if ">" in squeezed and (any(tag in squeezed for tag in _TAGS) or "sys>>" in squeezed or "_of_trn>" in squeezed):
+        return True
+    return "<|" in squeezed or "nst]" in squeezed or (":" in squeezed and "systm:" in squeezed)
+
+
 def injected_text(text: str, *, tags: bool = True) -> tuple[InjectionKind, Span] | None:
     """Return the kind and position of the first text that tries to influence its reader; None if there is none.
 
     `tags` says whether tags such as <answer> and <think> count.
     """
+    return None if text.isascii() and not _may_be_injected(text) else _searched_injection(text, tags)
+
+
+def _searched_injection(text: str, tags: bool) -> tuple[InjectionKind, Span] | None:
     lower = text.lower()
     if len(lower) != len(text):  # Lower case is longer for a few characters, so positions would not fit the text.
         lower = text

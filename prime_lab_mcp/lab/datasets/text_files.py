@@ -161,6 +161,8 @@ class RowSink(Protocol):
 
     def take(self, row: dict[str, Any], size: int) -> None: ...
 
+    def take_all(self, rows: list[dict[str, Any]], sizes: list[int]) -> None: ...
+
     def add_broken(self, where: int, what: str) -> None: ...
 
 
@@ -244,8 +246,7 @@ def read_jsonl(path: Path, sink: RowSink, most: int | None = None) -> None:
         rows = _plain_objects(lines) if before >= _NAME_CHECKED_ROWS else None
         if rows is not None:
             any_object = any_object or bool(rows)
-            for row, line in zip(rows, lines, strict=True):
-                sink.take(row, len(line))
+            sink.take_all(rows, list(map(len, lines)))
             before += len(lines)
             continue
         for number, line in enumerate(lines, before + 1):

@@ -26,6 +26,10 @@ class Taken:
     def take(self, row: dict[str, Any], size: int) -> None:
         self.rows.append(row)
 
+    def take_all(self, rows: list[dict[str, Any]], sizes: list[int]) -> None:
+        assert len(rows) == len(sizes)
+        self.rows += rows
+
     def add_broken(self, where: int, what: str) -> None:
         self.broken.append((where, what))
 
