@@ -124,7 +124,12 @@ async def run(call: Call, args: Args) -> Outcome:
     blind = "" if written.config.eval_sources else _blind(written)
     return Outcome(
         "passed",
-        _summary(written) + _arguments_sentence(written, args) + _cost_sentence(budget, cost) + wallet + blind,
+        _summary(written)
+        + _model_sentence(written, args)
+        + _arguments_sentence(written, args)
+        + _cost_sentence(budget, cost)
+        + wallet
+        + blind,
         (*written.findings, *own.findings),
         _data(written) | cost | budget | own.data,
         next=(check, pull) if pull is not None else (check,),
@@ -141,6 +146,14 @@ def _blind(written: WrittenConfig) -> str:
         f" The code of {names} has no held-out tasks, so this run cannot show whether the model gets better at tasks "
         "that it was not trained on; a `split` of its taskset, published before the run, would."
     )
+
+
+def _model_sentence(written: WrittenConfig, args: Args) -> str:
+    """Which model is trained and why, where the call named none and evaluations chose the model."""
+    why = written.proposal.plan.choices.because.get("model")
+    if args.model is not None or args.based_on is not None or not why:
+        return ""
+    return f" It trains {quote(written.config.model, 80)[1:-1]}: {why}. model=NAME trains another."
 
 
 def _arguments_sentence(written: WrittenConfig, args: Args) -> str:

@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.state.config_gate import HubFact, SourceFacts, source_unmet
 from prime_lab_mcp.lab.state.evaluation_evidence import evaluation_summary
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
@@ -89,6 +90,29 @@ async def test_a_config_that_names_no_arguments_trains_with_those_of_the_evidenc
     assert packages_summary(config) == f'{PINNED} with env_args={{"where": {{"category": ["hard"]}}}}'
     checked = await check(lab, written.data["path"])
     assert "config-unmeasured" not in {f.code for f in (*written.findings, *checked.findings)}
+
+
+async def test_of_two_models_that_passed_the_one_with_more_usable_groups_is_trained_and_the_other_is_named(
+    lab: Lab, platform: StandIn
+) -> None:
+    """The order of the evaluations decides nothing."""
+    small = "Qwen/Qwen3-0.6B"
+
+    async def both() -> PlatformModels:
+        return PlatformModels({MODEL: ("H200",), small: ("H200",)}, platform.offers)
+
+    platform.__dict__["models"] = both
+    environment(lab)
+    pushed(lab)
+    proven(lab, {})
+    data = {**DATA, "usable_groups": {"share": 0.8, "group_size": 16}}
+    lab.ledger.record(
+        Evidence("check_reward_distribution", "passed", lab.key, "tiny_env", "s", "c", model=small, data=data)
+    )
+    written = await write(lab, environments=[PINNED])
+    assert written.data["model"] == MODEL
+    assert f"It trains {MODEL}: most usable groups (90%)" in written.summary
+    assert f"the others: {small} (80%). model=NAME trains another." in written.summary
 
 
 async def test_an_evaluation_of_the_defaults_is_what_a_config_without_arguments_rests_on(

@@ -174,8 +174,9 @@ async def write_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit |
     if choices.model is None and base is None:
         trainable = models.trainable if models is not None else ()
         evaluated = evaluated_model(lab, (r.proof for r in resolved), trainable)
-        because = {**choices.because, "model": "the evaluation of it passed, and no other model was asked for"}
-        choices = replace(choices, model=evaluated, because=because) if evaluated else choices
+        if evaluated is not None:
+            model, why = evaluated
+            choices = replace(choices, model=model, because={**choices.because, "model": why})
     context = gather_context_of_sources(
         lab, {r.id: r.proof for r in resolved}, _model(choices, base), None, models, _arguments(choices, base, pins)
     )

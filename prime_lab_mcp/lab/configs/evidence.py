@@ -149,23 +149,35 @@ def evidence_of_source(lab: Lab, workspace: str, environment: str, source: str) 
     return [r for r in rows if r.source == source and r.platform in (None, lab.platform)]
 
 
-def evaluated_model(lab: Lab, proofs: Iterable[tuple[str, str, str] | None], trainable: Collection[str]) -> str | None:
-    """Return the model whose evaluation of these files passed last, for a config that names no model; None without one.
+def evaluated_model(
+    lab: Lab, proofs: Iterable[tuple[str, str, str] | None], trainable: Collection[str]
+) -> tuple[str, str] | None:
+    """Return the model of a config that names none, and why: of the models whose latest evaluation of these files
+    passed, the one with the largest share of usable groups. None without one.
 
-    Checkpoints of runs are results of training, and a model that is not trained cannot be chosen. An empty `trainable`
-    means that the platform's models are unknown.
+    The view `compare` chooses by the same rule (lab/evals/views/chosen_model.py). Checkpoints of runs are results of
+    training, and a model that is not trained cannot be chosen. An empty `trainable` means that the models of the
+    platform are unknown.
     """
     runs = lab.ledger.training_names()
-    passed = [
+    rows = [
         row
         for proof in proofs
         if proof is not None
         for row in evidence_of_source(lab, *proof)
         if row.tool == "check_reward_distribution" and row.status == "passed" and row.model
-        if not is_checkpoint(row, runs)
+        if not (is_checkpoint(row, runs) or held_out_argument(row.env_args))
         if row.model in trainable or (not trainable and find_model(row.model).closed is None)
     ]
-    return max(passed, key=lambda row: row.at).model if passed else None
+    usable = {str(row.model): _evaluation_fields(row)["usable"] or 0.0 for row in sorted(rows, key=lambda row: row.at)}
+    if not usable:
+        return None
+    best, *others = sorted(usable, key=lambda model: -usable[model])
+    if not others:
+        return best, "the evaluation of it passed, and no other model was asked for"
+    beside = " and ".join(f"{model} ({usable[model]:.0%})" for model in others[:3])
+    why = f"most usable groups ({usable[best]:.0%}) of the models whose evaluations passed; the others: {beside}"
+    return best, why
 
 
 def _measurement(
