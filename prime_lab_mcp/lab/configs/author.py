@@ -113,6 +113,10 @@ class WrittenConfig:
     """US dollars per hour for one GPU."""
     without_held_out: frozenset[str] = frozenset()
     """Ids of its sources whose code is here and has no held-out tasks."""
+    uncounted: Mapping[str, str | None] = field(default_factory=dict)
+    """The folder of each training source whose number of tasks is unknown; None where its files are not here."""
+    folders: Mapping[str, str] = field(default_factory=dict)
+    """The folder of this workspace that holds the files of a source, by the id of the source."""
 
     @property
     def hardware(self) -> str:
@@ -299,6 +303,12 @@ def _written_config(
         price_per_hour=price_per_hour(config, context),
         price_per_gpu_hour=price,
         without_held_out=without_held_out(lab, context),
+        uncounted={
+            source.id: context.folders.get(source.id)
+            for source in config.train_sources
+            if not (measured := context.each.get(source.id, SourceMeasurement())).tasks and not measured.infinite
+        },
+        folders=context.folders,
     )
 
 
