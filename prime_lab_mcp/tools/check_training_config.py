@@ -99,9 +99,8 @@ def _untested_sentence(untested: Next | None) -> str:
     """Names the test that a submission would be refused for."""
     if untested is None or not untested.arguments:
         return ""
-    return (
-        f" Before it is submitted, test_reward has to pass for {arguments_summary(untested.arguments.get('env_args') or {})}."
-    )
+    selected = arguments_summary(untested.arguments.get("env_args") or {})
+    return f" Before it is submitted, test_reward has to pass for {selected}."
 
 
 def _data(call: Call, relative: str, examined: ConfigExamination) -> dict[str, Any]:
