@@ -277,8 +277,8 @@ def _created(
         data["select"] = {"env_args": {"where": dict(built.example)}}
         chosen = arguments_summary({"where": built.example})
         summary += (
-            f" All of them are trained on unless each call from test_reward on names some: for example, {chosen} selects "
-            "tasks by a column."
+            f" All of them are trained on unless each call from test_reward on names some: for example, {chosen} "
+            "selects tasks by a column."
         )
     return Outcome("passed", summary, findings, data, next=_then(names.module, inspection is None))
 
