@@ -156,7 +156,9 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
     left = f"; nothing is known about {open_parts}, which none of them earned" if compared.unexercised else ""
     same = [c for c in compared.components if c.verdict == "equal"]
     parts = f", and {count(len(same), 'component')} got the same scores" if same else ""
-    return f" All {number} earned the same share in {name}{scale}{parts}{left}."
+    unpaid = quote(", ".join(compared.unpaid), 120)
+    metrics = f" What pays nothing was not compared: {unpaid}." if compared.unpaid else ""
+    return f" All {number} earned the same share in {name}{scale}{parts}{left}.{metrics}"
 
 
 def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:

@@ -48,7 +48,9 @@ def following_calls(lab: Lab, spec: EvalSpec, evaluation: str, judged: Distribut
     if not _NOTHING_SOLVED.intersection(f.code for f in judged.findings if f.severity == "blocker"):
         return (*calls, *easier)
     views = (call for call in calls if call.tool == "read_eval")
-    return (*_passed_elsewhere(lab, spec), *_tests(lab, spec), *views, *easier)[:MOST_CALLS]
+    passed = (*_passed_elsewhere(lab, spec),)
+    tests = () if any(call.tool == "test_reward" for call in passed) else (*_tests(lab, spec),)
+    return (*passed, *tests, *views, *easier)[:MOST_CALLS]
 
 
 def _passed_elsewhere(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
@@ -63,7 +65,10 @@ def _passed_elsewhere(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
         known = f"{model} passed on these tasks" + (f" ({id})" if id else "")
         push = next(iter(lab.ledger.pushes(workspace=lab.key, source=spec.source, platform=lab.platform)), None)
         given = {"env_args": dict(spec.env_args)} if spec.env_args else {}
-        if push is None:
+        if push is None and reward_verdict(lab, spec.source, spec.env_args) != "passed":
+            why = f"{known}; to publish them for that model, the reward has to pass its free test first"
+            yield Next("test_reward", why, {"environment": spec.environment, **given})
+        elif push is None:
             why = f"{known}: publish them to train that model"
             yield Next("push_environment", why, {"environment": spec.environment, **given})
         else:

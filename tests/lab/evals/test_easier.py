@@ -55,7 +55,6 @@ async def test_a_reward_that_passed_is_not_tested_again_and_one_that_failed_is_n
 
 
 async def test_a_model_that_passed_on_the_same_tasks_is_named_first(lab: Lab) -> None:
-    recorded(lab, "test_reward", "passed")
     recorded(
         lab,
         "check_reward_distribution",
@@ -64,6 +63,10 @@ async def test_a_model_that_passed_on_the_same_tasks_is_named_first(lab: Lab) ->
         data={"id": "eval-946b39b5"},
         platform=lab.platform,
     )
+    tool, _, why = after(lab, "distribution-dead")[0]
+    assert tool == "test_reward"  # a push would be refused without it
+    assert "Qwen/Qwen3-4B-Instruct-2507 passed on these tasks" in why
+    recorded(lab, "test_reward", "passed")
     tool, given, why = after(lab, "distribution-dead")[0]
     assert (tool, given["environment"]) == ("push_environment", SPEC.environment)
     assert why.startswith("Qwen/Qwen3-4B-Instruct-2507 passed on these tasks (eval-946b39b5)")

@@ -103,7 +103,9 @@ def passes(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
         severity,
         f"{config.max_steps} steps pass {count:.1f} times over the {context.tasks} training tasks"
         + (": they will be memorised." if severity == "warning" else "."),
-        "Lower max_steps, or add tasks.",
+        "Lower max_steps, or add tasks."
+        if severity == "warning"
+        else f"Up to about {MANY_PASSES} passes are usual; fewer steps or more tasks make fewer.",
         "max_steps",
     )
 
