@@ -14,13 +14,11 @@ from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
-from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals import verdict
-from prime_lab_mcp.lab.evals.easier import easier_calls
+from prime_lab_mcp.lab.evals.easier import following_calls
 from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
-from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.provenance import ResultsOrigin, origin_of_results
 from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
 from prime_lab_mcp.lab.evals.results import as_result
@@ -117,12 +115,7 @@ async def _of_job(call: Call, job: Job, judged: verdict.EvaluationVerdict, group
         verdict.verdict_summary(spec, judged),
         tuple(findings),
         {"id": job.id, "model": spec.model, **judged.data},
-        (
-            *next_calls(judged.distribution, spec.environment, job.id, run_eval_arguments(spec)),
-            *easier_calls(lab, spec, judged.distribution),
-        )
-        if judged.distribution
-        else (),
+        following_calls(lab, spec, job.id, judged.distribution) if judged.distribution else (),
         facts=_proving(verdict.evidence_facts(spec, job), proves=not notes),
         snapshot=snapshot,
     )

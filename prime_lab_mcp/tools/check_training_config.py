@@ -3,22 +3,25 @@ validation."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.configs.examine import ConfigExamination, examination_verdict, examine_config
 from prime_lab_mcp.lab.configs.registry import REGISTRY, RegistryEntry, drift_finding, load_registry
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.models.offered import model_listing_calls
+from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
 from prime_lab_mcp.lab.training.next_step import untested_source
+from prime_lab_mcp.lab.training.preparation import wallet_findings
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _LISTED = 40
@@ -34,10 +37,14 @@ async def run(call: Call, args: Args) -> Outcome:
     changed = drift_finding(call.lab.workspace.resolve(REGISTRY), examined.config)
     relative = path.relative_to(call.lab.workspace.root).as_posix()
     status = examination_verdict(examined.findings)
+    low = await _wallet(call, examined) if status == "passed" and examined.config.target == "hosted" else []
+    examined = replace(examined, findings=(*examined.findings, *low))
+    hosted = status == "passed" and examined.config.target == "hosted" and examined.config.shape != "sft"
+    untested = untested_source(call.lab, examined.config) if hosted else None
     findings = (*examined.findings[:_LISTED], *([changed] if changed else ()))
     return Outcome(
         status,
-        _summary(relative, examined, status),
+        _summary(relative, examined, status, untested),
         findings,
         _data(call, relative, examined),
         next=_next(call, relative, examined, status),
@@ -49,7 +56,25 @@ async def run(call: Call, args: Args) -> Outcome:
     )
 
 
-def _summary(relative: str, examined: ConfigExamination, status: str) -> str:
+async def _wallet(call: Call, examined: ConfigExamination) -> list[Finding]:
+    """What `submit_training` will say of the wallet, said with the other warnings; nothing where it cannot be read."""
+    price = _price_per_gpu(examined)
+    likely = forecast_from_ledger(call.lab, examined.config, price) if price is not None else None
+    if likely is None:
+        return []
+    try:
+        wallet = await (call.platform or call.lab.prime).wallet()
+    except LabError:
+        return []
+    return [f for f in wallet_findings(wallet, likely.upper_bound, likely) if f.severity != "blocker"]
+
+
+def _price_per_gpu(examined: ConfigExamination) -> float | None:
+    hourly, gpus = examined.price_per_hour, examined.config.gpus
+    return hourly / gpus if hourly is not None and gpus else None
+
+
+def _summary(relative: str, examined: ConfigExamination, status: str, untested: Next | None) -> str:
     blockers = sum(f.severity == "blocker" for f in examined.findings)
     warnings = sum(f.severity == "warning" for f in examined.findings)
     if status == "failed":
@@ -67,7 +92,15 @@ def _summary(relative: str, examined: ConfigExamination, status: str) -> str:
         "not-offered": "judged offline only, as the platform offers no validation",
         "not-asked": "judged offline only, as it is for one's own GPUs",
     }.get(examined.validation, "")
-    return f"{relative} is sound, {judged}; {count(warnings, 'warning')}."
+    return f"{relative} is sound, {judged}; {count(warnings, 'warning')}.{_untested_sentence(untested)}"
+
+
+def _untested_sentence(untested: Next | None) -> str:
+    """Names the test that a submission would be refused for."""
+    if untested is None or not untested.arguments:
+        return ""
+    selected = arguments_summary(untested.arguments.get("env_args") or {})
+    return f" Before it is submitted, test_reward has to pass for {selected}."
 
 
 def _data(call: Call, relative: str, examined: ConfigExamination) -> dict[str, Any]:
@@ -95,10 +128,7 @@ def _data(call: Call, relative: str, examined: ConfigExamination) -> dict[str, A
         data["estimate"] = examined.estimate.as_json()
         data["signal_per_dollar"] = examined.estimate.signal_per_dollar
     if config.target == "hosted":
-        hourly = examined.price_per_hour
-        likely = forecast_from_ledger(
-            call.lab, config, hourly / config.gpus if hourly is not None and config.gpus else None
-        )
+        likely = forecast_from_ledger(call.lab, config, _price_per_gpu(examined))
         data["cost"] = likely.as_json() if likely else None
     return {key: value for key, value in data.items() if value is not None}
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import anyio
 from pydantic import Field
 
+from prime_lab_mcp.lab.authoring.answer_form import other_form
 from prime_lab_mcp.lab.authoring.assembly import template_names
 from prime_lab_mcp.lab.authoring.build import (
     MENDED_CODES,
@@ -98,13 +99,40 @@ async def run(call: Call, args: Args) -> Outcome:
         )
     third = await _third_split(call, args, args.dataset, inspection, kind)
     await call.progress(1, 1, "writing the package")
-    built = await _write(
-        target, lambda folder: build_environment(kind, folder, names, inspection, args.task, args.labels or (), third)
-    )
+
+    def build(folder: Path) -> BuiltEnvironment:
+        built = build_environment(kind, folder, names, inspection, args.task, args.labels or (), third)
+        _require_one_form(folder, args.task, kind)
+        return built
+
+    built = await _write(target, build)
     findings = (*findings, *built.findings)
     if any(f.severity == "blocker" for f in built.findings):
         return _refused(args, findings, "its rows do not become tasks", inspection)
     return _created(call, names, kind, findings, built, inspection)
+
+
+def _require_one_form(folder: Path, task: str | None, kind: EnvironmentKind) -> None:
+    """Check that `task` asks for no other form of the answer than the new environment, whose own sentence follows it.
+
+    Raises BadInput: a model that is asked for two forms is paid for one of them only.
+    """
+    other = other_form(folder, task)
+    if other is None:
+        return
+    boxes = other.is_box and kind.name != "math"
+    raise BadInput(
+        f"the task asks for {quote(other.text, 60)}, and the template {kind.name} asks for a form of its own after "
+        "that text: a reply in one of the two is not paid",
+        fix=Fix(
+            "Say in task what is to be done and leave the form out, or leave ",
+            SameCall.without("task"),
+            " out",
+            *(("; ", SameCall(template="math"), " asks for a box") if boxes else ()),
+            ".",
+        ),
+        code="reward-contradicts-prompt",
+    )
 
 
 async def _inspected(call: Call, args: Args, dataset: str) -> Inspection:
@@ -248,7 +276,10 @@ def _created(
     if built.example is not None:
         data["select"] = {"env_args": {"where": dict(built.example)}}
         chosen = arguments_summary({"where": built.example})
-        summary += f" {chosen} selects tasks: name them in each call from test_reward on to train on these alone."
+        summary += (
+            f" All of them are trained on unless each call from test_reward on names some: for example, {chosen} "
+            "selects tasks by a column."
+        )
     return Outcome("passed", summary, findings, data, next=_then(names.module, inspection is None))
 
 

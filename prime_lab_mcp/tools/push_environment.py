@@ -347,7 +347,13 @@ def _next(pinned: str, runtime: Runtime, failed: bool, env_args: Mapping[str, An
         return (Next("read_reference", "v0 cannot be trained; how to port it", {"topic": "guide/migration"}),)
     given = {"environments": [pinned], **({"env_args": dict(env_args)} if env_args else {})}
     how = f" with {arguments_summary(env_args)}" if env_args else ""
-    return (Next("write_training_config", f"a config to train on it{how}", given),)
+    return (
+        Next(
+            "write_training_config",
+            f"a config to train on it{how}, with model=NAME for a model of the user's choice",
+            given,
+        ),
+    )
 
 
 TOOL = PlannedTool(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -58,7 +59,9 @@ async def run(call: Call, args: Args) -> Outcome:
     other = (await _opened(lab, _other(lab, here, args.other)))[1] if args.view == "compare" else None
     files: summary.Files = await _files(lab, job) if args.view == "summary" else "present"
     judged = await anyio.to_thread.run_sync(_judged, lab, job, here) if args.view in _PICTURED else None
-    viewed = await anyio.to_thread.run_sync(_viewed, lab, here, other, judged, files, args)
+    two_models = other is not None and other.spec.model != here.spec.model
+    trained = await _trained_by_platform(lab) if two_models else ()
+    viewed = await anyio.to_thread.run_sync(_viewed, lab, here, other, judged, files, args, trained)
     if job is not None and any(one.tool == "write_training_config" for one in viewed.next):
         viewed = replace(viewed, next=await _once_pushed(lab, job, viewed.next))
     facts = Facts(touches_platform=job is None or job.platform is not None)
@@ -107,6 +110,7 @@ def _viewed(
     judged: verdict.EvaluationVerdict | None,
     files: summary.Files,
     args: Args,
+    trained: Collection[str],
 ) -> ViewResult:
     if args.view == "summary":
         assert judged is not None
@@ -120,12 +124,24 @@ def _viewed(
     if args.view == "difficulty":
         return difficulty.difficulty_view(here, args.page)
     assert other is not None
-    return compare.compare_view(here, other, candidates=_can_be_trained(lab, here) and _can_be_trained(lab, other))
+    candidates = [e.spec.model for e in (here, other) if _can_be_trained(lab, e, trained)]
+    return compare.compare_view(here, other, candidates=candidates)
 
 
-def _can_be_trained(lab: Lab, evaluation: FinishedEvaluation) -> bool:
-    """Whether the model of an evaluation is one to train: neither closed nor a checkpoint, on tasks to train on."""
+async def _trained_by_platform(lab: Lab) -> Collection[str]:
+    """The models that the platform trains; empty where it does not say."""
+    try:
+        return (await lab.prime.models()).trainable
+    except LabError:
+        return ()
+
+
+def _can_be_trained(lab: Lab, evaluation: FinishedEvaluation, trained: Collection[str]) -> bool:
+    """Whether the model of an evaluation is one to train: offered, neither closed nor a checkpoint, on tasks to train
+    on."""
     spec = evaluation.spec
+    if trained and spec.model not in trained:
+        return False
     trainable = find_model(spec.model).closed is None and checkpoint_purpose(lab, spec.model) is None
     return trainable and held_out_argument(spec.env_args) is None
 

@@ -11,7 +11,13 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.loading import LoadedEnvironment
 from prime_lab_mcp.lab.rewards import comparison, surroundings
 from prime_lab_mcp.lab.rewards import findings as reward
-from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder, cases_behind, fits_in_report
+from prime_lab_mcp.lab.rewards.cases import (
+    LAST_TRIAL,
+    TrialFolder,
+    cases_behind,
+    fits_in_report,
+    probes_behind,
+)
 from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, SearchOutcome, Trial, Witnessed
 from prime_lab_mcp.lab.rewards.rules import amounts, judges, known_answers, rollouts, solutions
@@ -22,6 +28,7 @@ from prime_lab_mcp.lab.rewards.search.reward_search import (
 )
 from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.tools import reward_judge
 
@@ -47,6 +54,7 @@ _UNKNOWN = judges.INCONCLUSIVE | {
 
 def reward_outcome(
     trial: Trial,
+    rows: Sequence[Row],
     loaded: LoadedEnvironment,
     args: Args,
     compared: comparison.RewardComparison | None,
@@ -81,10 +89,11 @@ def reward_outcome(
         findings, blockers = [*blockers, *about_both, *(f for f in findings if f not in blockers)], blockers + unequal
         status = "failed" if unequal else status
     findings = [*findings, *hints.hints(smelt, findings)]
-    failing = cases_behind([f for f in findings if f.severity != "info"], trial)
+    shown = [f for f in findings if f.severity != "info"]
+    failing = cases_behind(shown, trial)
     folder.write_table(trial)
     if failing and args.cases_file != LAST_TRIAL:
-        folder.write_failing([case for _, case in failing])
+        folder.write_failing(probes_behind(shown, trial), rows)
     data = _data(trial, sanity, failing, args) | {"table": str(folder.table)} | reward_judge.data(trial, asked)
     if reads:
         data["surroundings"] = surroundings.surroundings_phrases(reads)[:_SURROUNDINGS]
@@ -108,8 +117,8 @@ def reward_outcome(
         data,
         _next(
             _same_call(loaded.snapshot.relative, args),
+            _whole_call(loaded.snapshot.relative, args),
             status,
-            bool(failing),
             _unasked(status, blockers, args),
             any(f.code in _UNREAD for f in blockers),
             "solution_skeleton" in data,
@@ -147,7 +156,9 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
     left = f"; nothing is known about {open_parts}, which none of them earned" if compared.unexercised else ""
     same = [c for c in compared.components if c.verdict == "equal"]
     parts = f", and {count(len(same), 'component')} got the same scores" if same else ""
-    return f" All {number} earned the same share in {name}{scale}{parts}{left}."
+    unpaid = quote(", ".join(compared.unpaid), 120)
+    metrics = f" What pays nothing was not compared: {unpaid}." if compared.unpaid else ""
+    return f" All {number} earned the same share in {name}{scale}{parts}{left}.{metrics}"
 
 
 def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:
@@ -228,14 +239,26 @@ def _same_call(environment: str, args: Args) -> dict[str, Any]:
     return {"environment": environment} | ({} if args.env_args is None else {"env_args": args.env_args})
 
 
+def _whole_call(environment: str, args: Args) -> dict[str, Any]:
+    """The whole test with what this call named: its judge, its rendering, its comparison and its cases.
+
+    The number of tasks, the probes and the search are those of the defaults, so that a pass proves something.
+    """
+    call = _same_call(environment, args)
+    kept = args.model_dump(exclude_unset=True, include={"preset", "rendering", "same_as", "judge", "cases_file"})
+    if args.cases:
+        kept["cases_file"] = LAST_TRIAL
+    return call | {name: value for name, value in kept.items() if value is not None}
+
+
 _UNREAD = ("gold-not-understood", "reward-no-gold")
 """Codes after which only the reward itself says which replies are right."""
 
 
 def _next(
     same: Mapping[str, Any],
+    whole: Mapping[str, Any],
     status: Verdict,
-    failing: bool,
     unasked: bool,
     unread: bool,
     unsolved: bool,
@@ -244,24 +267,22 @@ def _next(
     if status == "passed":
         return (Next("run_eval", "shows whether a model's rewards vary enough to learn from", same),)
     if unasked:
-        given = {**same, "judge": "prime"}
+        given = {**whole, "judge": "prime"}
         return (Next("test_reward", "with the endpoint of its judge (a preset such as prime, or a URL)", given),)
-    again = Next("test_reward", "after mending the reward", same)
+    again = Next("test_reward", "after mending the reward", whole)
     if status == "inconclusive" and unread:
         why = "shows the form that the reward pays: mend the reward, or pass rendering or cases"
         if unsolved:
             why = (
                 "lists the files: add data.solution_skeleton, filled in, with edit_environment, then test_reward again"
             )
-        again = Next("read_environment", why, {"environment": same["environment"]})
+        return (Next("read_environment", why, {"environment": same["environment"]}), again)
     if unequal_to is not None and status == "failed":
-        again = Next("read_environment", "shows what the older environment pays for", {"environment": unequal_to})
-    if not failing:
-        return (again,)
-    only = {**same, "cases_file": LAST_TRIAL, "probes": False, "examples": 1}
-    if unequal_to is not None:
-        only["same_as"] = unequal_to
-    return again, Next("test_reward", "tries the failing cases again, without the probes", only)
+        return (
+            Next("read_environment", "shows what the older environment pays for", {"environment": unequal_to}),
+            again,
+        )
+    return (again,)
 
 
 def _data(

@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals import upload, verdict
 from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome, evidence_of
+from prime_lab_mcp.lab.evals.easier import untested_sentence
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
@@ -450,6 +451,7 @@ def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:
     question = f"{_size(sized, spec.endpoint.host)}: {price}?"
     if most is not None:
         question += " It ends before it costs more."
+    question += untested_sentence(lab, call.snapshot.source, spec.env_args) if call.snapshot is not None else ""
     if small and unasked + (most or 0.0) > ASK_AFTER:
         question += f" Evaluations that were not asked about have come to ${unasked:.2f} since the last question."
     ask = not small or unasked + (most or 0.0) > ASK_AFTER

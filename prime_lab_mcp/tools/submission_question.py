@@ -67,6 +67,7 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     parts = [
         f"Start training run {at.name}: {_plain(config.model)} on {sources}, {steps}, {gpus}, {price}; {limit}.",
         known.forecast.sentence() if known.forecast else "",
+        _far_bound(known),
         "Billing is by the hour until the run ends.",
         "" if low else f"The wallet holds ${known.wallet.balance:.2f}.",
         _continued(lab, resume_from) if resume_from else "",
@@ -84,6 +85,21 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     elif known.validation.outcome == "not-offered":
         parts.append("The platform offers no validation of configs; it was checked offline.")
     return " ".join(part for part in parts if part)
+
+
+_FAR = 10
+"""The question says why the bound is above this many times the likely cost."""
+
+
+def _far_bound(known: RunPreparation) -> str:
+    """Why the bound is far above the likely cost; empty where it is not."""
+    dollars, most = known.forecast.dollars if known.forecast else None, known.cost.max_cost
+    if dollars is None or most is None or most <= _FAR * dollars[1]:
+        return ""
+    return (
+        f"The bound is {most / max(dollars[1], 0.01):.0f} times the likely cost because it counts every rollout at its "
+        "token limit and every step at its slowest; it is what can be promised, not what is expected."
+    )
 
 
 def _plain(name: str) -> str:
@@ -119,7 +135,8 @@ def _check_warnings(lab: Lab, config: TrainingConfig) -> str:
     warnings = [
         str(f["message"]).rstrip(".")
         for f in (row.findings if row is not None else ())
-        if f.get("severity") == "warning" and f.get("code") != "config-unproven-setting"  # its own sentence names it
+        if f.get("severity") == "warning"
+        and f.get("code") not in ("config-unproven-setting", "wallet-low")  # sentences of their own name them
     ]
     more = f"; and {len(warnings) - _WARNINGS} more" if len(warnings) > _WARNINGS else ""
     return f"The check of the config warns: {'; '.join(warnings[:_WARNINGS])}{more}." if warnings else ""

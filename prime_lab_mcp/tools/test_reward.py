@@ -56,7 +56,7 @@ class Args(Arguments):
     ] = None
     cases_file: Annotated[
         str | None,
-        Field(description=f'Such a JSON list; "{LAST_TRIAL}": what failed last.'),
+        Field(description=f'Such a JSON list; "{LAST_TRIAL}": your last cases.'),
     ] = None
     preset: Annotated[Literal["gsm8k"] | None, Field(description="Five cases.")] = None
     rendering: Annotated[
@@ -148,11 +148,15 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     args, snapshot = plan.work.args, call.environment
     folder = TrialFolder(call.lab.settings.state_dir, call.lab.workspace.root, snapshot.relative)
     raw = list(args.cases or [])
+    failures: list[supplied.KnownFailure] = []
     if args.cases_file == LAST_TRIAL:
-        raw += folder.cases()
+        earlier, failures = folder.last()
+        raw += earlier
     elif args.cases_file is not None:
         raw += supplied.read_cases(call.lab.workspace.resolve(args.cases_file, must_exist=True))
     own = supplied.parse_cases(raw)
+    if raw:
+        folder.write_supplied(raw)
     wrapper = None if args.rendering is None else answer_formats.wrapper_from_template(args.rendering)
     written = await anyio.to_thread.run_sync(source_code.read_source, snapshot)
 
@@ -173,6 +177,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
         ) as loaded,
     ):
         sample = await loaded.worker.rows(limit=GOLD_TASKS)
+        known = supplied.probes_of_failures(failures, sample.rows)
         await say("scoring")
         async with reward_judge.paid(call, relay, loaded, plan.intent):
             trial = await run_trial(
@@ -188,6 +193,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
                 arguments=loaded.env_args,
                 own_raises=reward_source.raise_statements(written),
                 left_out=await anyio.to_thread.run_sync(wheel.files_left_out, call.lab.settings, snapshot),
+                known_failures=known,
             )
             if args.rendering is not None:
                 _check_rendering(snapshot.relative, args, trial)
@@ -205,7 +211,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     )
     canonical = canonical_arguments(loaded.env_args, known_defaults(snapshot, written))
     return await anyio.to_thread.run_sync(
-        reward_outcome, trial, loaded, args, compared, folder, smelt, reads, asked, canonical
+        reward_outcome, trial, sample.rows, loaded, args, compared, folder, smelt, reads, asked, canonical
     )
 
 

@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.training.summary import (
     recent_rows,
     reward_summary,
 )
-from prime_lab_mcp.lab.training.watch import RunReading
+from prime_lab_mcp.lab.training.watch import RunReading, likely_dollars
 
 _MOST = 6
 """Number of anomalies that the report describes in full. Of the others it lists the codes."""
@@ -190,6 +190,7 @@ def _spend(reading: RunReading, known: Run | None, earlier: EarlierRuns) -> dict
         "expected_total": round(reading.expected, 2) if reading.expected is not None else None,
         "price_per_hour": known.price_per_hour if known else None,
         "agreed_limit": known.max_cost if known else None,
+        "likely": list(likely) if (likely := likely_dollars(known)) else None,
     }
     return {key: value for key, value in spend.items() if value is not None}
 
@@ -209,6 +210,9 @@ def _summary(id: str, reading: RunReading, data: dict[str, Any], later: Sequence
     earned = f", reward {reward['first']:.2f} -> {reward['now']:.2f}" if reward else ""
     so_far = "" if reading.status in ("COMPLETED", "STOPPED", "FAILED") else " so far"
     cost = f", ${reading.spend:.2f}{so_far}" if reading.spend is not None else ""
+    likely = data["spend"].get("likely")
+    if likely and reading.spend is not None and reading.spend > likely[2]:
+        cost += f" (more than the likely ${likely[0]:.2f} to ${likely[2]:.2f})"
     whole = data["spend"].get("with_earlier_runs")
     cost += (
         f" (${whole:.2f} with {' and '.join(data['resumed_from'])}, which it continues)" if whole is not None else ""

@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.author import ConfigRequest, WrittenConfig, write_config
 from prime_lab_mcp.lab.configs.own_gpus import LaunchGuidance, launch_guidance, shares_one_gpu
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
+from prime_lab_mcp.lab.configs.rules.run import OWN_SPLIT
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.configs.warm_up.author import hosted_steps, write_warm_up
 from prime_lab_mcp.lab.state.arguments import arguments_summary
@@ -24,6 +25,8 @@ from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.budget import ConfigBudget
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
+from prime_lab_mcp.lab.training.next_step import untested_source
+from prime_lab_mcp.lab.training.preparation import wallet_findings
 from prime_lab_mcp.tools.argument_types import Dollars
 from prime_lab_mcp.tools.budgeting import bound_sentence, budget_data, over_budget
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -120,14 +123,23 @@ async def run(call: Call, args: Args) -> Outcome:
     cost = _cost(call, written)
     check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
     pull = pull_for_held_out_tasks(call.lab, written.config.table) if written.config.target == "hosted" else None
-    wallet = await _wallet_sentence(call, cost)
+    wallet = await _wallet_sentence(call, written)
     blind = "" if written.config.eval_sources else _blind(written)
+    untested = untested_source(call.lab, written.config) if written.config.target == "hosted" else None
+    calls = (_count_tasks(call, written), untested, check, _own_split(written), pull)
+    following = [one for one in calls if one is not None]
     return Outcome(
         "passed",
-        _summary(written) + _arguments_sentence(written, args) + _cost_sentence(budget, cost) + wallet + blind,
+        _summary(written)
+        + _model_sentence(written, args)
+        + _arguments_sentence(written, args)
+        + _uncounted_sentence(written)
+        + _cost_sentence(budget, cost)
+        + wallet
+        + blind,
         (*written.findings, *own.findings),
         _data(written) | cost | budget | own.data,
-        next=(check, pull) if pull is not None else (check,),
+        next=tuple(following),
         facts=Facts(config_sha256=written.config.sha256, model=written.config.model),
     )
 
@@ -139,8 +151,44 @@ def _blind(written: WrittenConfig) -> str:
     names = quote(", ".join(sorted(written.without_held_out)), 120)
     return (
         f" The code of {names} has no held-out tasks, so this run cannot show whether the model gets better at tasks "
-        "that it was not trained on; a `split` of its taskset, published before the run, would."
+        f"that it was not trained on. {OWN_SPLIT}"
     )
+
+
+def _own_split(written: WrittenConfig) -> Next | None:
+    """The call towards held-out tasks of one's own, where the code is here and has none."""
+    ids = sorted(written.without_held_out) if not written.config.eval_sources else []
+    if not ids or written.config.target != "hosted":
+        return None
+    why = "where a `split` with tasks of your own goes, by edit_environment, to judge the checkpoint by"
+    return Next("read_environment", why, {"environment": written.folders[ids[0]]})
+
+
+def _uncounted_sentence(written: WrittenConfig) -> str:
+    """Says that the number of tasks limits nothing, where it is unknown."""
+    if not written.uncounted:
+        return ""
+    names = quote(", ".join(sorted(written.uncounted)), 120)
+    return f" How many tasks {names} has is not known here, so nothing limits how often the run passes over them."
+
+
+def _count_tasks(call: Call, written: WrittenConfig) -> Next | None:
+    """The call that counts the tasks of a source whose files are here and were never checked."""
+    selected = {source.id for source in written.config.train_sources if source.args}
+    for id, folder in written.uncounted.items():
+        checked = folder is None or call.lab.ledger.evidence(call.lab.key, tool="check_environment", environment=folder)
+        if id not in selected and folder is not None and not checked:
+            why = "counts the tasks, which limit the steps: then write the config again"
+            return Next("check_environment", why, {"environment": folder})
+    return None
+
+
+def _model_sentence(written: WrittenConfig, args: Args) -> str:
+    """Which model is trained and why, where the call named none and evaluations chose the model."""
+    why = written.proposal.plan.choices.because.get("model")
+    if args.model is not None or args.based_on is not None or not why:
+        return ""
+    return f" It trains {quote(written.config.model, 80)[1:-1]}: {why}. model=NAME trains another."
 
 
 def _arguments_sentence(written: WrittenConfig, args: Args) -> str:
@@ -167,16 +215,18 @@ def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
     return f" It costs at most ${budget['budget']['at_most']:.2f}{expected}.{bound_sentence(budget)}"
 
 
-async def _wallet_sentence(call: Call, cost: Mapping[str, Any]) -> str:
-    """Whether the wallet holds less than a run may cost; empty where the wallet is unknown or holds enough."""
-    most = cost.get("cost", {}).get("upper_bound")
-    if most is None:
+async def _wallet_sentence(call: Call, written: WrittenConfig) -> str:
+    """What the wallet means for the run; empty where the wallet is unknown or holds the bound."""
+    price = written.price_per_gpu_hour
+    likely = forecast_from_ledger(call.lab, written.config, price) if price is not None else None
+    if likely is None or likely.upper_bound is None:
         return ""
     try:
-        balance = (await call.lab.prime.wallet()).balance
+        wallet = await call.lab.prime.wallet()
     except LabError:
         return ""
-    return f" The wallet holds ${balance:.2f}, less than that." if balance < most else ""
+    messages = [f.message for f in wallet_findings(wallet, likely.upper_bound, likely)]
+    return "".join(f" {message[0].upper()}{message[1:]}." for message in messages)
 
 
 async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:

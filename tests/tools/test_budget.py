@@ -218,7 +218,13 @@ async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_
     most = free.data["cost"]["upper_bound"]
     assert f"at most ${most:.2f}; budget=USD" in free.summary
     assert most > 100
-    assert "The wallet holds $100.00, less than that." in free.summary
+    assert f"The wallet holds $100.00, less than the ${most:.2f} that the run may cost at most" in free.summary
+    dear = free.data["cost"]["dollars"]["high"]
+    assert dear < 100
+    assert f"and enough for the ${dear:.2f} that it costs at the upper end of what is likely." in free.summary
+    checked = await check(lab, free.data["path"])
+    [low] = [f for f in checked.findings if f.code == "wallet-low"]
+    assert (low.severity, low.message in free.summary.replace("The wallet", "the wallet")) == ("info", True)
     affordable = await write(lab, environments=[PINNED], budget=60)
     assert "wallet" not in affordable.summary
 

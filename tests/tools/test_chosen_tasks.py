@@ -15,9 +15,10 @@ from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.state.config_gate import HubFact, SourceFacts, source_unmet
 from prime_lab_mcp.lab.state.evaluation_evidence import evaluation_summary
-from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Push
 from prime_lab_mcp.server.app import build_server
 from prime_lab_mcp.server.fix_calls import calls_of_fix
 from prime_lab_mcp.server.next_calls import PresentCall, with_right_calls
@@ -89,6 +90,29 @@ async def test_a_config_that_names_no_arguments_trains_with_those_of_the_evidenc
     assert packages_summary(config) == f'{PINNED} with env_args={{"where": {{"category": ["hard"]}}}}'
     checked = await check(lab, written.data["path"])
     assert "config-unmeasured" not in {f.code for f in (*written.findings, *checked.findings)}
+
+
+async def test_of_two_models_that_passed_the_one_with_more_usable_groups_is_trained_and_the_other_is_named(
+    lab: Lab, platform: StandIn
+) -> None:
+    """The order of the evaluations decides nothing."""
+    small = "Qwen/Qwen3-0.6B"
+
+    async def both() -> PlatformModels:
+        return PlatformModels({MODEL: ("H200",), small: ("H200",)}, platform.offers)
+
+    platform.__dict__["models"] = both
+    environment(lab)
+    pushed(lab)
+    proven(lab, {})
+    data = {**DATA, "usable_groups": {"share": 0.8, "group_size": 16}}
+    lab.ledger.record(
+        Evidence("check_reward_distribution", "passed", lab.key, "tiny_env", "s", "c", model=small, data=data)
+    )
+    written = await write(lab, environments=[PINNED])
+    assert written.data["model"] == MODEL
+    assert f"It trains {MODEL}: most usable groups (90%)" in written.summary
+    assert f"the others: {small} (80%). model=NAME trains another." in written.summary
 
 
 async def test_an_evaluation_of_the_defaults_is_what_a_config_without_arguments_rests_on(
@@ -214,7 +238,62 @@ async def test_a_pulled_folder_is_trained_on_as_it_is_on_the_hub_with_the_sizes_
         assert "has no held-out tasks, so this run cannot show whether the model gets better" in written.summary
     [blind] = [f for f in (await check(lab, written.data["path"])).findings if f.code == "config-no-eval"]
     assert "pulls it" not in blind.fix
-    assert "Before the run, give its taskset a `split`" in blind.fix
+    assert "Give the taskset in the folder here a field `split:" in blind.fix
+    assert "nothing has to be published for that" in blind.fix
+
+
+async def test_a_hosted_evaluation_of_a_pulled_environment_forgets_neither_its_tasks_nor_its_code(
+    lab: Lab, platform: StandIn
+) -> None:
+    """The platform says how many tasks it sampled, and not how many there are."""
+    source = await pulled(lab)
+    job = Job(
+        "eval-00000001", lab.key, "alice/tiny-env", "hub:h", "hub:h", "i", "finished", None, 0.0, 0.0, lab.platform,
+        {"hosted": PINNED},
+    )  # fmt: skip
+    lab.ledger.create_job(job)
+    data = {**DATA, "tasks": 50}
+    lab.ledger.record(
+        Evidence("run_eval", "passed", lab.key, "alice/tiny-env", "hub:h", "hub:h", model=MODEL, data=data)
+    )
+    unknown = await write(lab, environments=[PINNED], model=MODEL)
+    assert f'How many tasks "{PINNED}" has is not known here' in unknown.summary
+    assert unknown.next[0].tool == "check_environment"
+    assert unknown.next[0].arguments == {"environment": "tiny_env"}
+
+    lab.ledger.record(
+        Evidence("check_environment", "passed", lab.key, "tiny_env", source, source, data={"tasks": 16, "api": "v1"})
+    )
+    written = await write(lab, environments=[PINNED], model=MODEL)
+    assert "is not known here" not in written.summary
+    assert int(written.summary.partition(" steps of")[0].rpartition(" ")[2]) == 20  # the fewest, for 16 tasks
+    assert [n.tool for n in written.next] == ["check_training_config", "read_environment"]
+    [differs] = [f for f in written.findings if f.code == "config-unmeasured"]
+    assert "has 50 tasks, and the files of that version here have 16" in differs.message
+    checked = await check(lab, written.data["path"])
+    found = {f.code: f for f in checked.findings}
+    assert found["config-passes"].severity == "warning"
+    assert "pulls it" not in found["config-no-eval"].fix
+    assert "create_environment" not in [n.tool for n in checked.next]
+
+
+async def test_the_test_that_a_submission_asks_for_is_the_first_call_after_its_config_was_written(
+    lab: Lab, platform: StandIn
+) -> None:
+    """The writer puts the held-out split into the file, so that the writer says what has to pass for that."""
+    environment(lab, split='Literal["train", "eval"] = "train"')
+    pushed(lab)
+    proven(lab, {})
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "tiny_env", "s", "c", data={"tasks": 140}))
+    held_out = {"environment": "tiny_env", "env_args": {"split": "eval"}}
+    written = await write(lab, environments=[PINNED], model=MODEL)
+    assert (written.next[0].tool, written.next[0].arguments) == ("test_reward", held_out)
+    checked = await check(lab, written.data["path"])
+    assert (checked.next[0].tool, checked.next[0].arguments) == ("test_reward", held_out)
+    assert 'Before it is submitted, test_reward has to pass for env_args={"split": "eval"}.' in checked.summary
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, "tiny_env", "s", "c", env_args={"split": "eval"}))
+    assert (await write(lab, environments=[PINNED], model=MODEL)).next[0].tool == "check_training_config"
+    assert (await check(lab, written.data["path"])).next[0].tool == "submit_training"
 
 
 async def test_an_evaluation_that_is_missing_is_offered_on_the_files_that_are_here(lab: Lab, platform: StandIn) -> None:

@@ -189,6 +189,22 @@ async def test_a_template_alone_is_a_beginning_with_made_up_rows_and_says_so(lab
     assert 'INSTRUCTION = "Add up."' in (folder / "taskset.py").read_text(encoding="utf-8")
 
 
+async def test_a_task_that_asks_for_another_form_of_the_answer_is_refused_with_the_template_that_has_it(
+    lab: Lab,
+) -> None:
+    write(lab, "rows.jsonl", gsm8k(80))
+    boxed = {"name": "boxed", "dataset": "rows.jsonl", "task": r"Solve it. End with \boxed{result}."}
+    with pytest.raises(BadInput) as refused:
+        await created(lab, **boxed)
+    assert refused.value.code == "reward-contradicts-prompt"
+    assert r"\boxed" in refused.value.message
+    assert not (lab.workspace.environments / "boxed").exists()
+    assert 'template="math"' in refused.value.fix
+    assert (await created(lab, **boxed, template="math")).status == "passed"
+    tagged = "Think, and write <answer>NUMBER</answer> at the end."
+    assert (await created(lab, name="tagged", dataset="rows.jsonl", task=tagged)).status == "passed"
+
+
 async def test_the_held_out_tenth_has_every_answer_in_its_share(lab: Lab) -> None:
     rows = [{"text": f"Message {n} about thing {n * 7}", "label": "spam" if n % 5 == 0 else "ham"} for n in range(200)]
     write(lab, "train.jsonl", rows)

@@ -201,21 +201,52 @@ async def test_a_failing_case_is_replayed_with_one_call_and_earns_the_same(lab: 
     assert [(c["reward"], c["met"]) for c in mended.data["supplied_cases"]] == [(0.0, True)]
 
 
-async def test_all_failing_cases_are_replayed_by_the_call_that_a_failure_names(lab: Lab) -> None:
-    write(lab, "length", FLAWS["length"][0])
+async def test_failing_probes_are_scored_again_and_judged_as_probes(lab: Lab) -> None:
+    """They are no cases of the caller, and what was a blocker of a probe is one again."""
+    folder = write(lab, "length", FLAWS["length"][0])
     first = await try_reward(lab, "length", examples=1)
-    again = next(n for n in first.next if n.arguments and n.arguments.get("cases_file") == "last")
-    assert again.arguments is not None
-    second = await try_reward(lab, "length", **{k: v for k, v in again.arguments.items() if k != "environment"})
+    assert any(c["case"].startswith("long wrong") for c in first.data["failing_cases"])
+    second = await try_reward(lab, "length", cases_file="last", examples=1, probes=False)
+    assert (second.status, second.data["supplied_cases"]) == ("failed", [])
     earned = {(c["case"], c["task"]): c["reward"] for c in first.data["failing_cases"]}
-    replayed = {(json.loads(c["case"]), c["task"]): c["reward"] for c in second.data["supplied_cases"]}
-    assert any(name.startswith("long wrong") for name, _ in earned)
-    assert earned.items() <= replayed.items()
+    again = {(c["case"], c["task"]): c["reward"] for c in second.data["failing_cases"]}
+    assert any(name.startswith("long wrong") for name, _ in again)
+    assert {key: earned[key] for key in again.keys() & earned.keys()} == {
+        key: again[key] for key in again.keys() & earned.keys()
+    }
+    module = (folder / "length.py").read_text(encoding="utf-8")
+    (folder / "length.py").write_text(module.replace("len(reply) / 3000", "0.0"), encoding="utf-8")
+    mended = await try_reward(lab, "length", cases_file="last", examples=1, probes=False)
+    assert mended.status == "passed", mended.findings
+
+
+async def test_a_form_that_the_prompt_no_longer_asks_for_is_not_demanded_again(lab: Lab) -> None:
+    """The prompt is mended, not the reward: right answers in the old form are of no interest any more."""
+    module = write(lab, "mended", SOUND) / "mended.py"
+    text = module.read_text(encoding="utf-8")
+    module.write_text(text.replace("in <answer></answer> tags", r"in \\boxed{}"), encoding="utf-8")
+    first = await try_reward(lab, "mended", examples=1)
+    assert "reward-contradicts-prompt" in codes(first), first.findings
+    module.write_text(text, encoding="utf-8")
+    again = await try_reward(lab, "mended", cases_file="last", examples=1, probes=False)
+    assert (again.status, again.data["supplied_cases"]) == ("passed", []), again.findings
+
+
+async def test_the_cases_of_the_caller_stay_and_the_next_call_names_them(lab: Lab) -> None:
+    write(lab, "sound", SOUND)
+    given = [{"name": "mine", "completion": "<answer>8</answer>", "task": 0, "expected": "high"}]
+    first = await try_reward(lab, "sound", cases=given, examples=1, probes=False)
+    assert first.status == "failed"
+    (following,) = first.next
+    assert following.arguments == {"environment": "environments/sound", "cases_file": "last"}
+    await try_reward(lab, "sound", examples=1)
+    again = await try_reward(lab, "sound", cases_file="last", examples=1, probes=False)
+    assert [(json.loads(c["case"]), c["met"]) for c in again.data["supplied_cases"]] == [("mine", False)]
 
 
 async def test_without_kept_cases_there_is_nothing_to_replay(lab: Lab) -> None:
     write(lab, "sound", SOUND)
-    with pytest.raises(BadInput, match="no failing cases") as refused:
+    with pytest.raises(BadInput, match="no cases of the caller") as refused:
         await try_reward(lab, "sound", cases_file="last")
     assert refused.value.code == "bad-cases"
 

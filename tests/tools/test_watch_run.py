@@ -183,6 +183,14 @@ async def test_a_run_past_its_agreed_limit_is_named(at: Desk) -> None:
     outcome = await at.call(watch_run.TOOL, id=id)
     assert outcome.data["anomalies"][0]["code"] == "overrun"
     assert outcome.data["spend"]["agreed_limit"] == 20.0
+    assert "more than the likely" not in outcome.summary
+    card = {"forecast": {"dollars": {"low": 0.5, "expected": 1.0, "high": 2.0}}}
+    known = Run(id, "training", "dear", at.lab.key, "f" * 64, at.lab.platform, max_cost=200.0, data={"card": card})
+    at.lab.ledger.record_run(known)
+    beyond = await at.call(watch_run.TOOL, id=id)
+    assert "(more than the likely $0.50 to $2.00)" in beyond.summary
+    assert beyond.data["spend"]["likely"] == [0.5, 1.0, 2.0]
+    assert beyond.data["anomalies"][0]["code"] == "overrun"
 
 
 def test_the_best_and_worst_rollouts_are_quoted_from_every_form_of_a_completion() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -93,9 +94,25 @@ def unmeasured_findings(config: TrainingConfig, context: ConfigContext) -> Itera
     model = quote(config.model, limit=80)
     for source in {s.id: s for s in config.train_sources}.values():
         measurement = _measurement_of(context, source)
+        name, other = quote(source.id, limit=100), measurement.evaluated_with
+        if (measurement.sampled or 0) > (measurement.tasks or math.inf):
+            folder = context.folders.get(source.id)
+            yield Finding(
+                "config-unmeasured",
+                "warning",
+                f"The evaluation of {name} has {measurement.sampled} tasks, and the files of that version here have "
+                f"{measurement.tasks}: what was evaluated is not what is here, so sizes and passes may be wrong.",
+                Fix(
+                    "Call ",
+                    NamedCall("run_eval", environment=folder, model=config.model),
+                    " on the files that are here.",
+                )
+                if folder
+                else "Ask the owner of the environment which of the two the platform runs.",
+                "orchestrator.train.source",
+            )
         if measurement.evaluation or measurement.usable is not None:
             continue
-        name, other = quote(source.id, limit=100), measurement.evaluated_with
         if other is not None:
             yield Finding(
                 "config-unmeasured",

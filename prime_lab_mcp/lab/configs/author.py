@@ -113,6 +113,10 @@ class WrittenConfig:
     """US dollars per hour for one GPU."""
     without_held_out: frozenset[str] = frozenset()
     """Ids of its sources whose code is here and has no held-out tasks."""
+    uncounted: Mapping[str, str | None] = field(default_factory=dict)
+    """The folder of each training source whose number of tasks is unknown; None where its files are not here."""
+    folders: Mapping[str, str] = field(default_factory=dict)
+    """The folder of this workspace that holds the files of a source, by the id of the source."""
 
     @property
     def hardware(self) -> str:
@@ -174,8 +178,9 @@ async def write_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit |
     if choices.model is None and base is None:
         trainable = models.trainable if models is not None else ()
         evaluated = evaluated_model(lab, (r.proof for r in resolved), trainable)
-        because = {**choices.because, "model": "the evaluation of it passed, and no other model was asked for"}
-        choices = replace(choices, model=evaluated, because=because) if evaluated else choices
+        if evaluated is not None:
+            model, why = evaluated
+            choices = replace(choices, model=model, because={**choices.because, "model": why})
     context = gather_context_of_sources(
         lab, {r.id: r.proof for r in resolved}, _model(choices, base), None, models, _arguments(choices, base, pins)
     )
@@ -298,6 +303,12 @@ def _written_config(
         price_per_hour=price_per_hour(config, context),
         price_per_gpu_hour=price,
         without_held_out=without_held_out(lab, context),
+        uncounted={
+            source.id: context.folders.get(source.id)
+            for source in config.train_sources
+            if not (measured := context.each.get(source.id, SourceMeasurement())).tasks and not measured.infinite
+        },
+        folders=context.folders,
     )
 
 

@@ -60,6 +60,8 @@ class SourceMeasurement:
     """Names of environment variables that the environment's code reads without a default."""
     held_out: Mapping[str, Any] | None = None
     """Taskset keys that select held-out tasks, as the check recorded them."""
+    sampled: int | None = None
+    """Number of tasks in the platform's evaluation, where the files of that version are here to be compared with."""
     turns: int | None = None
     """The taskset's default limit for the turns of a rollout."""
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import finite_or_none
-from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
 from prime_lab_mcp.lab.environment.credentials import variables_of
 from prime_lab_mcp.lab.lab import Lab
@@ -21,7 +22,7 @@ from prime_lab_mcp.lab.state.arguments import canonical_arguments, same_argument
 from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
-from prime_lab_mcp.lab.state.pulled import pulled_source
+from prime_lab_mcp.lab.state.pulled import pulled_as, pulled_source
 
 _EVALS = ("check_reward_distribution", "run_eval")
 _COMPARED = re.compile(r"(\w+)=(.+): [\d,]+ tasks compared$")
@@ -86,6 +87,7 @@ def gather_context_of_sources(
         for id, proof in proofs.items()
         if proof is not None
     }
+    each = {id: _with_facts_of_pull(lab, id, measured) for id, measured in each.items()}
     measurements = list(each.values())
     complete = bool(measurements) and len(measurements) == len(proofs)
     hardest = min(
@@ -112,9 +114,35 @@ def gather_context_of_sources(
     )
 
 
+def _with_facts_of_pull(lab: Lab, id: str, measured: SourceMeasurement) -> SourceMeasurement:
+    """Return the measurements of a hosted evaluation with what the check of the pulled files says about the tasks.
+
+    The platform's evaluation counts the tasks that it sampled, not those that there are.
+    """
+    owner, name, version = taskset_identity(id)
+    pulled = pulled_source(lab.ledger, lab.key, owner, name, version) if owner and not measured.tasks else None
+    if pulled is None:
+        return replace(measured, sampled=None)
+    check = _measurement([r for r in evidence_of_source(lab, lab.key, *pulled) if r.tool == "check_environment"], None)
+    return replace(
+        measured,
+        tasks=check.tasks,
+        infinite=check.infinite,
+        duplicates=check.duplicates,
+        held_out=measured.held_out or check.held_out,
+        secrets=measured.secrets or check.secrets,
+        turns=measured.turns or check.turns,
+    )
+
+
 def _folders(lab: Lab, proofs: Mapping[str, tuple[str, str, str] | None]) -> dict[str, str]:
     """The folders of this workspace with the files of each source, by the id of the source."""
     here = {id: proof[1] for id, proof in proofs.items() if proof is not None and proof[0] == lab.key}
+    for id in proofs:
+        owner, name, version = taskset_identity(id)
+        pulled = pulled_as(lab.ledger, lab.key, owner, name, version) if owner else None
+        if pulled is not None and "/" in here.get(id, "/"):
+            here[id] = pulled
     root = lab.workspace.root / "environments"
     return {id: name for id, name in here.items() if "/" not in name and (root / name).is_dir()}
 
@@ -149,23 +177,35 @@ def evidence_of_source(lab: Lab, workspace: str, environment: str, source: str) 
     return [r for r in rows if r.source == source and r.platform in (None, lab.platform)]
 
 
-def evaluated_model(lab: Lab, proofs: Iterable[tuple[str, str, str] | None], trainable: Collection[str]) -> str | None:
-    """Return the model whose evaluation of these files passed last, for a config that names no model; None without one.
+def evaluated_model(
+    lab: Lab, proofs: Iterable[tuple[str, str, str] | None], trainable: Collection[str]
+) -> tuple[str, str] | None:
+    """Return the model of a config that names none, and why: of the models whose latest evaluation of these files
+    passed, the one with the largest share of usable groups. None without one.
 
-    Checkpoints of runs are results of training, and a model that is not trained cannot be chosen. An empty `trainable`
-    means that the platform's models are unknown.
+    The view `compare` chooses by the same rule (lab/evals/views/chosen_model.py). Checkpoints of runs are results of
+    training, and a model that is not trained cannot be chosen. An empty `trainable` means that the models of the
+    platform are unknown.
     """
     runs = lab.ledger.training_names()
-    passed = [
+    rows = [
         row
         for proof in proofs
         if proof is not None
         for row in evidence_of_source(lab, *proof)
         if row.tool == "check_reward_distribution" and row.status == "passed" and row.model
-        if not is_checkpoint(row, runs)
+        if not (is_checkpoint(row, runs) or held_out_argument(row.env_args))
         if row.model in trainable or (not trainable and find_model(row.model).closed is None)
     ]
-    return max(passed, key=lambda row: row.at).model if passed else None
+    usable = {str(row.model): _evaluation_fields(row)["usable"] or 0.0 for row in sorted(rows, key=lambda row: row.at)}
+    if not usable:
+        return None
+    best, *others = sorted(usable, key=lambda model: -usable[model])
+    if not others:
+        return best, "the evaluation of it passed, and no other model was asked for"
+    beside = " and ".join(f"{model} ({usable[model]:.0%})" for model in others[:3])
+    why = f"most usable groups ({usable[best]:.0%}) of the models whose evaluations passed; the others: {beside}"
+    return best, why
 
 
 def _measurement(
@@ -212,6 +252,7 @@ def _evaluation_fields(row: Evidence) -> dict[str, Any]:
     id = row.data.get("id") or row.data.get("eval")
     return {
         "evaluation": id if isinstance(id, str) else None,
+        "sampled": _positive_int(data.get("tasks")),
         "usable": finite_or_none(groups.get("share")) if isinstance(groups, Mapping) else None,
         "usable_group": _positive_int(groups.get("group_size")) if isinstance(groups, Mapping) else None,
         "mean": finite_or_none(data.get("mean")),
@@ -220,7 +261,8 @@ def _evaluation_fields(row: Evidence) -> dict[str, Any]:
         "completion_tokens": _percentile(data.get("completion_tokens"), "p95"),
         "longest": _percentile(data.get("completion_tokens"), "p99"),
         "prompt_tokens": _percentile(data.get("prompt_tokens"), "p99"),
-        "truncated": finite_or_none(data.get("truncation_rate")),
+        # What another limit than that of the evaluation cut off says nothing about the length that the model needs.
+        "truncated": 0.0 if data.get("cut_early") else finite_or_none(data.get("truncation_rate")),
         "learnability": finite_or_none(data.get("learnability")),
         "temperature": finite_or_none(row.sampling.get("temperature")),
     }

@@ -267,9 +267,21 @@ def leak_exact(observations: RowObservations) -> Iterator[Finding]:
             "blocker",
             tally,
             total,
-            "of the held-out split are in the training split too.",
+            f"of the held-out split are in the training split too{_pairs(tally)}.",
             "Remove them from the training split.",
         )
+
+
+_NAMED_PAIRS = 5
+
+
+def _pairs(tally: FlawTally) -> str:
+    """The numbers of some held-out rows and of their training rows, because whoever removes one has to find it."""
+    pairs = [(row["row"], row["train_row"]) for row in tally.examples if "train_row" in row][:_NAMED_PAIRS]
+    if not pairs:
+        return ""
+    named = ", ".join(f"{held_out} = training row {train}" for held_out, train in pairs)
+    return f" (held-out row {named}{', ...' if tally.total > len(pairs) else ''}; numbers from 0)"
 
 
 def leak_near(observations: RowObservations) -> Iterator[Finding]:

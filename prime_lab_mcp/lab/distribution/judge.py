@@ -36,6 +36,7 @@ from prime_lab_mcp.lab.distribution.summary import (
     Estimates,
     ToolUse,
     UsableGroups,
+    was_cut_early,
 )
 from prime_lab_mcp.lab.rollouts.components import form_statistics
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
@@ -128,6 +129,7 @@ def judge_rollouts(
     floor: float | None = None,
     golds: Mapping[str, str] | None = None,
     available: int | None = None,
+    max_tokens: int | None = None,
     seed: int = 0,
 ) -> Distribution:
     """Judge whether training on the tasks and rewards of these rollouts would teach a model anything.
@@ -139,7 +141,8 @@ def judge_rollouts(
     it the weights or the observed rewards determine it. `weights` maps components to weights, for environments whose
     results do not store them (v0). `floor` is the reward of a trivial policy as a share of the attainable reward;
     without it the rollouts and `golds` (task to reference answer) determine it. `available` is the number of tasks of
-    the environment, which advice never exceeds; None if the number is unknown or unlimited.
+    the environment, which advice never exceeds; None if the number is unknown or unlimited. `max_tokens` is the token
+    limit of one completion; None if it is unknown.
     """
     weight_by_name = dict(weights or {})
     sample = collect_sample(rollouts, weight_by_name)
@@ -201,6 +204,7 @@ def judge_rollouts(
         answer=answers.summary if answers is not None else None,
         tool_use=_tool_use(sample.called, solved),
         available=available,
+        cut_early=was_cut_early(sample.longest_cut, max_tokens),
     )
     return decide_verdict(
         facts, Estimates.of(sample, tasks, mean, signal, _deviation(tasks, sample, best), form_interval)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
@@ -57,6 +57,13 @@ HARDER_TASKS_FIX = Fix(
     "be gamed, or a stronger model; then run ",
     NamedCall("run_eval"),
     " again.",
+)
+NOTHING_SOLVED_FIX = Fix(
+    "If correct answers score 0, mend the reward (",
+    NamedCall("test_reward"),
+    "). ",
+    HARDER_TASKS_FIX,
+    " The prompt solve_something has the order in which to try.",
 )
 FORMAT_FIX = Fix(
     "Compare the format that the prompt asks for with the one that the reward reads; state the format in the system "
@@ -143,12 +150,20 @@ def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             if facts.mean_complete is None
             else f"; the others earn {facts.mean_complete:.2f} of attainable on average"
         )
+        limit = "the token limit, which looks like failure"
+        fix = Fix("Run ", NamedCall("run_eval"), " with a higher max_tokens, and train with the same.")
+        if facts.cut_early:
+            limit = "another limit than max_tokens, which none of them came near: that looks like failure"
+            fix = Fix(
+                "A higher max_tokens changes nothing. Read some with ",
+                NamedCall("read_eval", view="rollouts", where="truncated"),
+                ": the server, or the model's context, has a limit of its own.",
+            )
         yield Finding(
             "distribution-truncated",
             severity,
-            f"{facts.truncation_rate:.0%} of the completions were cut off by the token limit, which looks like "
-            f"failure{rest}",
-            Fix("Run ", NamedCall("run_eval"), " with a higher max_tokens, and train with the same."),
+            f"{facts.truncation_rate:.0%} of the completions were cut off by {limit}{rest}",
+            fix,
         )
 
 
@@ -194,7 +209,7 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             "distribution-all-zero",
             "blocker",
             f"{what} is {mean.value:.3f}, wholly below {MEAN_LOW} ({bounds_text(mean)})",
-            Fix("If correct answers score 0, mend the reward (", NamedCall("test_reward"), "). ", HARDER_TASKS_FIX),
+            NOTHING_SOLVED_FIX,
         )
     elif mean.side(MEAN_LOW) == "across":
         yield unclear_finding(what, mean, MEAN_LOW, facts, HARDER_TASKS_FIX)
@@ -223,7 +238,7 @@ def _dead_finding(facts: Distribution, answer: AnswerSummary) -> Finding:
         "distribution-dead",
         "blocker",
         f"dead: none of {count(answer.scored, 'rollout')} earned anything for its answer{earned}{alone}",
-        Fix("If correct answers score 0, mend the reward (", NamedCall("test_reward"), "). ", HARDER_TASKS_FIX),
+        NOTHING_SOLVED_FIX,
     )
 
 
@@ -535,13 +550,55 @@ def decide_verdict(facts: Distribution, estimates: Estimates) -> Distribution:
     if any(f.severity == "blocker" and f.code not in UNCLEAR_CODES for f in findings):
         # A failure is certain, so advice about a larger sample would be misleading.
         findings = [f for f in findings if f.code != "distribution-unclear"]
-    findings = worst_first(sorted(findings, key=_causes_first))
+    findings = worst_first(sorted(_one_fact(findings), key=_causes_first))
     findings = _advice_once(findings)
     return dataclasses.replace(facts, status=_status(findings), findings=tuple(findings), checks=tuple(_checks(facts)))
 
 
 _CAUSES = ("distribution-truncated", "distribution-format-low", "distribution-unparsed")
 """Codes that say why rewards are low. The other codes say how low they are, and that a run would learn nothing."""
+
+
+_SAME_FACT: Mapping[Code, frozenset[Code]] = {
+    "distribution-dead": frozenset(
+        {
+            "distribution-at-floor",
+            "distribution-near-floor",
+            "distribution-constant",
+            "distribution-narrow-range",
+            "distribution-no-signal",
+            "distribution-weak-signal",
+            "distribution-between-tasks",
+            "distribution-too-hard",
+            "distribution-too-hard-mostly",
+            "distribution-format-dominates",
+        }
+    ),
+    "distribution-all-one": frozenset(
+        {
+            "distribution-constant",
+            "distribution-narrow-range",
+            "distribution-no-signal",
+            "distribution-weak-signal",
+            "distribution-between-tasks",
+            "distribution-too-easy",
+            "distribution-too-easy-mostly",
+            "distribution-constant-component",
+            "distribution-format-saturated",
+        }
+    ),
+}
+"""What follows where nothing was solved, or everything. Advice of their own (drop the component that is always earned,
+balance the answers) would be wrong there."""
+
+
+def _one_fact(findings: list[Finding]) -> list[Finding]:
+    """Leave out findings that only say again that nothing or everything was solved."""
+    blocked = {f.code for f in findings if f.severity == "blocker"}
+    same = _SAME_FACT["distribution-dead"] if blocked & {"distribution-dead", "distribution-all-zero"} else frozenset()
+    if "distribution-all-one" in blocked:
+        same |= _SAME_FACT["distribution-all-one"]
+    return [f for f in findings if f.code not in same]
 
 
 def _causes_first(finding: Finding) -> int:

@@ -92,6 +92,8 @@ class RolloutSample:
     errors: int = 0
     nonfinite: int = 0
     truncated: int = 0
+    longest_cut: float = 0.0
+    """Completion tokens of the longest truncated reply; 0 if there is none, or if no tokens are known."""
     prompts: array[float] = field(default_factory=lambda: array("f"))
     """Prompt tokens of every scored rollout."""
     weights: dict[str, float | None] = field(default_factory=dict)
@@ -180,6 +182,7 @@ def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) ->
     add_length, add_reply_length, add_prompt = sample.lengths.append, sample.reply_lengths.append, sample.prompts.append
     add_cut, add_called = sample.cut.append, sample.called.append
     total = errors = truncated = nonfinite = row = answered = 0
+    longest_cut = 0.0
     for rollout in rollouts:
         total += 1
         number = index.setdefault(rollout.task, len(index))
@@ -188,6 +191,8 @@ def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) ->
             continue
         cut, reward, length, called = rollout.truncated, rollout.reward, rollout.completion_tokens, rollout.called_tool
         truncated += cut
+        if cut and length / rollout.replies > longest_cut:
+            longest_cut = length / rollout.replies
         if reward is None or rollout.nonfinite:
             nonfinite += 1
             continue
@@ -208,6 +213,7 @@ def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) ->
             _metrics(sample, row, rollout.metrics)
         row += 1
     sample.rollouts, sample.errors, sample.truncated, sample.nonfinite = total, errors, truncated, nonfinite
+    sample.longest_cut = longest_cut
     return sample
 
 

@@ -188,6 +188,8 @@ class Distribution:
     """None if the model was offered no tools or the results do not store this."""
     available: int | None = None
     """Number of tasks of the environment; None if it is unknown or unlimited."""
+    cut_early: bool = False
+    """Whether no truncated completion came near the token limit, so that another limit cut it (`was_cut_early`)."""
 
     @property
     def is_dead(self) -> bool:
@@ -236,11 +238,20 @@ class Distribution:
             "components": [component.as_json() for component in self.components],
             **({"answer": self.answer.as_json()} if self.answer else {}),
             **({"dead": True} if self.is_dead else {}),
+            **({"cut_early": True} if self.cut_early else {}),
             **({"mean_complete": rounded(self.mean_complete)} if self.mean_complete is not None else {}),
             **({"form": self.form.as_json()} if self.form else {}),
             **({"floor": self.floor.as_json()} if self.floor else {}),
             **({"tool_use": self.tool_use.as_json()} if self.tool_use else {}),
         }
+
+
+def was_cut_early(longest_cut: float, limit: int | None) -> bool:
+    """Whether the longest truncated completion has less than half of the tokens of the limit `limit`.
+
+    Another limit cut it then, such as one of the server, and a higher token limit changes nothing.
+    """
+    return bool(limit) and 0 < longest_cut < (limit or 0) / 2
 
 
 MIN_TASKS, MIN_ROLLOUTS = 30, 4

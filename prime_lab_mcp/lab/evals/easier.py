@@ -11,11 +11,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.rules import TRUNCATED_WARN
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, run_eval_arguments
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.arguments import same_arguments
+from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 
 _TOO_HARD = frozenset(
     {
@@ -26,27 +30,91 @@ _TOO_HARD = frozenset(
         "distribution-at-floor",
     }
 )
+_NOTHING_SOLVED = frozenset({"distribution-dead", "distribution-all-zero"})
 LEVEL_NAMES = frozenset({"level", "levels", "difficulty", "difficulties", "tier", "stage", "hardness"})
 """Names of arguments that choose how hard the tasks are. Their choices are listed from the easiest on."""
 ALL_LEVELS = frozenset({"all", "any", "mixed", "mix", "every"})
 
 
-def easier_calls(lab: Lab, spec: EvalSpec, judged: Distribution) -> tuple[Next, ...]:
-    """Return the calls after an evaluation that shows too hard tasks; empty after any other."""
-    if not _TOO_HARD.intersection(f.code for f in judged.findings if f.severity != "info") or spec.hosted is not None:
-        return ()
+MOST_CALLS = 3
+
+
+def following_calls(lab: Lab, spec: EvalSpec, evaluation: str, judged: Distribution) -> tuple[Next, ...]:
+    """Return the calls after a verdict. Where almost nothing was solved, at most three, the most promising first."""
+    calls = next_calls(judged, spec.environment, evaluation, run_eval_arguments(spec))
+    if not _TOO_HARD.intersection(f.code for f in judged.findings if f.severity != "info"):
+        return calls
+    easier = () if spec.hosted is not None else (*_easier(lab, spec, judged),)
+    if not _NOTHING_SOLVED.intersection(f.code for f in judged.findings if f.severity == "blocker"):
+        return (*calls, *easier)
+    views = (call for call in calls if call.tool == "read_eval")
+    passed = (*_passed_elsewhere(lab, spec),)
+    tests = () if any(call.tool == "test_reward" for call in passed) else (*_tests(lab, spec),)
+    return (*passed, *tests, *views, *easier)[:MOST_CALLS]
+
+
+def _passed_elsewhere(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
+    """Yield the step towards training another model whose evaluation of the same files and arguments passed."""
+    runs = lab.ledger.training_names()
+    for row in lab.ledger.evidence(lab.key, tool="check_reward_distribution", source=spec.source):
+        fits = row.status == "passed" and row.platform in (None, lab.platform) and row.model not in (None, spec.model)
+        if not fits or is_checkpoint(row, runs) or not same_arguments(row.env_args, spec.env_args):
+            continue
+        model = quote(str(row.model), 80)[1:-1]
+        id = row.data.get("id") or row.arguments.get("id")
+        known = f"{model} passed on these tasks" + (f" ({id})" if id else "")
+        push = next(iter(lab.ledger.pushes(workspace=lab.key, source=spec.source, platform=lab.platform)), None)
+        given = {"env_args": dict(spec.env_args)} if spec.env_args else {}
+        if push is None and reward_verdict(lab, spec.source, spec.env_args) != "passed":
+            why = f"{known}; to publish them for that model, the reward has to pass its free test first"
+            yield Next("test_reward", why, {"environment": spec.environment, **given})
+        elif push is None:
+            why = f"{known}: publish them to train that model"
+            yield Next("push_environment", why, {"environment": spec.environment, **given})
+        else:
+            named = f"{push.owner}/{push.name}@{push.version}"
+            why = f"{known}: train that model"
+            yield Next("write_training_config", why, {"environments": [named], "model": row.model, **given})
+        return
+
+
+def _tests(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
+    """Yield the free test of the reward, unless it passed for these files and arguments."""
+    verdict = reward_verdict(lab, spec.source, spec.env_args)
+    if verdict == "passed" or spec.hosted is not None:
+        return
+    why = "free, and never done with these files: whether right answers are paid at all"
+    if verdict is not None:
+        why = f"the reward {verdict} with these files before this evaluation: what it names is mended first"
+    given = {"env_args": dict(spec.env_args)} if spec.env_args else {}
+    yield Next("test_reward", why, {"environment": spec.environment, **given})
+
+
+def reward_verdict(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str | None:
+    """Return the newest verdict of `test_reward` for these files and arguments; None if there is none."""
+    rows = lab.ledger.evidence(lab.key, tool="test_reward", source=source)
+    return next((row.status for row in rows if same_arguments(row.env_args, env_args)), None)
+
+
+def untested_sentence(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:
+    """Return what is known against the reward of an evaluation that costs money; empty where its test passed."""
+    verdict = reward_verdict(lab, source, env_args)
+    if verdict == "passed":
+        return ""
+    if verdict is None:
+        return " Its reward was not tested with these files: test_reward is free and may show that they mean nothing."
+    return f" test_reward {verdict} with these files: the rewards may mean nothing until what it names is mended."
+
+
+def _easier(lab: Lab, spec: EvalSpec, judged: Distribution) -> Iterator[Next]:
+    """Yield evaluations with easier tasks or longer replies, and the search for a stronger model."""
     again = run_eval_arguments(spec)
-    calls = [
-        Next("run_eval", f"the easiest tasks, if {name} is what makes them hard", again | {"env_args": arguments})
-        for name, arguments in _easiest(lab, spec)
-    ]
-    if judged.truncation_rate > TRUNCATED_WARN:
+    for name, arguments in _easiest(lab, spec):
+        yield Next("run_eval", f"the easiest tasks, if {name} is what makes them hard", again | {"env_args": arguments})
+    if judged.truncation_rate > TRUNCATED_WARN and not judged.cut_early:
         longer = 2 * (spec.max_tokens or MAX_TOKENS)
-        calls.append(Next("run_eval", "replies that are not cut off", again | {"max_tokens": longer}))
-    calls.append(Next("search_hub", "stronger models, also for a warm-up", {"kind": "model"}))
-    why = "partial credit that cannot be gamed, levels, turns and limits"
-    calls.append(Next("read_reference", why, {"topic": "guide/rewards"}))
-    return tuple(calls)
+        yield Next("run_eval", "replies that are not cut off", again | {"max_tokens": longer})
+    yield Next("search_hub", "stronger models, also for a warm-up", {"kind": "model"})
 
 
 def _easiest(lab: Lab, spec: EvalSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:

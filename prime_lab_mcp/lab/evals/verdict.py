@@ -9,6 +9,7 @@ that no other process can change them.
 from __future__ import annotations
 
 import dataclasses
+import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,6 @@ from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals.evidence_limits import evidence_limits
-from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.provenance import origin_differences, origin_of_results
 from prime_lab_mcp.lab.evals.runner import endings
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
@@ -120,7 +120,7 @@ def _distribution(
 ) -> _JudgedResults:
     memory = lab.memory(JudgedDistributions)
     available = spec.available
-    key = (sha256, group_size, available, tuple(sorted((spec.weights or {}).items())))
+    key = (sha256, group_size, available, spec.max_tokens, tuple(sorted((spec.weights or {}).items())))
     remembered = None if anew else memory.get(key)
     if remembered is not None:
         return remembered
@@ -132,6 +132,7 @@ def _distribution(
         weights=spec.weights,
         golds=golds,
         available=available,
+        max_tokens=spec.max_tokens,
     )
     judged_results = distribution, reading.findings()
     memory.put(key, judged_results)
@@ -306,8 +307,19 @@ def verdict_summary(spec: EvalSpec, verdict: EvaluationVerdict) -> str:
         groups += f" and {usable.form_only:.0%} by form, length or style only"
     return (
         f"{spec.environment} with {spec.model}: {mean_summary(d)} over {count(d.tasks, 'task')} x "
-        f"{spec.rollouts}{groups}; {verdict.status}."
+        f"{spec.rollouts}{groups}; {verdict.status}.{_stand_in(spec, d)}"
     )
+
+
+_STAND_IN = re.compile(r"rehearsal/skill-(\d+)")
+
+
+def _stand_in(spec: EvalSpec, distribution: Distribution) -> str:
+    """Says of a stand-in of the rehearsal that its skill explains why nothing or all was solved, not the tasks."""
+    skill = _STAND_IN.fullmatch(spec.model)
+    if skill is None or not (distribution.is_dead or int(skill[1]) == 100):
+        return ""
+    return f" This model is a stand-in of the rehearsal, which solves {int(skill[1])}% of any tasks."
 
 
 def mean_summary(distribution: Distribution) -> str:
@@ -371,17 +383,11 @@ def _comparison(lab: Lab, job: Job, spec: EvalSpec) -> tuple[Next, ...]:
 
 def finished_outcome(lab: Lab, job: Job, verdict: EvaluationVerdict) -> Outcome:
     """Return the outcome of run_eval for a finished evaluation."""
-    from prime_lab_mcp.lab.distribution.next_calls import next_calls
-    from prime_lab_mcp.lab.evals.easier import easier_calls
+    from prime_lab_mcp.lab.evals.easier import following_calls
 
     spec = EvaluationJobs(lab).spec(job)
     results = EvaluationJobs(lab).files(job.id).results()
-    following = (
-        next_calls(verdict.distribution, spec.environment, job.id, run_eval_arguments(spec))
-        if verdict.distribution is not None
-        else ()
-    )
-    easier = easier_calls(lab, spec, verdict.distribution) if verdict.distribution is not None else ()
+    following = following_calls(lab, spec, job.id, verdict.distribution) if verdict.distribution is not None else ()
     return Outcome(
         verdict.status,
         verdict_summary(spec, verdict),
@@ -389,8 +395,7 @@ def finished_outcome(lab: Lab, job: Job, verdict: EvaluationVerdict) -> Outcome:
         eval_data(spec, job, verdict, str(results) if results else None),
         (
             *following,
-            *easier,
-            *(_comparison(lab, job, spec) if verdict.distribution and verdict.distribution.mean else ()),
+            *(_comparison(lab, job, spec) if verdict.distribution and not verdict.distribution.is_dead else ()),
         ),
         facts=dataclasses.replace(evidence_facts(spec, job), proves=False),
     )
@@ -460,6 +465,8 @@ _TELLING = 40
 
 def running_outcome(lab: Lab, job: Job) -> Outcome:
     """Return the outcome of a call whose time ran out before the job ended."""
+    from prime_lab_mcp.lab.evals.easier import untested_sentence
+
     spec = EvaluationJobs(lab).spec(job)
     completed, planned = job.progress.get("completed", 0), job.progress.get("planned") or spec.planned
     findings = endings.failure_findings(spec, job)
@@ -468,13 +475,17 @@ def running_outcome(lab: Lab, job: Job) -> Outcome:
         trouble += "; none of them earned anything so far"
     ended = "all" if completed >= planned else f"{completed} of"
     after = ", and its rewards are being checked" if completed >= planned else ""
+    untested = "" if spec.hosted is not None else untested_sentence(lab, job.source, spec.env_args)
+    test = {"environment": spec.environment, **({"env_args": dict(spec.env_args)} if spec.env_args else {})}
+    meanwhile = (Next("test_reward", "free, while the evaluation runs: whether its rewards mean anything", test),)
     return Outcome(
         "running",
         f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {ended} "
-        f"{count(planned, 'rollout')} finished{after}{trouble}.",
+        f"{count(planned, 'rollout')} finished{after}{trouble}.{untested}",
         findings,
         eval_data(spec, job, None, None),
         (
+            *(meanwhile if untested else ()),
             Next("run_eval", "the same call waits for it again, and gives the verdict"),
             Next("watch_run", "how it stands, at once", {"id": job.id}),
             Next("control_run", "end it early", {"id": job.id, "action": "stop"}),

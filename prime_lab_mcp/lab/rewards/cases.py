@@ -1,8 +1,9 @@
 """Reads, builds and stores cases: completions with an expected reward.
 
-The caller supplies cases, and the preset `gsm8k` has five. After a trial, test_reward stores two files for the
-environment in the state directory: a table of all completions with their rewards (JSON Lines), and the failing
-completions as a list of cases. Another call of test_reward accepts this list, and so repeats the failing cases.
+The caller supplies cases, and the preset `gsm8k` has five. After a trial, test_reward stores three files for the
+environment in the state directory: a table of all completions with their rewards (JSON Lines), the cases that the
+caller supplied, and the failing completions that test_reward wrote itself. `cases_file="last"` gives the caller's cases
+again, and scores the failing completions again as what they are: probes, which the rules of the present trial judge.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from prime_lab_mcp.lab.base.text import escape, quote, redact
 from prime_lab_mcp.lab.datasets import golds as gold_answers
 from prime_lab_mcp.lab.rewards.observations import Expected, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe, assistant_message
-from prime_lab_mcp.lab.rewards.probes.families import Family, label_of
+from prime_lab_mcp.lab.rewards.probes.families import NEEDS_ANSWER, Family, label_of
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number
 from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow
 from prime_lab_mcp.lab.worker.description import Row
@@ -186,14 +187,82 @@ def gsm8k_cases(style: AnswerStyle | None) -> list[SuppliedCase]:
 
 
 LAST_TRIAL = "last"
-"""The value of `cases_file` that selects the failing cases of the last trial."""
+"""The value of `cases_file` that selects the cases that the caller supplied last, and the probes that failed last."""
 INLINE_CASES = 400
 """Longest completion that a report shows in full, in characters of JSON. Longer ones are only in the file."""
 _RIGHT = frozenset({"gold", "verbose", "equivalent", "trailing"})
 
 
+@dataclass(frozen=True, slots=True)
+class KnownFailure:
+    """A probe that a finding of an earlier trial shows, with the gold that its task had."""
+
+    probe: Probe
+    gold: str
+
+    def as_json(self) -> dict[str, Any]:
+        probe = self.probe
+        return {
+            "family": probe.family.value,
+            "name": probe.label,
+            "task": probe.row,
+            "messages": [dict(m) for m in probe.messages[probe.given :]],
+            "variant": probe.variant,
+            "near": probe.near,
+            "bare": probe.bare,
+            "knowing": probe.knowing,
+            "gold": self.gold,
+        }
+
+    @classmethod
+    def read(cls, entry: Any) -> KnownFailure | None:
+        """Return the stored probe; None for an entry that an older version of this server has written."""
+        try:
+            probe = Probe(
+                f"last/{entry['family']}/{entry['task']}/{entry['name']}",
+                Family(entry["family"]),
+                str(entry["name"]),
+                int(entry["task"]),
+                tuple(entry["messages"]),
+                near=bool(entry["near"]),
+                variant=str(entry["variant"]),
+                bare=bool(entry["bare"]),
+                knowing=bool(entry["knowing"]),
+            )
+            return cls(probe, str(entry["gold"]))
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+def probes_of_failures(failures: Sequence[KnownFailure], rows: Sequence[Row]) -> list[Probe]:
+    """Return the known failures that a trial scores again.
+
+    Completions that hold the right answer are left out: the trial writes them anew, in the form that the prompt asks
+    for today. So are those of a task whose gold is another one today: nobody knows what they would have to earn.
+    """
+    golds = {row.index: _gold_key(row.answer) for row in rows}
+    return [
+        failure.probe
+        for failure in failures
+        if not (failure.probe.knowing or failure.probe.family in NEEDS_ANSWER | {Family.CUT, Family.SUPPLIED})
+        and golds.get(failure.probe.row) == failure.gold
+    ]
+
+
+def _gold_key(answer: Any) -> str:
+    return json.dumps(answer, sort_keys=True, default=str)
+
+
+def _stored_list(path: Path) -> list[Any]:
+    try:
+        recorded = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return recorded if isinstance(recorded, list) else []
+
+
 class TrialFolder:
-    """The folder with the stored completions and failing cases of one environment. The first write creates it."""
+    """The folder with the stored completions and cases of one environment. The first write creates it."""
 
     def __init__(self, state: Path, workspace: Path, environment: str) -> None:
         digest = hashlib.sha256(f"{workspace}\0{environment}".encode()).hexdigest()
@@ -208,27 +277,35 @@ class TrialFolder:
     def failing(self) -> Path:
         return self.folder / "failing.json"
 
-    def cases(self) -> list[Any]:
-        """Return the failing cases of the latest trial that had any. Raises BadInput if none are stored."""
-        try:
-            recorded = json.loads(self.failing.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            recorded = None
-        if not isinstance(recorded, list):
+    @property
+    def supplied(self) -> Path:
+        return self.folder / "supplied.json"
+
+    def last(self) -> tuple[list[Any], list[KnownFailure]]:
+        """Return the cases that the caller supplied last, and the probes that failed last. Raises BadInput if there are
+        neither."""
+        supplied = _stored_list(self.supplied)
+        failures = [known for entry in _stored_list(self.failing) if (known := KnownFailure.read(entry)) is not None]
+        if not supplied and not failures:
             raise BadInput(
-                "no failing cases are kept of this environment",
+                "no cases of the caller and no failing completions are kept of this environment",
                 fix=Fix("Call ", NamedCall("test_reward").without("cases_file"), " first."),
                 code="bad-cases",
                 next=(Next("test_reward", "finds failing cases", {"environment": self.environment}),),
             )
-        return recorded
+        return supplied, failures
 
     def write_table(self, trial: Trial) -> None:
         lines = (json.dumps(_line(scored_probe)) for scored_probe in trial.everything)
         self._write(self.table, "".join(f"{line}\n" for line in lines))
 
-    def write_failing(self, cases: Sequence[Mapping[str, Any]]) -> None:
-        self._write(self.failing, json.dumps(list(cases), indent=1))
+    def write_failing(self, scored_probes: Iterable[ScoredProbe], rows: Sequence[Row]) -> None:
+        answers = {row.index: row.answer for row in rows}
+        failures = [KnownFailure(s.probe, _gold_key(answers.get(s.probe.row))) for s in scored_probes]
+        self._write(self.failing, json.dumps([failure.as_json() for failure in failures], indent=1))
+
+    def write_supplied(self, cases: Sequence[Any]) -> None:
+        self._write(self.supplied, json.dumps(list(cases), indent=1))
 
     def _write(self, path: Path, text: str) -> None:
         """Replace a file atomically, because another server may read the file at the same time."""
@@ -268,6 +345,18 @@ def cases_behind(findings: Iterable[Finding], trial: Trial) -> list[tuple[Mappin
     for row in rows:
         first.setdefault((row["case"], row["task"], row["completion"]), row)
     return [(row, case_of(row.scored_probe, expected.get(id(row.scored_probe.probe)))) for row in first.values()]
+
+
+def probes_behind(findings: Iterable[Finding], trial: Trial) -> list[ScoredProbe]:
+    """Return the probes that findings show, each with the same probe of the other tasks, whether that failed or not.
+
+    Rules compare the share of tasks on which a probe is paid with chance, so that all of these tasks belong to it.
+    """
+    rows = [row for finding in findings for row in finding.rows if isinstance(row, CaseRow)]
+    failing = {id(s): s for row in rows if (s := row.scored_probe).probe.family is not Family.SUPPLIED}
+    policies = {(s.probe.family, s.probe.variant, s.probe.bare) for s in failing.values()}
+    beside = {id(s): s for s in trial.scored_probes if (s.probe.family, s.probe.variant, s.probe.bare) in policies}
+    return list({**failing, **beside}.values())
 
 
 def _completion(scored_probe: ScoredProbe) -> Any:

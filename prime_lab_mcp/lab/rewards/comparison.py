@@ -90,6 +90,8 @@ class RewardComparison:
     """Names of the tools that only one of the two environments offers to the model."""
     versions: tuple[str | None, str | None] = (None, None)
     """The versions of verifiers that ran this and the other environment; None if unknown."""
+    unpaid: tuple[str, ...] = ()
+    """Names of metrics and of components without weight, of both environments. They are not compared."""
 
     @property
     def raised(self) -> dict[str, tuple[int, str]]:
@@ -212,6 +214,7 @@ class RewardComparison:
             "other_starts": self.other_starts,
             "other_replies": len(self.other_replies),
             "other_tools": [quote(name, 80)[1:-1] for name in self.other_tools],
+            "not_compared": [quote(name, 80)[1:-1] for name in self.unpaid],
             "verifiers": {"here": self.versions[0], "there": self.versions[1]},
             "raised_there": {quote(n, 80)[1:-1]: quote(text, 160)[1:-1] for n, (_, text) in self.raised.items()},
         } | ({} if self.scale is None else {"scale": round(self.scale, 6)})
@@ -291,6 +294,7 @@ async def compare_rewards(
         played.other_reply,
         played.other_tools,
         versions,
+        tuple(dict.fromkeys(r.name for r in (*trial.rewards, *rewards) if r.kind == "metric" or not r.weight)),
     )
 
 

@@ -313,6 +313,7 @@ async def run_trial(
     arguments: Mapping[str, Any] | None = None,
     own_raises: frozenset[str] = frozenset(),
     left_out: frozenset[str] = frozenset(),
+    known_failures: Sequence[Probe] = (),
 ) -> Trial:
     """Score golds, probes and the caller's `cases` with the environment's reward, and return all observations.
 
@@ -320,7 +321,8 @@ async def run_trial(
     environment's code, which is searched for tags and listed words. `wrapper` is the caller's wrapper of answers, if
     any. `relay` leads to the judge, if any. `arguments` are the environment's arguments, which may name the judge.
     `own_raises` are the places of `reward_source.raise_statements`. `left_out` are files of the folder that an
-    installed package does not have, and which a witness therefore must not have either.
+    installed package does not have, and which a witness therefore must not have either. `known_failures` are probes of
+    an earlier trial, which are scored and judged like those of this one.
     """
     sparing = asks_judge(loaded) or relay is not None
     async with AsyncExitStack() as stack:
@@ -328,7 +330,19 @@ async def run_trial(
         if sample.rows and not sparing:
             witness = await stack.enter_async_context(worker.witness(max(row.index for row in sample.rows), left_out))
         trial = await _observe(
-            worker, loaded, sample, source, witness, examples, hacks, cases, wrapper, relay, arguments, sparing
+            worker,
+            loaded,
+            sample,
+            source,
+            witness,
+            examples,
+            hacks,
+            cases,
+            wrapper,
+            relay,
+            arguments,
+            sparing,
+            known_failures,
         )
     return replace(trial, own_raises=own_raises if loaded.api == "v1" else frozenset())
 
@@ -346,6 +360,7 @@ async def _observe(
     relay: RelayCounts | None,
     arguments: Mapping[str, Any] | None,
     sparing: bool,
+    known_failures: Sequence[Probe],
 ) -> Trial:
     """Make all observations of a trial, from the calibration to the stress probes; `run_trial` explains the arguments.
 
@@ -382,6 +397,10 @@ async def _observe(
         programs = await score_probes(scorer, program_probes(rows, source)) if hacks else ()
         tried = replace(tried, scored_probes=(*tried.scored_probes, *programs))
     golds, scored_probes, repeats = tried.golds, tried.scored_probes, tried.repeats
+    if tried.picked and not scorer.gave_up:
+        fresh = {(s.probe.row, s.probe.completion) for s in scored_probes}
+        again = [probe for probe in known_failures if (probe.row, probe.completion) not in fresh]
+        scored_probes = (*scored_probes, *await score_probes(scorer, again))
     played = (
         await scripted_rollouts.play_scripts(worker, loaded, style, rows)
         if not scorer.gave_up

@@ -3,6 +3,7 @@ concurrently."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 import anyio
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.lab import Lab
@@ -82,10 +84,9 @@ async def prepare_run(
     price = models.price(config.gpu_type)
     cost = bound_from_ledger(lab, config, price)
     findings += [*_model_findings(lab, config, models), *_bound_findings(config, cost)]
-    findings += [*link_findings(secrets), *_wallet_findings(wallet, cost)]
-    return RunPreparation(
-        cost, forecast_from_ledger(lab, config, price), wallet, answers["validation"], tuple(secrets), tuple(findings)
-    )
+    forecast = forecast_from_ledger(lab, config, price)
+    findings += [*link_findings(secrets), *wallet_findings(wallet, cost.max_cost, forecast)]
+    return RunPreparation(cost, forecast, wallet, answers["validation"], tuple(secrets), tuple(findings))
 
 
 def _model_findings(lab: Lab, config: TrainingConfig, models: PlatformModels) -> list[Finding]:
@@ -112,7 +113,12 @@ def _first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return failure
 
 
-def _wallet_findings(wallet: Wallet, cost: CostBound) -> list[Finding]:
+def wallet_findings(wallet: Wallet, most: float | None, forecast: CostForecast | None) -> list[Finding]:
+    """What the wallet means for a run that may cost `most` US dollars.
+
+    A wallet that holds what the run costs at the upper end of the forecast needs no funds: only the bound is higher,
+    which counts every rollout at its full length.
+    """
     if wallet.balance <= 0:
         return [
             Finding(
@@ -122,9 +128,26 @@ def _wallet_findings(wallet: Wallet, cost: CostBound) -> list[Finding]:
                 "Ask the user to add funds at https://app.primeintellect.ai/dashboard/billing.",
             )
         ]
-    if cost.max_cost is None or wallet.balance >= cost.max_cost:
+    if most is None or wallet.balance >= most:
         return []
-    message = f"the wallet holds ${wallet.balance:.2f}, less than the ${cost.max_cost:.2f} that the run may cost"
+    message = f"the wallet holds ${wallet.balance:.2f}, less than the ${most:.2f} that the run may cost at most"
+    dear = forecast.dollars[2] if forecast is not None and forecast.dollars is not None else None
+    if dear is not None and dear <= wallet.balance:
+        budget = math.floor(wallet.balance)
+        return [
+            Finding(
+                "wallet-low",
+                "info",
+                f"{message}, and enough for the ${dear:.2f} that it costs at the upper end of what is likely",
+                Fix(
+                    "Nothing has to be added. For a run that cannot outlast the wallet, call ",
+                    NamedCall("write_training_config", based_on=..., budget=budget),
+                    ".",
+                )
+                if budget
+                else "Nothing has to be added; watch_run says what was spent.",
+            )
+        ]
     return [
         Finding(
             "wallet-low",

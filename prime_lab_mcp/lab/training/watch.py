@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import finite_or_none
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.state.ledger.rows import Run
@@ -233,8 +234,21 @@ def _metric_anomalies(reading: RunReading, run: Run | None) -> list[Anomaly]:
     if reading.idle is not None:
         stalled = anomalies.stall(reading.step or 0, reading.idle, step_seconds(reading.rows))
         listed += [stalled] if stalled else []
-    over = anomalies.overrun(reading.spend, run.max_cost if run else None, reading.step or 0, reading.expected)
+    likely = likely_dollars(run)
+    dear = likely[2] if likely else None
+    over = anomalies.overrun(reading.spend, run.max_cost if run else None, reading.step or 0, reading.expected, dear)
     return ([over] if over else []) + listed
+
+
+def likely_dollars(run: Run | None) -> tuple[float, float, float] | None:
+    """The range of the likely cost of a run as its question named it: cheapest, expected and dearest case."""
+    forecast = (run.data.get("card") or run.data).get("forecast") if run is not None else None
+    dollars = forecast.get("dollars") if isinstance(forecast, Mapping) else None
+    if not isinstance(dollars, Mapping):
+        return None
+    values = [finite_or_none(dollars.get(name)) for name in ("low", "expected", "high")]
+    low, expected, high = values
+    return None if low is None or expected is None or high is None else (low, expected, high)
 
 
 def _queue_anomalies(run: Mapping[str, Any]) -> list[Anomaly]:

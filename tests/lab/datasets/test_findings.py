@@ -107,6 +107,7 @@ def test_floats_few_prompts_and_leaks_are_found() -> None:
     leak = found(clean(), "leak-exact", held=clean(3, 198))
     assert leak is not None
     assert (leak.severity, leak.rows[0]["train_row"]) == ("blocker", 198)
+    assert f"(held-out row {leak.rows[0]['row']} = training row 198" in leak.message
 
 
 def test_equal_prompts_with_other_golds_are_a_leak_only_where_the_prompt_decides_the_gold() -> None:

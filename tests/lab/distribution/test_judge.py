@@ -77,7 +77,8 @@ def test_what_is_always_solved_fails() -> None:
     found = judge_rollouts(binary(1.0))
 
     assert found.status == "failed"
-    assert {"distribution-all-one", "distribution-too-easy"} <= set(blockers(found))
+    assert blockers(found) == ["distribution-all-one"]  # one fact is said once
+    assert "distribution-constant-component" not in {f.code for f in found.findings}
     assert found.difficulty == {"never": 0, "hard": 0, "normal": 0, "easy": 0, "always": 50}
 
 
@@ -173,8 +174,13 @@ def test_shares_of_components_inside_tasks_sum_to_one() -> None:
 
 def test_a_run_that_could_only_learn_the_format_fails() -> None:
     rng = random.Random(2)
-    rows = [rollout(t, **parts(0.0, float(rng.random() < 0.6), 1.0)) for t in range(50) for _ in range(8)]  # type: ignore[arg-type]
+    rows = [rollout(t, **parts(float(t % 5 == 0), float(rng.random() < 0.6), 1.0)) for t in range(50) for _ in range(8)]  # type: ignore[arg-type]
     assert "distribution-format-dominates" in blockers(judge_rollouts(rows))
+    rows = [rollout(t, **parts(0.0, float(rng.random() < 0.6), 1.0)) for t in range(50) for _ in range(8)]  # type: ignore[arg-type]
+    dead = judge_rollouts(rows)
+    assert blockers(dead) == ["distribution-dead"]  # the rest follows from it
+    assert "A run would learn that alone" in dead.findings[0].message
+    assert "solve_something" in dead.findings[0].fix
 
 
 def test_a_model_that_ignores_the_format_fails_the_format_check() -> None:
@@ -301,3 +307,18 @@ def test_lengths_that_point_against_the_correlation_are_not_given_for_it() -> No
     [found] = [f for f in judge_rollouts(rows).findings if f.code == "distribution-length-correlation"]
     assert "longer completions" in found.message
     assert "solved ones" not in found.message
+
+
+def test_replies_that_were_cut_far_below_the_limit_ask_for_no_higher_limit() -> None:
+    """One rule with the view `zeros` and the writer of configs (`was_cut_early`)."""
+    rows = [
+        rollout(t, float(n % 2), truncated=n == 0 and t % 2 == 0, completion_tokens=40.0)
+        for t in range(50)
+        for n in range(4)
+    ]
+    [near] = [f for f in judge_rollouts(rows, max_tokens=64).findings if f.code == "distribution-truncated"]
+    [far] = [f for f in judge_rollouts(rows, max_tokens=2048).findings if f.code == "distribution-truncated"]
+    assert "with a higher max_tokens" in near.fix
+    assert "A higher max_tokens changes nothing" in far.fix
+    assert judge_rollouts(rows, max_tokens=2048).as_json()["cut_early"] is True
+    assert "cut_early" not in judge_rollouts(rows, max_tokens=64).as_json()

@@ -3,47 +3,88 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.evals.easier import easier_calls
+from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.evals.easier import following_calls
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from tests.lab.distribution.test_judge import rollout
 from tests.lab.evals.test_spec import SPEC
 
+pytestmark = pytest.mark.anyio
 LEVELS = {"name": "level", "type": "Literal", "default": "all", "choices": ["all", "easy", "medium", "hard"]}
 
 
-def after(code: str, *, args: list[Any] | None = None, truncated: float = 0.0, **given: Any) -> list[tuple[str, Any]]:
-    checks = [SimpleNamespace(data={"args": [LEVELS] if args is None else args})]
-    lab: Any = SimpleNamespace(key="w", ledger=SimpleNamespace(evidence=lambda *_, **__: checks))
-    judged: Any = SimpleNamespace(findings=(Finding(code, "blocker", "m", "f"),), truncation_rate=truncated)  # type: ignore[arg-type]
-    calls = easier_calls(lab, dataclasses.replace(SPEC, **given), judged)
-    return [(one.tool, dict(one.arguments or {})) for one in calls]
+def after(
+    lab: Lab, code: str, *, args: list[Any] | None = None, truncated: float = 0.0, early: bool = False, **given: Any
+) -> list[tuple[str, Any, str]]:
+    spec = dataclasses.replace(SPEC, **given)
+    data = {"args": [LEVELS] if args is None else args}
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "e", spec.source, "c", data=data))
+    unpaid = judge_rollouts([rollout(str(t), 0.0) for t in range(30) for _ in range(4)])
+    finding = Finding(code, "blocker", "m", "f")  # type: ignore[arg-type]
+    judged = dataclasses.replace(
+        unpaid, status="failed", findings=(finding,), truncation_rate=truncated, cut_early=early
+    )
+    calls = following_calls(lab, spec, "eval-00000001", judged)
+    return [(one.tool, dict(one.arguments or {}), one.why) for one in calls]
 
 
-@pytest.mark.parametrize("code", ["distribution-dead", "distribution-all-zero", "distribution-too-hard"])
-def test_too_hard_tasks_lead_to_the_easiest_level_and_to_stronger_models(code: str) -> None:
-    found = after(code)
-    assert found[0][0] == "run_eval"
-    assert found[0][1]["env_args"] == {"split": "train", "level": "easy"}
-    assert (found[0][1]["model"], found[0][1]["num_examples"]) == ("m", 50)
-    assert [tool for tool, _ in found[1:]] == ["search_hub", "read_reference"]
+def recorded(lab: Lab, tool: str, status: Any, **more: Any) -> None:
+    env_args = dict(SPEC.env_args)
+    lab.ledger.record(Evidence(tool, status, lab.key, "e", SPEC.source, "c", env_args=env_args, **more))
 
 
-def test_the_easiest_level_is_not_recommended_after_itself_or_where_there_is_none() -> None:
-    assert [tool for tool, _ in after("distribution-dead", env_args={"level": "easy"})] == [
-        "search_hub",
-        "read_reference",
-    ]
-    assert [tool for tool, _ in after("distribution-dead", args=[])] == ["search_hub", "read_reference"]
+@pytest.mark.parametrize("code", ["distribution-dead", "distribution-all-zero"])
+async def test_after_nothing_was_solved_at_most_three_calls_follow_the_free_test_first(lab: Lab, code: str) -> None:
+    found = after(lab, code)
+    assert [tool for tool, _, _ in found] == ["test_reward", "read_eval", "run_eval"]
+    assert "never done with these files" in found[0][2]
+    assert found[2][1]["env_args"] == {"split": "train", "level": "easy"}
 
 
-def test_replies_that_were_cut_lead_to_a_higher_limit() -> None:
-    (longer,) = [given for tool, given in after("distribution-dead", args=[], truncated=0.3) if tool == "run_eval"]
+async def test_a_reward_that_passed_is_not_tested_again_and_one_that_failed_is_named(lab: Lab) -> None:
+    recorded(lab, "test_reward", "failed")
+    assert "the reward failed with these files before this evaluation" in after(lab, "distribution-dead")[0][2]
+    recorded(lab, "test_reward", "passed")
+    assert [tool for tool, _, _ in after(lab, "distribution-dead")] == ["read_eval", "run_eval", "search_hub"]
+
+
+async def test_a_model_that_passed_on_the_same_tasks_is_named_first(lab: Lab) -> None:
+    recorded(
+        lab,
+        "check_reward_distribution",
+        "passed",
+        model="Qwen/Qwen3-4B-Instruct-2507",
+        data={"id": "eval-946b39b5"},
+        platform=lab.platform,
+    )
+    tool, _, why = after(lab, "distribution-dead")[0]
+    assert tool == "test_reward"  # a push would be refused without it
+    assert "Qwen/Qwen3-4B-Instruct-2507 passed on these tasks" in why
+    recorded(lab, "test_reward", "passed")
+    tool, given, why = after(lab, "distribution-dead")[0]
+    assert (tool, given["environment"]) == ("push_environment", SPEC.environment)
+    assert why.startswith("Qwen/Qwen3-4B-Instruct-2507 passed on these tasks (eval-946b39b5)")
+
+
+async def test_the_easiest_level_is_not_recommended_after_itself_or_where_there_is_none(lab: Lab) -> None:
+    recorded(lab, "test_reward", "passed")
+    tools = [tool for tool, _, _ in after(lab, "distribution-dead", args=[])]
+    assert tools == ["read_eval", "search_hub"]
+
+
+async def test_replies_that_were_cut_lead_to_a_higher_limit_unless_another_limit_cut_them(lab: Lab) -> None:
+    recorded(lab, "test_reward", "passed")
+    [longer] = [g for tool, g, _ in after(lab, "distribution-dead", args=[], truncated=0.3) if tool == "run_eval"]
     assert longer["max_tokens"] == 128
+    early = after(lab, "distribution-dead", args=[], truncated=0.3, early=True)
+    assert "run_eval" not in [tool for tool, _, _ in early]
 
 
-def test_other_verdicts_get_none_of_these_calls() -> None:
-    assert after("distribution-too-easy") == []
+async def test_other_verdicts_get_none_of_these_calls(lab: Lab) -> None:
+    assert "search_hub" not in [tool for tool, _, _ in after(lab, "distribution-too-easy")]

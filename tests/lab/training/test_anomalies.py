@@ -196,6 +196,14 @@ def test_a_run_that_will_cost_more_than_was_agreed_warns_before() -> None:
     assert anomalies.overrun(5.0, 10.0, 20, expected=9.0) is None
 
 
+def test_a_run_far_beyond_its_likely_cost_is_told_also_below_the_agreed_bound() -> None:
+    assert anomalies.overrun(28.0, 273.2, 120, likely_at_most=21.32) is None
+    found = anomalies.overrun(46.67, 425.0, 200, likely_at_most=20.0)
+    assert found is not None
+    assert (found.code, found.level) == ("overrun", "warn")
+    assert "more than 2 times the $20.00 that the question named" in found.cause
+
+
 def test_a_long_wait_for_gpus_is_told() -> None:
     assert anomalies.long_queue(600) is None
     found = anomalies.long_queue(4000)

@@ -103,9 +103,20 @@ def passes(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
         severity,
         f"{config.max_steps} steps pass {count:.1f} times over the {context.tasks} training tasks"
         + (": they will be memorised." if severity == "warning" else "."),
-        "Lower max_steps, or add tasks.",
+        "Lower max_steps, or add tasks."
+        if severity == "warning"
+        else f"Up to about {MANY_PASSES} passes are usual; fewer steps or more tasks make fewer.",
         "max_steps",
     )
+
+
+OWN_SPLIT = (
+    'Give the taskset in the folder here a field `split: Literal["train", "eval"]` with tasks of your own as "eval" '
+    '(edit_environment): after the run, run_eval(env_args={"split": "eval"}, compare_base=true) of the checkpoint '
+    "judges it by them, and nothing has to be published for that; an environment of yours that is pushed with them "
+    "before the run is evaluated while it trains as well."
+)
+"""How a run comes to held-out tasks that the code of its environment does not have."""
 
 
 def evaluation(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
@@ -121,8 +132,7 @@ def evaluation(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
             f"The code of {quote(', '.join(blind[:3]), limit=160)} has no held-out tasks, so this run cannot show "
             "whether the model gets better at tasks that it was not trained on: a rising reward could be memorising or "
             "hacking.",
-            "Before the run, give its taskset a `split` with tasks of its own for evaluation and push it (an "
-            "environment of others as a copy under a name of yours), or tell the user what the run will not show.",
+            f"{OWN_SPLIT} Or tell the user what the run will not show.",
             "orchestrator.eval",
         )
     elif not config.eval_sources:

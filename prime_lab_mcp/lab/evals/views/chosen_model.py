@@ -1,8 +1,9 @@
 """Chooses which of two evaluated models to train, by the rule of the prompt `benchmark_models`.
 
-The order is: a verdict that passed; more usable groups, with intervals that do not overlap; then the room up to a
-stronger model and the price, which two evaluations do not show. The model that earns more is not the better one to
-train for that.
+The order is: a verdict that passed; then the larger share of usable groups, also where the difference may be chance,
+because somebody has to choose and nothing better is known. The sentence says which of the two it was. A config that
+names no model takes its model by the same rule (`evaluated_model` in lab/configs/evidence.py). The model that earns
+more is not the better one to train for that.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ class ChosenModel:
     def sentence(self) -> str:
         """The choice for the summary of a comparison."""
         if self.model is None:
-            return f"Which of them to train is not decided by these evaluations: {self.why}."
+            return f"Neither of them is one to train yet: {self.why}."
         return f"To train: {quote(self.model, 80)[1:-1]}, because {self.why}."
 
     def call(self) -> Next:
         """The call that goes on from the choice."""
         if self.model is None:
-            return Next("search_hub", "prices and sizes of the models", {"kind": "model"})
+            return Next("workflow_status", "what is due for the environment", {"environment": self.environment})
         name = quote(self.model, 80)[1:-1]
         if "/" in self.environment.removeprefix("environments/"):
             given = {"environments": [self.environment], "model": self.model}
@@ -55,15 +56,18 @@ def choose_model(here: Candidate, there: Candidate) -> ChosenModel:
         lost = judged if passed[0] == other.model else other_judged
         return ChosenModel(environment, passed[0], f"its verdict passed, and that of the other is {lost.status}")
     usable, other_usable = judged.usable_groups, other_judged.usable_groups
-    shares = (usable.low, usable.high, other_usable.low, other_usable.high)
-    if None not in shares:
-        low, high, other_low, other_high = (share or 0.0 for share in shares)
-        size = usable.group_size
-        if low > other_high or other_low > high:
-            model = spec.model if low > other_high else other.model
-            return ChosenModel(environment, model, f"more of its groups of {size} are usable, beyond chance")
+    share, other_share = usable.share or 0.0, other_usable.share or 0.0
+    if share == other_share:
+        equal = quote(other.model, 80)[1:-1]
+        why = f"both verdicts passed, with {share:.0%} usable groups each; {equal} is as good where it is cheaper"
+        return ChosenModel(environment, spec.model, why)
+    first = share > other_share
+    more, less = (usable, other_usable) if first else (other_usable, usable)
+    chance = "beyond chance" if (more.low or 0.0) > (less.high or 0.0) else "which may be chance"
     why = (
-        "both verdicts passed, and their usable groups do not differ beyond chance; the room up to a stronger model "
-        "(compare both with one) and the lower price of training decide"
+        f"both verdicts passed, and more of its groups of {usable.group_size} are usable "
+        f"({more.share or 0:.0%} against {less.share or 0:.0%}, {chance})"
     )
-    return ChosenModel(environment, None, why)
+    if chance != "beyond chance":
+        why += "; the other is no mistake where it is much cheaper"
+    return ChosenModel(environment, spec.model if first else other.model, why)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -213,11 +213,13 @@ def _on_the_same_tasks(spec: EvalSpec, other: EvalSpec) -> Next:
     )
 
 
-def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation, *, candidates: bool = False) -> ViewResult:
+def compare_view(
+    evaluated: FinishedEvaluation, other: FinishedEvaluation, *, candidates: Collection[str] = ()
+) -> ViewResult:
     """Return the comparison of two evaluations; differences are `evaluated` minus `other`.
 
-    With `candidates`, both models could be trained, and the view says which one to train. Raises EvalError
-    (`compare-no-shared-tasks`).
+    `candidates` are those of the two models that could be trained. Of two, the view says which one to train; of one,
+    how much room it has up to the other. Raises EvalError (`compare-no-shared-tasks`).
     """
     side, other_side = ComparedSide.read(evaluated), ComparedSide.read(other)
     shared = [key for key in side.tasks if key in other_side.tasks]
@@ -274,7 +276,17 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation, *, ca
         *_few_shared_findings(data),
     )
     summary, calls = _sentence(evaluated, other, difference, data), _next(evaluated, other, data, needed)
-    if candidates and evaluated.spec.model != other.spec.model:
+    models = {evaluated.spec.model: difference.interval.value, other.spec.model: -difference.interval.value}
+    if len(models) == 2 and len(set(candidates) & set(models)) == 1:
+        (candidate,) = set(candidates) & set(models)
+        (ceiling,) = set(models) - {candidate}
+        room = max(0.0, -models[candidate])
+        data["room"] = {"model": candidate, "up_to": ceiling, "of_attainable": rounded(room)}
+        summary = (
+            f"{summary} {quote(ceiling, 80)[1:-1]} cannot be trained here: it only shows the room that "
+            f"{quote(candidate, 80)[1:-1]} has, {room:.2f} of attainable."
+        )
+    elif len(models) == 2 and set(models) <= set(candidates):
         chosen = choose_model((evaluated.spec, judged), (other.spec, other_judged))
         data["to_train"] = {"model": chosen.model, "why": chosen.why}
         summary = f"{summary} {chosen.sentence()}"

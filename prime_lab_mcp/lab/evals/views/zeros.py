@@ -16,6 +16,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.distribution.summary import was_cut_early
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.evals.zeros.classify import classify_zero
@@ -238,7 +239,7 @@ class ReplyLengths:
 
     def early(self, cap: int | None) -> bool:
         """Whether no truncated completion came near the limit `cap`, so that another limit held."""
-        return bool(cap and 0 < self.longest_cut < cap / 2 and self.exact)
+        return was_cut_early(self.longest_cut, cap) and self.exact
 
     def runaway(self, cap: int | None) -> bool:
         """Whether the truncated completions did not come to an end, because others are far below the limit `cap`."""

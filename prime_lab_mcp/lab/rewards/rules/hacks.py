@@ -384,15 +384,28 @@ def search_holes(trial: Trial) -> Iterator[Finding]:
     """A completion that was made without knowing the answer must not earn more than a trivial policy deserves.
 
     A blocker: the search has confirmed the exploit on held-out tasks, which it had not scored before
-    (search/held_out.py).
+    (search/held_out.py). A find of an earlier search that is scored again must not be paid either.
     """
+    fix = (
+        "Pay only what the task's own answer decides: parse one final answer, compare it whole, and return 0 for "
+        "anything else."
+    )
+    known = best_paid_policy(trial.of(Family.SEARCHED), trial, earned_as_gold)
+    if known is not None and not trial.searched.holes:
+        yield Finding(
+            "reward-search-hole",
+            known.severity,
+            f"a completion that an earlier search made without knowing the answer was paid like the right one "
+            f"{known.tasks_text}: {paid_text(known.paid[0], trial)}",
+            fix,
+            rows=tuple(case_row(s, "less than the right answer", trial) for s in known.paid[:3]),
+        )
     for hole in trial.searched.holes:
         yield Finding(
             "reward-search-hole",
             "blocker",
             _hole_message(hole, trial),
-            "Pay only what the task's own answer decides: parse one final answer, compare it whole, and return 0 for "
-            "anything else.",
+            fix,
             rows=tuple(
                 case_row(
                     scored_probe,

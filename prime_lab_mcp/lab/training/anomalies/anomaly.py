@@ -83,8 +83,19 @@ def stall(last_step: int, idle_seconds: float, step_seconds: float | None) -> An
     )
 
 
-def overrun(spend: float | None, limit: float | None, step: int, expected: float | None = None) -> Anomaly | None:
-    """Report a run that has cost more US dollars than agreed (`stop`), or will at its present pace (`warn`)."""
+BEYOND_LIKELY = 2.0
+"""A run whose cost is above this many times the upper end of the likely cost is an anomaly (our judgement)."""
+
+
+def overrun(
+    spend: float | None,
+    limit: float | None,
+    step: int,
+    expected: float | None = None,
+    likely_at_most: float | None = None,
+) -> Anomaly | None:
+    """Report a run that has cost more US dollars than agreed (`stop`), or will at its present pace (`warn`), or that
+    leaves the range of the likely cost far behind (`warn`)."""
     if limit is None or spend is None:
         return None
     if spend > limit:
@@ -97,7 +108,7 @@ def overrun(spend: float | None, limit: float | None, step: int, expected: float
             AnomalyEvidence("spend in US dollars", spend, limit),
         )
     if expected is None or expected <= limit:
-        return None
+        return _beyond_likely(max(spend, expected or 0.0), step, likely_at_most)
     return Anomaly(
         "overrun",
         "warn",
@@ -106,6 +117,20 @@ def overrun(spend: float | None, limit: float | None, step: int, expected: float
         "was agreed on",
         "Tell the user; control_run stop or pause ends the billing before that.",
         AnomalyEvidence("expected spend in US dollars", expected, limit),
+    )
+
+
+def _beyond_likely(cost: float, step: int, likely_at_most: float | None) -> Anomaly | None:
+    if likely_at_most is None or cost <= BEYOND_LIKELY * likely_at_most:
+        return None
+    return Anomaly(
+        "overrun",
+        "warn",
+        max(0, step),
+        f"it costs about ${cost:.2f}, more than {BEYOND_LIKELY:g} times the ${likely_at_most:.2f} that the question "
+        "named as the upper end of what was likely; it stays below the agreed bound",
+        "Tell the user. Steps take longer than was assumed: take the time of this run's steps for the next one.",
+        AnomalyEvidence("spend in US dollars", cost, BEYOND_LIKELY * likely_at_most),
     )
 
 

@@ -164,14 +164,28 @@ def test_of_two_models_that_can_be_trained_the_view_says_which_one_and_what_deci
     nothing = evaluated(tmp_path / "b", played(dict.fromkeys(RATES, 0.0), seed=2), "eval-b", model="owner/base")
     alike = evaluated(tmp_path / "c", played(dict.fromkeys(RATES, 0.45), seed=3), "eval-c", model="owner/base")
 
-    found = compare_view(some, nothing, candidates=True)
+    both = (some.spec.model, "owner/base")
+    found = compare_view(some, nothing, candidates=both)
     assert found.data["to_train"]["model"] == some.spec.model
     assert f"To train: {some.spec.model}, because its verdict passed, and that of the other is failed." in found.summary
     assert found.next[-1].tool == "workflow_status"
 
-    undecided = compare_view(some, alike, candidates=True)
-    assert undecided.data["to_train"]["model"] is None
-    assert "the room up to a stronger model" in undecided.summary
-    assert (undecided.next[-1].tool, undecided.next[-1].arguments) == ("search_hub", {"kind": "model"})
+    close = compare_view(some, alike, candidates=both)
+    shares = {side: close.data[side]["usable_groups"]["share"] for side in ("here", "there")}
+    best = some.spec.model if shares["here"] >= shares["there"] else "owner/base"
+    assert close.data["to_train"]["model"] == best
+    assert compare_view(alike, some, candidates=both).data["to_train"]["model"] == best
+    assert "which may be chance" in close.summary
+    assert all(call.tool != "search_hub" for call in close.next)
 
     assert "to_train" not in compare_view(some, nothing).data
+
+
+def test_a_model_that_cannot_be_trained_only_shows_the_room_of_the_other(tmp_path: Path) -> None:
+    some = evaluated(tmp_path / "a", played(dict.fromkeys(RATES, 0.5), seed=1), "eval-a")
+    strong = evaluated(tmp_path / "b", played(dict.fromkeys(RATES, 1.0), seed=2), "eval-b", model="owner/strong")
+    for first, second in ((some, strong), (strong, some)):
+        found = compare_view(first, second, candidates=(some.spec.model,))
+        assert "To train" not in found.summary
+        assert "owner/strong cannot be trained here: it only shows the room" in found.summary
+        assert found.data["room"]["of_attainable"] > 0.3
