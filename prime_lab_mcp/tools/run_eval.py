@@ -44,13 +44,13 @@ _PROMPTS = 64
 """Number of tasks whose prompts are read for the token estimate."""
 
 
-_ENDPOINTS = f"prime (default), {', '.join(name for name in PRESETS if name != 'prime')}, a name of the user's, URL."
+_ENDPOINTS = f"prime (default), {', '.join(name for name in PRESETS if name != 'prime')}, user-named, URL."
 
 
 class Args(Arguments):
     ONE_OF: ClassVar[tuple[str, ...]] = ("model", "rescore")
 
-    environment: Annotated[Text, Field(description="Folder, or owner/name.")]
+    environment: Annotated[Text, Field(description="Folder or owner/name.")]
     model: Annotated[str | None, Field(description="The one to train.")] = None
     num_examples: Annotated[int, between(1, 20_000), Field(description="Tasks; 30 can pass.")] = 50
     rollouts: Annotated[int, between(1, 128), Field(description="Per task.")] = 8
@@ -66,7 +66,7 @@ class Args(Arguments):
     wait_seconds: Annotated[int, between(0, 600)] = 45
     by: Annotated[str | None, Field(description="Draw evenly by field.")] = None
     rescore: Annotated[str | None, Field(description="Eval to rescore.")] = None
-    budget: Annotated[Dollars | None, Field(description="Most US dollars.")] = None
+    budget: Annotated[Dollars | None, Field(description="US dollars.")] = None
     dry_run: Annotated[bool, Field(description="Cost only.")] = False
     compare_base: Annotated[bool, Field(description="Its base too.")] = False
     confirm: str | None = None

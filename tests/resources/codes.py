@@ -59,7 +59,6 @@ COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
         "distribution-too-hard-mostly",
         "distribution-too-easy-mostly",
     ),
-    ("lab/hub/publish.py", "f'no-{lacking}'"): ("no-name", "no-version"),
     ("lab/evals/runner/endings.py", "code"): ("eval-crashed", "eval-stopped", *sorted(FAILURE_CODES)),
 }
 REWARD = "reward-"

@@ -24,6 +24,7 @@ from tests.server.readme import PAGES, README, ROOT, current, table
 TEXT = README.read_text(encoding="utf-8")
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
 EVERYTHING = "\n".join(TEXTS.values())
+WALK_THROUGHS = TEXTS["CONTRIBUTING.md"]
 BY_NAME = {tool.name: tool for tool in TOOLS}
 FREE_CALLS = (["call", "workflow_status"], ["call", "read_reference"])
 """Calls that neither need an environment nor load a toolchain."""
@@ -136,6 +137,28 @@ def test_every_module_that_is_run_exists() -> None:
     modules = set(re.findall(r"python3? -m ([\w.]+)", EVERYTHING)) - {"venv"}
     assert [module for module in sorted(modules) if importlib.util.find_spec(module) is None] == []
     assert modules
+
+
+def test_every_file_that_the_walk_throughs_name_exists() -> None:
+    """`NAME` and `KIND` stand for a name of the reader's."""
+    named = set(re.findall(r"(?:^|[`\s])((?:prime_lab_mcp|tests|docs|environments)/[\w./*-]*\w)", WALK_THROUGHS, re.M))
+    patterns = {name: re.sub(r"(?<![A-Z])(?:NAME|KIND)(?![A-Z])", "*", name) for name in named}
+    assert [name for name, pattern in sorted(patterns.items()) if not any(ROOT.glob(pattern))] == []
+    assert len(named) >= 40
+
+
+def test_every_name_of_the_code_in_the_walk_throughs_is_still_there() -> None:
+    """A table, class or function that was renamed sends a reader looking for what is gone."""
+    paths = [path for folder in ("prime_lab_mcp", "tests") for path in (ROOT / folder).rglob("*.py")]
+    code = "\n".join([*map(str, paths), *(path.read_text(encoding="utf-8") for path in paths)])
+    inline = re.findall(r"`([^`\n]+)`", WALK_THROUGHS)
+    tables = {word for text in inline for word in re.findall(r"\b_?[A-Z][A-Z_]{2,}[A-Z]\b", text)}
+    tables -= {"NAME", "KIND", "CODE", "PYTHON", "CHANGELOG", "README"}
+    others = {text for text in inline if re.fullmatch(r"_?[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z]+){2,}", text)}
+    assert sorted(tables - set(re.findall(r"\w+", code))) == []
+    assert sorted(name for name in others if name not in code) == []
+    assert len(tables) >= 20
+    assert len(others) >= 10
 
 
 def test_every_link_between_the_pages_leads_somewhere() -> None:

@@ -183,3 +183,7 @@ FITTING: dict[str, tuple[str, Rows]] = {
     "humaneval": ("code", humaneval()),
 }
 """Dataset: the kind that create_environment must choose for it, and its rows."""
+NAMED: dict[str, Rows] = dict.fromkeys(
+    ("tool_use", "multi_turn", "sandboxed", "v0_tools", "v0_stateful_tools", "v0_multi_turn", "v0_group"), gsm8k()
+)
+"""Kind that no dataset leads to, so that a caller names it: rows that fit it."""

@@ -10,12 +10,11 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
-from tests.templates.public_shapes import FITTING, Rows
+from tests.templates.public_shapes import FITTING, NAMED, Rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.usefixtures("shared_interpreters")]
 V0_KINDS = ("gsm8k", "mmlu", "squad", "xlam")
 """One of each way to answer; test_v0_single_turn.py scores the golds of every kind on the older API."""
-INTERACTIVE = ("tool_use", "multi_turn", "sandboxed", "v0_tools", "v0_stateful_tools", "v0_multi_turn", "v0_group")
 WITH_TOOLS = ("tool_use", "v0_tools", "v0_stateful_tools")
 """Templates whose tools only help: these questions can be answered without a call, and test_reward says so."""
 
@@ -53,7 +52,7 @@ async def test_the_same_dataset_becomes_an_environment_of_the_older_api(lab: Lab
 
 
 @pytest.mark.rotate(share=3)
-@pytest.mark.parametrize("template", INTERACTIVE)
-async def test_a_template_that_is_named_takes_questions_with_short_answers(lab: Lab, template: str) -> None:
-    made = await proven(lab, FITTING["gsm8k"][1], template=template)
+@pytest.mark.parametrize("template", NAMED)
+async def test_a_template_that_is_named_takes_rows_that_fit_it(lab: Lab, template: str) -> None:
+    made = await proven(lab, NAMED[template], template=template)
     assert made["template"] == template

@@ -22,6 +22,7 @@ from prime_lab_mcp.tools.registry import TOOLS
 from tests.conftest import TEMPLATES
 from tests.support.assembled import assembled
 from tests.templates.loading import modules
+from tests.templates.public_shapes import FITTING, NAMED
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
@@ -81,6 +82,12 @@ def test_no_file_stands_in_two_templates_and_what_is_shared_is_used_by_two() -> 
                 holders.setdefault(like(kind, source.read_text(encoding="utf-8")), []).append(f"{kind}/{path}")
     assert [names for text, names in holders.items() if len(names) > 1 and text.strip()] == []
     assert [path.name for path, times in uses.items() if times < 2] == []
+
+
+def test_every_template_makes_its_tasks_or_has_rows_for_its_free_steps() -> None:
+    """`free_text` needs a judge (test_free_text.py), and rows of other kinds go through `v0_single_turn`."""
+    with_rows = {kind for kind, _ in FITTING.values()} | set(NAMED)
+    assert set(READING) - with_rows == {"free_text", "v0_single_turn"}
 
 
 def test_assembled_templates_are_clean(tmp_path: Path) -> None:

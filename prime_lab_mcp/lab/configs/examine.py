@@ -44,7 +44,7 @@ from prime_lab_mcp.lab.prime.answers import PlatformModels, ValidateAnswer
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.state.workspace import is_plain_id
 
-CONFIG_RULES: tuple[ConfigRule, ...] = (
+CONFIG_RULES: tuple[ConfigRule, ...] = (  # all offline rules for reinforcement learning
     *form.FORM_RULES,
     *sources.SOURCE_RULES,
     *sources.ENVIRONMENT_RULES,
@@ -86,6 +86,8 @@ def config_findings(config: TrainingConfig, context: ConfigContext | None = None
 
 
 PlatformValidation = Literal["valid", "invalid", "not-offered", "unavailable", "not-asked"]
+"""The outcome of `prime train validate`. `not-offered`: the platform has no validation. `unavailable`: the platform
+could not be asked. `not-asked`: the config failed offline, or is not for hosted training."""
 
 _KEY = re.compile(r"^([A-Za-z_][\w.\[\]-]*): ")
 """Matches the key at the start of a problem that `prime train validate` reports."""

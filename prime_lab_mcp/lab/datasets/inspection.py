@@ -131,6 +131,7 @@ RepeatsOf = Callable[[Sequence[str], str | None], RepeatCounts | None]
 JUDGED_FORMATS: frozenset[str] = frozenset({"free_text", "chat_messages"})
 """Formats whose golds only a judge model can compare with a completion."""
 WITHOUT_GOLD: frozenset[str] = frozenset({"instruction_constraints", "procedural"})
+"""Formats whose rows hold no gold: a reward computes from the row whether a completion is right."""
 _CHOICES: frozenset[str] = frozenset({"choice_letter", "choice_index"})
 
 

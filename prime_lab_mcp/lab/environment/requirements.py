@@ -102,7 +102,7 @@ _V0_IMPLIED = _IMPLIED | {"datasets", "textual", "nest-asyncio", "pydantic-confi
 def requirement(package: EnvironmentPackage) -> Iterator[Finding]:
     """Check the bound on verifiers.
 
-    It determines the installed API, and whether the Hub labels the package v0 or v1.
+    The bound determines which API is installed, and whether the Hub labels the package v0 or v1.
     """
     manifest, api = package.snapshot.manifest, package.generation.api
     if manifest.problem is not None:

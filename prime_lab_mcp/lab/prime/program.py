@@ -165,7 +165,7 @@ class PrimeProgram:
         return _with_uv(variables, self._toolchain)
 
     def _scratch(self) -> Path:
-        """Make an empty working folder, because prime reads `.prime` and `environments` of its working folder."""
+        """Return a working folder without `.prime` and `environments`, which prime reads in its working folder."""
         folder = self._settings.state_dir / "prime"
         folder.mkdir(parents=True, exist_ok=True)
         return folder

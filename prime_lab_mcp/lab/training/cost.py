@@ -25,15 +25,20 @@ from prime_lab_mcp.lab.training.bound import (
 )
 
 TOKENS_PER_GPU_SECOND = 2500.0
+"""Tokens that one GPU decodes in a second in the expected case."""
 _DATE = "2026-11-22"
+"""The day of our judgements."""
 _SPEED = (8000.0, TOKENS_PER_GPU_SECOND, 800.0)
 """Tokens that one GPU decodes in a second in the cheapest, expected and dearest case, for a model of up to
 `_SPEED_SIZE` billion active parameters."""
 _SPEED_SIZE = 8.0
 _SWITCH_SECONDS = (5.0, 20.0, 60.0)
+"""Seconds that the transfer of new weights adds to a step, in the three cases."""
 _START = (0.1, 0.25, START_HOURS)
+"""Hours until the first step, in the three cases."""
 _PEAK_FLOPS = 989e12
 _UTILISATION = (0.45, 0.25, 0.10)
+"""Shares of `_PEAK_FLOPS` that a training GPU reaches, in the three cases. `_assumptions` states all sources."""
 _UNMEASURED = (0.25, 0.5, 1.0)
 """Shares of the token limit that a rollout is assumed to use if no evaluation measured its tokens."""
 

@@ -1,5 +1,8 @@
 """Chooses group size, batch size and number of steps, and estimates the share of usable groups at another group size.
 
+A group is the rollouts of one task in a step. A group is usable if it has both solved and failed rollouts: only then do
+the rewards differ, and the group has a gradient.
+
 The estimate fits a beta-binomial distribution to the mean reward and the share of usable groups that an evaluation
 measured. With partial credit, more groups are usable than estimated.
 

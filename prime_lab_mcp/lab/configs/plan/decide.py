@@ -1,5 +1,8 @@
 """Plans a whole config, and chooses its learning rate, LoRA, renderer, token limit and sequence length.
 
+Other modules of this package choose the rest: batching.py the batch, the groups and the steps, hardware.py the GPUs. A
+`ChosenValue` is a value with the reason that the written file gives for the value.
+
 The learning rates come from prime-rl's recipes (1e-5 with LoRA at 4B parameters; with full fine-tuning 1e-6 from 1.5B
 on, and 3e-6 at 0.6B) and from LoRA Without Regret (LoRA needs ten times the rate of full fine-tuning, and fifteen times
 in runs of fewer than 100 steps).

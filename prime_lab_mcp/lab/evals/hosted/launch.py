@@ -154,7 +154,8 @@ async def _launch(lab: Lab, job: Job, planned: HostedPlan) -> Job:
 def _environment() -> dict[str, str]:
     """Return the environment variables of the supervisor, which runs `prime`.
 
-    The variable `UPSTREAM_KEY` holds the platform's key, because the supervisor wipes that variable.
+    The platform's key goes into the variable `UPSTREAM_KEY`, not into PRIME_API_KEY: the supervisor reads that variable
+    and overwrites it at once, so that /proc does not show the key to other processes.
     """
     variables = {k: v for k, v in os.environ.items() if _PRIME_VARIABLE.match(k) and k != _KEY}
     key = os.environ.get(_KEY)

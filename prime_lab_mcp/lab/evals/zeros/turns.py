@@ -29,6 +29,7 @@ Zero = Literal[
 """The class of a rollout that earned nothing."""
 ZEROS: tuple[Zero, ...] = get_args(Zero)
 AtFault = Literal["model", "setup"]
+"""What has to change so that such a rollout earns something (`Classified.at_fault`)."""
 Cause = Literal[
     "",
     "tokens",

@@ -167,7 +167,7 @@ def judge_unsteady(trial: Trial) -> Iterator[Finding]:
 
 
 def by_judge(repeat: RepeatedScore) -> bool:
-    """Whether one of the three scorings asked a judge or tried to. Their rewards need not be equal then."""
+    """Whether one of the three scorings of a probe asked a judge or tried to. Their rewards need not be equal then."""
     scorings = (repeat.first, repeat.again, repeat.reverse)
     return any(s.judges or s.has(ProblemCode.JUDGE_UNREACHABLE) for s in scorings)
 

@@ -1,4 +1,10 @@
-"""The rows of the ledger as dataclasses: verdicts, pushes, runs, jobs, approvals and intents."""
+"""The rows of the ledger as dataclasses: verdicts, pushes, runs, jobs, spend, approvals and intents.
+
+Fields with the same name mean the same in every row. `workspace` is the key of a workspace (`Lab.key`), `environment`
+the name of its folder. `source` and `content` are the fingerprints of the environment's files (`Snapshot`). `intent` is
+the key of what was published or paid for (`Intent.key` of a plan). `at` is the time of the row in seconds since the
+epoch. Amounts of money are US dollars.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,12 @@ from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One verdict. `platform` is set only if the verdict depends on an answer of that platform."""
+    """One verdict of a tool, and the facts under which the verdict holds.
+
+    `platform` is set only if the verdict depends on an answer of that platform. `arguments` are those of the call, and
+    `env_args` those with which the environment was loaded. `toolchain` holds versions of programs and distributions.
+    `results_sha256` is the hash of the results file that was judged.
+    """
 
     tool: str
     status: Verdict
@@ -85,7 +96,11 @@ JobState = Literal["starting", "running", "finished", "stopped", "crashed"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A local evaluation. `lease` and `deadline` are seconds since the epoch; an expired lease means a crash."""
+    """An evaluation with a supervisor process on this machine. The rollouts run here, or on the platform if hosted.
+
+    `lease` and `deadline` are seconds since the epoch; an expired lease means a crash. `spec` is what was asked for
+    (`EvalSpec`). `judged` is True once the verdict on the results is in the ledger.
+    """
 
     id: str
     workspace: str
@@ -149,7 +164,8 @@ class Approval:
 class IntentState:
     """The state of an intent.
 
-    `open`: may be sent. `sent`: the outcome is unknown. `done`: `result` holds the outcome.
+    `open`: may be sent. `sent`: the outcome is unknown. `done`: `result` holds the outcome. `attempt` counts the claims
+    of the intent, from 1. `mine` is True if this process holds the claim.
     """
 
     state: Literal["sent", "done", "open"]

@@ -4,7 +4,8 @@ A script is JSON data with these fields:
 
 - `turns`: each turn is a text, or `{"calls": [[tool, arguments]], "text": TEXT}`, or `{"tools": TEXT}`. The last form
   calls each offered tool once; the arguments fit the tool's schema, and every text argument is TEXT. In `calls`, an
-  argument that is a place (copying.py) gets what stands there, `as` a `number` or a `text`.
+  argument may be a place in the messages of the environment (copying.py). The call then gets what stands at that place:
+  a number if the place has `"as": "number"`, else a text.
 - `then`: what the model does after the last turn. It can `repeat` the last text, or answer nothing (`silence`).
 - `copy`: what the model copies from the environment's messages after the last turn (copying.py).
 - `into`: the name of a tool that gets the copied text first, as all its text arguments. The reply follows.
@@ -33,6 +34,7 @@ _SOLUTION_TEXT = 100_000
 _MOST_TOOLS = 8
 """Most tools of one environment that a script calls. More calls would use up the turns of the rollout."""
 _DEPTH = 6
+"""Deepest nesting of objects and lists in made-up arguments."""
 _FILL_TEXT = "example"
 
 
@@ -250,6 +252,8 @@ _PHASES = frozenset(
         "init_state",
     }
 )
+"""Functions of verifiers that call the environment. `error_summary` names one if no function of the environment is in
+the traceback."""
 
 
 def message_dicts(messages: list[Any]) -> list[dict[str, Any]]:
