@@ -1,7 +1,7 @@
 """The claims that a run of the benchmarks measured: each a figure and the most that it may be.
 
 `python -m benchmarks` prints them as one table and keeps them as JSON in `benchmarks/figures.json`, from which
-`docs/benchmarks.md` is written.
+`docs/benchmarks.md` and a line of the README are written. `python -m benchmarks.claims` writes both again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 FIGURES = Path(__file__).parent / "figures.json"
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- figures: made by make bench -->", "<!-- end of figures -->"
 _MEASURED: list[Claim] = []
 
@@ -70,7 +72,7 @@ def keep(claims: Sequence[Claim], seconds: float, load: float) -> None:
         "claims": [asdict(one) for one in claims],
     }
     FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    write_page()
+    write_pages()
 
 
 def processor_seconds() -> float:
@@ -79,12 +81,19 @@ def processor_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
+def _kept() -> tuple[dict[str, Any], list[Claim]] | None:
+    if not FIGURES.is_file():
+        return None
+    kept: dict[str, Any] = json.loads(FIGURES.read_text(encoding="utf-8"))
+    return kept, [Claim(**one) for one in kept["claims"]]
+
+
 def page_figures() -> str:
     """The part of the page that quotes the kept figures."""
-    if not FIGURES.is_file():
+    found = _kept()
+    if found is None:
         return "No whole run was kept since the claims were last changed."
-    kept = json.loads(FIGURES.read_text(encoding="utf-8"))
-    claims = [Claim(**one) for one in kept["claims"]]
+    kept, claims = found
     held = sum(one.holds for one in claims)
     head = (
         f"Measured on {kept['at']} with Python {kept['python']} on {kept['cores']} cores, in {kept['seconds']} seconds "
@@ -94,6 +103,22 @@ def page_figures() -> str:
     return f"{head}\n\n{table(claims)}"
 
 
-def write_page() -> None:
-    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    PAGE.write_text(f"{head}{BEGIN}\n{page_figures()}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+def readme_figures() -> str:
+    """The line of the README that quotes the kept figures."""
+    found = _kept()
+    if found is None:
+        return "`make bench` measures every claim about speed and memory."
+    kept, claims = found
+    held = sum(one.holds for one in claims)
+    return f"`make bench` measured {len(claims)} claims about speed and memory on {kept['at']}: {held} held."
+
+
+def write_pages() -> None:
+    """Write the kept figures into the page and the README."""
+    for file, figures in ((PAGE, page_figures()), (README, readme_figures())):
+        head, rest = file.read_text(encoding="utf-8").split(BEGIN)
+        file.write_text(f"{head}{BEGIN}\n{figures}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_pages()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
-from benchmarks.claims import BEGIN, END, PAGE, Claim, page_figures
+from benchmarks.claims import BEGIN, END, PAGE, README, Claim, page_figures, readme_figures
 
 ROOT = Path(__file__).parents[1]
 SMALL = {
@@ -23,9 +23,12 @@ SMALL = {
 }
 
 
-def test_the_page_quotes_the_kept_figures() -> None:
-    quoted = PAGE.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip()
-    assert quoted == page_figures()
+@pytest.mark.parametrize(
+    ("page", "figures"), [(PAGE, page_figures()), (README, readme_figures())], ids=["page", "readme"]
+)
+def test_what_is_read_quotes_the_kept_figures(page: Path, figures: str) -> None:
+    quoted = page.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip()
+    assert quoted == figures
 
 
 def test_a_claim_holds_at_its_limit_and_not_above_it() -> None:

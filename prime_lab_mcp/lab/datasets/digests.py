@@ -37,11 +37,12 @@ _SIMPLE = frozenset({str, type(None)})
 
 
 class ChunkColumn(Protocol):
-    """One column of a chunk: its values, the values as texts, and the texts joined with NUL."""
+    """One column of a chunk: its values, the values as texts, and the texts joined with NUL (in UTF-8: `raw`)."""
 
     values: list[Any]
     texts: list[str]
     joined: str
+    raw: bytes
     kinds: set[type]
 
 
@@ -53,7 +54,7 @@ def prompt_keys(column: ChunkColumn) -> list[int]:
             for v, t in zip(column.values, column.texts, strict=True)
         ]
     if column.joined.isascii():
-        return _text_digests(column.texts, column.joined)
+        return _normalised_digests(column.texts, column.raw.translate(golds.LOWER_WITH_SPACES).decode("ascii"))
     ascii_texts = [t for t in column.texts if t.isascii()]
     other = [t for t in column.texts if not t.isascii()]
     first, second = (
@@ -68,12 +69,16 @@ def _text_digests(texts: list[str], joined: str) -> list[int]:
     if not texts:
         return []
     if joined.isascii():
-        joined = joined.encode("ascii").translate(golds.LOWER_WITH_SPACES).decode("ascii")
-    else:
-        joined = unicodedata.normalize("NFKC", joined).casefold()
-        for mark in golds.ASCII_SPACES + _OTHER_SPACES:
-            if mark in joined:
-                joined = joined.replace(mark, " ")
+        return _normalised_digests(texts, joined.encode("ascii").translate(golds.LOWER_WITH_SPACES).decode("ascii"))
+    joined = unicodedata.normalize("NFKC", joined).casefold()
+    for mark in golds.ASCII_SPACES + _OTHER_SPACES:
+        if mark in joined:
+            joined = joined.replace(mark, " ")
+    return _normalised_digests(texts, joined)
+
+
+def _normalised_digests(texts: list[str], joined: str) -> list[int]:
+    """Return the digests of texts that are joined with NUL in one case, with a space for each white character."""
     while "  " in joined:
         joined = joined.replace("  ", " ")
     normalised = joined.split("\0")
@@ -337,6 +342,7 @@ class _Field:
         self.kinds = set(map(type, values))
         self.texts = [v if isinstance(v, str) else "" if v is None else golds.gold_text(v) for v in values]
         self.joined = "\0".join(self.texts)
+        self.raw = self.joined.encode("utf-8", "surrogatepass")
 
 
 def _options(chunk: Mapping[str, ChunkColumn], rows: int) -> tuple[str, ...]:
@@ -449,6 +455,10 @@ def count_repeats(
     first: dict[int, int] = {}
     for rows, held_rows in zip(_parts(keys, parts), held_parts, strict=True):
         first = {}  # Frees the part before, so that only one part needs memory.
+        distinct = set(keys if parts == 1 else map(keys.__getitem__, rows))
+        if len(distinct) == len(rows) and distinct.isdisjoint(map(held_out.__getitem__, held_rows) if held_out else ()):
+            continue  # No row of this part repeats another.
+        del distinct
         # Of equal keys, the last one sets the value, so the rows are in reverse order.
         first = dict(zip(map(keys.__getitem__, reversed(rows)), reversed(rows), strict=True))
         repeated: Counter[int] = Counter()

@@ -227,8 +227,8 @@ class SplitScan:
             values = row(place)
             return values if whole else {k: clipped_value(v) for k, v in values.items()}
 
-        most = sum(len(column.joined) + rows * (len(name) + 14) for name, column in chunk.items()) if scalar else None
-        self._sample.add(self.rows, rows, sampled_row, fresh, most)
+        longest = 2 + sum(max(column.sizes) + len(name) + 14 for name, column in chunk.items()) if scalar else None
+        self._sample.add(self.rows, rows, sampled_row, fresh, longest)
         self.rows += rows
         self._report_progress(self.name, self.rows)
 
@@ -236,10 +236,11 @@ class SplitScan:
 class ColumnTexts:
     """The values of one column in one chunk: unchanged, as texts with their sizes, and as one joined text.
 
+    `raw` is the joined text in UTF-8.
     Searching and hashing one joined text is faster than many short texts.
     """
 
-    __slots__ = ("joined", "kinds", "sizes", "texts", "values")
+    __slots__ = ("joined", "kinds", "raw", "sizes", "texts", "values")
 
     def __init__(self, values: list[Any]) -> None:
         self.values = values
@@ -249,6 +250,7 @@ class ColumnTexts:
         else:
             self.texts = [v if type(v) is str else "" if v is None else _encode(v) for v in values]
         self.joined = "\0".join(self.texts)
+        self.raw = self.joined.encode("utf-8", "surrogatepass")
         self.sizes = list(map(len, self.texts))
 
     def lengths(self) -> bytes:
@@ -286,11 +288,10 @@ class _Fingerprint:
             if column is None:
                 self._skip(name, rows)
                 continue
-            text = column.joined.encode("utf-8", "surrogatepass")
-            texts.pending += (text, b"\0")
+            texts.pending += (column.raw, b"\0")
             lengths.pending.append(column.lengths())
             kind_codes.pending.append(column.kind_codes())
-            self._pending += len(text)
+            self._pending += len(column.raw)
         if self._pending >= _HASHED_BYTES:
             self._hash_pending()
 
@@ -350,32 +351,32 @@ def _update_hashes(updates: list[tuple[Any, list[bytes]]]) -> None:
 
 
 class _Sample:
-    """A uniform sample of at most `keep` rows and `most` characters, with additional rows that have rare values."""
+    """A uniform sample of at most `keep` rows and `most` characters, with additional rows that have rare values.
+
+    The size of a row is measured only if the sample may be too large: `_bound` is at least the size of all its rows.
+    """
 
     def __init__(self, keep: int, seed: int, most: int) -> None:
         self._keep = keep
         self._most = most
-        self._rows: list[tuple[int, dict[str, Any], int]] = []
+        self._rows: list[tuple[int, dict[str, Any], int | None]] = []
         self._rare: dict[int, dict[str, Any]] = {}
-        self._size = 0
+        self._bound = 0
+        self._measured = True
         self._chance = random.Random(seed)
 
     def add(
-        self, before: int, rows: int, row: Callable[[int], dict[str, Any]], fresh: list[int], most: int | None = None
+        self, before: int, rows: int, row: Callable[[int], dict[str, Any]], fresh: list[int], longest: int | None = None
     ) -> None:
-        """Offer the next rows, of which `before` were offered earlier. They have at most `most` characters."""
+        """Offer the next rows, of which `before` were offered earlier. None has more than `longest` characters."""
         for place in fresh:
             self._rare[before + place] = row(place)
+        if longest is not None and self._has_room(rows * longest):
+            self._add_all(before, rows, row, longest)
+            return
+        self._measure()
         draw = self._chance.random
         keep = self._keep
-        if most is not None and self._size + most <= self._most:
-            # No row can make the sample too large, so all numbers can be drawn at once.
-            for index in range(before, min(keep, before + rows)):
-                self._add(index, row(index - before), None)
-            later = range(max(before, keep), before + rows)
-            for index, number in [(n, number) for n in later if (number := draw() * (n + 1)) < keep]:
-                self._add(index, row(index - before), int(number))
-            return
         for index in range(before, before + rows):
             if index < keep:
                 self._add(index, row(index - before), None)
@@ -385,20 +386,49 @@ class _Sample:
                 continue
             keep = self._keep
 
-    def _add(self, index: int, row: dict[str, Any], instead: int | None) -> None:
-        size = size_of(row)
+    def _has_room(self, size: int) -> bool:
+        if self._bound + size > self._most:
+            self._measure()
+        return self._bound + size <= self._most
+
+    def _measure(self) -> None:
+        if self._measured:
+            return
+        self._measured = True
+        self._rows = [(n, row, size_of(row) if size is None else size) for n, row, size in self._rows]
+        self._bound = sum(size or 0 for _, _, size in self._rows)
+
+    def _add_all(self, before: int, rows: int, row: Callable[[int], dict[str, Any]], longest: int) -> None:
+        """Offer rows for all of which the sample has room, so that all numbers can be drawn at once."""
+        self._measured = False
+        keep, draw = self._keep, self._chance.random
+        for index in range(before, min(keep, before + rows)):
+            self._put(index, row(index - before), None, None)
+            self._bound += longest
+        later = range(max(before, keep), before + rows)
+        for index, number in [(n, number) for n in later if (number := draw() * (n + 1)) < keep]:
+            self._put(index, row(index - before), None, int(number))
+            self._bound += longest
+
+    def _put(self, index: int, row: dict[str, Any], size: int | None, instead: int | None) -> int:
+        """Add a row, also in the place of another one. Return the size of the row that was there."""
         if instead is None or instead >= len(self._rows):
             self._rows.append((index, row, size))
-        else:
-            self._size -= self._rows[instead][2]
-            self._rows[instead] = (index, row, size)
-        self._size += size
-        while self._size > self._most and len(self._rows) > 1:
+            return 0
+        replaced = self._rows[instead][2]
+        self._rows[instead] = (index, row, size)
+        return replaced or 0
+
+    def _add(self, index: int, row: dict[str, Any], instead: int | None) -> None:
+        """Add a measured row to measured rows, of which half are left out as long as the sample is too large."""
+        size = size_of(row)
+        self._bound += size - self._put(index, row, size, instead)
+        while self._bound > self._most and len(self._rows) > 1:
             # A random half of a uniform sample is uniform too. Later rows enter with the chance of the smaller sample.
             self._chance.shuffle(self._rows)
             self._keep = len(self._rows) // 2
             del self._rows[self._keep :]
-            self._size = sum(entry[2] for entry in self._rows)
+            self._bound = sum(entry[2] or 0 for entry in self._rows)
 
     def rows(self) -> tuple[tuple[int, dict[str, Any]], ...]:
         rows = {index: row for index, row, _ in self._rows}

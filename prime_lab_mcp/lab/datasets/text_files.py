@@ -26,6 +26,8 @@ TEXT = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
 TABLES = (".parquet", ".arrow")
 PACKED = (".gz", ".zst")
 _CHUNK = 1024 * 1024
+_LINES_CHUNK = 32 * 1024
+"""Bytes of lines that are decoded at a time. What is read stays in the processor's cache until it is decoded."""
 _BOMB_BYTES = 1024**3
 _BOMB_RATIO = 150
 """The compression ratio above which a large file is refused. Text compresses 3 to 20 times, and repetitive text a
@@ -53,14 +55,14 @@ def known_endings() -> str:
     return f"{', '.join((*TEXT, *TABLES))} (text also as {' and '.join(PACKED)})"
 
 
-def read_chunks(path: Path, most: int | None = None) -> Iterator[bytes]:
+def read_chunks(path: Path, most: int | None = None, size_of_chunk: int = _CHUNK) -> Iterator[bytes]:
     """Yield the decompressed bytes of a file. Raises BadInput, and TooManyBytes if there are more than `most` bytes."""
     packed = packing_of(path.name)
     size = path.stat().st_size
     total = 0
     try:
         with _opened(path, packed) as stream:
-            while chunk := stream.read(_CHUNK):
+            while chunk := stream.read(size_of_chunk):
                 total += len(chunk)
                 if most is not None and total > most:
                     raise TooManyBytes
@@ -105,19 +107,24 @@ def read_lines(path: Path, most: int | None = None) -> Iterator[bytes]:
 
 def _read_line_groups(path: Path, most: int | None = None) -> Iterator[list[bytes]]:
     """Yield the lines of a file like `read_lines`, in a list for each piece of the file that is read."""
-    number, carry, first = 0, b"", True
-    for chunk in read_chunks(path, most):
+    number, first = 0, True
+    begun: list[bytes] = []  # The pieces of a line whose end was not read yet.
+    for chunk in read_chunks(path, most, _LINES_CHUNK):
         if first:
             refuse_other_encodings(chunk, path.name)
             chunk, first = chunk.removeprefix(b"\xef\xbb\xbf"), False
-        *complete, carry = (carry + chunk).split(b"\n")
-        if max(map(len, complete), default=0) > LONGEST_LINE or len(carry) > LONGEST_LINE:
-            before = next((i for i, line in enumerate(complete) if len(line) > LONGEST_LINE), len(complete))
-            raise line_too_long(path.name, f"line {number + before + 1:,}")
-        number += len(complete)
-        yield complete
-    if carry:
-        yield [carry]
+        begun.append(chunk)
+        if b"\n" in chunk:
+            *complete, rest = b"".join(begun).split(b"\n")
+            if len(complete[0]) > LONGEST_LINE:  # Each later line is shorter than a chunk.
+                raise line_too_long(path.name, f"line {number + 1:,}")
+            number += len(complete)
+            begun = [rest] if rest else []
+            yield complete
+        elif sum(map(len, begun)) > LONGEST_LINE:
+            raise line_too_long(path.name, f"line {number + 1:,}")
+    if begun:
+        yield [b"".join(begun)]
 
 
 def line_too_long(name: str, what: str) -> BadInput:
