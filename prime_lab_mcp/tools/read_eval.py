@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.easier import MOST_CALLS, following_calls
 from prime_lab_mcp.lab.evals.hosted.evaluation import fetch_evaluation
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
@@ -62,6 +63,8 @@ async def run(call: Call, args: Args) -> Outcome:
     two_models = other is not None and other.spec.model != here.spec.model
     trained = await _trained_by_platform(lab) if two_models else ()
     viewed = await anyio.to_thread.run_sync(_viewed, lab, here, other, judged, files, args, trained)
+    if job is not None and args.view in ("zeros", "difficulty"):
+        viewed = replace(viewed, next=await anyio.to_thread.run_sync(_with_ways_out, lab, job, here, args.view, viewed))
     if job is not None and any(one.tool == "write_training_config" for one in viewed.next):
         viewed = replace(viewed, next=await _once_pushed(lab, job, viewed.next))
     facts = Facts(touches_platform=job is None or job.platform is not None)
@@ -74,6 +77,20 @@ async def run(call: Call, args: Args) -> Outcome:
             outcome = replace(outcome, next=(*((due,) if due else ()), *outcome.next))
         outcome = await anyio.to_thread.run_sync(as_result, lab, job, judged, outcome)
     return await illustrate_outcome(lab, job, judged, outcome)
+
+
+def _with_ways_out(lab: Lab, job: Job, here: FinishedEvaluation, view: str, viewed: ViewResult) -> tuple[Next, ...]:
+    """The calls of a view of zeros or of difficulty; where nothing was solved, with the steps that can change that.
+
+    Another view would only show the same zeros again.
+    """
+    distribution = verdict.judge_job(lab, job).distribution
+    if distribution is None or not distribution.is_dead:
+        return viewed.next
+    ways = [call for call in following_calls(lab, here.spec, job.id, distribution) if call.tool != "read_eval"]
+    zeros_first = Next("read_eval", "what the zeros are", {"eval": job.id, "view": "zeros"})
+    shown = viewed.next[:1] if view == "zeros" else (zeros_first,)
+    return (*(call for call in shown if all(call.tool != way.tool for way in ways)), *ways)[:MOST_CALLS]
 
 
 def _with_the_view(args: Args) -> Args:

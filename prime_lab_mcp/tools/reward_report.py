@@ -27,6 +27,7 @@ from prime_lab_mcp.lab.rewards.search.reward_search import (
     TURNED_OFF,
 )
 from prime_lab_mcp.lab.rewards.smells import hints
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.faults import ProblemCode
@@ -132,6 +133,8 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
     if compared is None or not compared.compared:
         return ""
     number, name = count(len(compared.compared), "completion"), quote(compared.name, 80)
+    if compared.rollouts:
+        number += f" ({compared.rollouts:,} of them whole rollouts)"
     if any(compared.versions):
         here, there = (version or "an unknown version" for version in compared.versions)
         name += f" (verifiers {there} there, {here} here)" if here != there else f" (verifiers {there})"
@@ -203,7 +206,9 @@ def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], finding
         rate, none = None, "gold answers not understood"
     what = "solutions" if trial.by_rollouts and trial.solved.scored else "gold answers"
     after = " after the calls of their solutions" if trial.after_calls else ""
-    gold = none if rate is None else f"{rate:.1%} of {what}{after} earn the maximum of {trial.max_reward:g}"
+    gold = none if rate is None else f"{rate:.1%} of {what}{after} earn {_highest(trial)}"
+    if rate is not None and any(f.code == "reward-contradicts-prompt" for f in blockers):
+        gold += " in the form that the reward reads"
     left_out = len(trial.unmatched) + sum(c.scored_probe.scored.has(ProblemCode.NOT_RUN) for c in trial.supplied)
     if status == "passed" and left_out:
         skipped = count(left_out, "supplied case")
@@ -218,6 +223,15 @@ def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], finding
         return held + _search_summary(trial.searched)
     codes = ", ".join(dict.fromkeys(f.code for f in blockers))
     return f"The reward {'is undecided' if status == 'inconclusive' else 'failed'} with {number} ({gold}): {codes}."
+
+
+def _highest(trial: Trial) -> str:
+    """The highest reward that a right answer earned, beside what the weights add up to where that is more."""
+    if trial.max_reward >= trial.declared - EPSILON:
+        return f"the maximum of {trial.max_reward:g}"
+    return (
+        f"{trial.max_reward:g}, the most that any of them earned, of the {trial.declared:g} that the weights add up to"
+    )
 
 
 def _search_summary(searched: SearchOutcome) -> str:

@@ -112,7 +112,7 @@ async def test_a_gold_that_is_a_mixed_number_pays_what_equals_it_and_not_its_dig
         ([], LARGE),
     ],
 )
-async def test_a_config_trains_the_model_whose_evaluation_passed_last(
+async def test_a_config_trains_a_model_whose_evaluation_passed_and_of_equals_the_last(
     settings: Settings, evaluated: list[tuple[str, Any]], expected: str
 ) -> None:
     async with connected(settings) as (lab, call):

@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.server.rendering import MAX_CHARACTERS, structured
 from prime_lab_mcp.tools import read_eval, run_eval, watch_run
 from tests.lab.evals.conftest import write_environment
-from tests.lab.evals.finished import finished, mixed, record_confirmed
+from tests.lab.evals.finished import episode, finished, mixed, record_confirmed
 from tests.lab.evals.scripted import serving
 from tests.tools.test_run_eval import call_of
 
@@ -67,6 +67,18 @@ async def test_what_selects_chooses_its_view_and_is_never_ignored(lab: Lab) -> N
     with pytest.raises(LabError) as refused:
         await look(lab, eval=id, view="zeros", where="suspicious")
     assert 'view="rollouts"' in refused.value.fix
+
+
+async def test_views_of_an_evaluation_that_solved_nothing_lead_out_of_it(lab: Lab) -> None:
+    """Each view showed the other one, and none of them a step that changes something."""
+    id = finished(lab, [episode(n % 40, 0.0, "five") for n in range(160)]).id
+    zeros = await look(lab, eval=id, view="zeros")
+    hard = await look(lab, eval=id, view="difficulty")
+    for found in (zeros, hard):
+        assert len(found.next) <= 3
+        assert "test_reward" in [one.tool for one in found.next]  # it was never called for these files
+    assert (hard.next[0].arguments or {})["view"] == "zeros"
+    assert "groups" not in [(one.arguments or {}).get("view") for one in (*zeros.next, *hard.next)]
 
 
 @pytest.mark.slow

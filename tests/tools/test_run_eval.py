@@ -111,7 +111,8 @@ async def test_a_call_that_stops_waiting_leaves_the_job_and_a_stopped_one_is_no_
         id = str(found.data["id"])
 
         assert (found.status, found.data["state"] in LIVE_STATES) == ("running", True)
-        assert [n.tool for n in found.next] == ["run_eval", "watch_run", "control_run"]
+        assert [n.tool for n in found.next] == ["test_reward", "run_eval", "watch_run", "control_run"]
+        assert "Its reward was not tested with these files: test_reward is free" in found.summary
         assert "distribution-too-small" in codes(found), "the size that can pass is said while it runs"
         with pytest.raises(LabError) as early:
             await check(lab, results=id)

@@ -227,6 +227,7 @@ async def test_a_form_that_the_prompt_no_longer_asks_for_is_not_demanded_again(l
     module.write_text(text.replace("in <answer></answer> tags", r"in \\boxed{}"), encoding="utf-8")
     first = await try_reward(lab, "mended", examples=1)
     assert "reward-contradicts-prompt" in codes(first), first.findings
+    assert "of gold answers earn the maximum of 1 in the form that the reward reads)" in first.summary
     module.write_text(text, encoding="utf-8")
     again = await try_reward(lab, "mended", cases_file="last", examples=1, probes=False)
     assert (again.status, again.data["supplied_cases"]) == ("passed", []), again.findings

@@ -181,7 +181,7 @@ def evaluated_model(
     lab: Lab, proofs: Iterable[tuple[str, str, str] | None], trainable: Collection[str]
 ) -> tuple[str, str] | None:
     """Return the model of a config that names none, and why: of the models whose latest evaluation of these files
-    passed, the one with the largest share of usable groups. None without one.
+    passed, the one with the largest share of usable groups; of equal shares, the last one. None without one.
 
     The view `compare` chooses by the same rule (lab/evals/views/chosen_model.py). Checkpoints of runs are results of
     training, and a model that is not trained cannot be chosen. An empty `trainable` means that the models of the
@@ -200,7 +200,8 @@ def evaluated_model(
     usable = {str(row.model): _evaluation_fields(row)["usable"] or 0.0 for row in sorted(rows, key=lambda row: row.at)}
     if not usable:
         return None
-    best, *others = sorted(usable, key=lambda model: -usable[model])
+    newest_first = list(dict.fromkeys(str(row.model) for row in sorted(rows, key=lambda row: -row.at)))
+    best, *others = sorted(newest_first, key=lambda model: -usable[model])
     if not others:
         return best, "the evaluation of it passed, and no other model was asked for"
     beside = " and ".join(f"{model} ({usable[model]:.0%})" for model in others[:3])
