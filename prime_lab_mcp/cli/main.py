@@ -84,8 +84,8 @@ def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -
         args.workspace,
         args.state_dir,
         rehearsal=args.rehearsal,
-        approval=args.approval,
-        max_spend=args.max_spend,
+        approval=getattr(args, "approval", "ask"),
+        max_spend=getattr(args, "max_spend", None),
         allow_env=tuple(args.allow_env),
         endpoints=tuple(named),
         notify=getattr(args, "notify", None),
@@ -165,11 +165,13 @@ def _parsers(*, completing: bool = False) -> tuple[argparse.ArgumentParser, argp
     shared.add_argument("--workspace", metavar="DIR", help="folder the agent works in (default: here)")
     shared.add_argument("--state-dir", metavar="DIR", help="ledger, snapshots, jobs (default: the platform's)")
     shared.add_argument("--rehearsal", action="store_true", help="loopback platform: no account, no spend")
-    shared.add_argument("--approval", choices=("ask", "always"), default="ask", help="who may approve spending")
-    shared.add_argument("--max-spend", type=_dollars, metavar="USD", help="cumulative cap; honours yes=true")
     shared.add_argument(
         "--allow-env", action="append", default=[], metavar="NAME", help="variable environments may see"
     )
+
+    spending = argparse.ArgumentParser(add_help=False)
+    spending.add_argument("--approval", choices=("ask", "always"), default="ask", help="who may approve spending")
+    spending.add_argument("--max-spend", type=_dollars, metavar="USD", help="cumulative cap; honours yes=true")
 
     written = argparse.ArgumentParser(add_help=False)
     written.add_argument("--output", choices=("text", "json", "markdown"), default="text", help="form of the report")
@@ -191,13 +193,13 @@ def _parsers(*, completing: bool = False) -> tuple[argparse.ArgumentParser, argp
     )
 
     serve = commands.add_parser(
-        "serve", parents=[shared, named, named_person], help="speak MCP over stdio (default) or HTTP"
+        "serve", parents=[shared, spending, named, named_person], help="speak MCP over stdio (default) or HTTP"
     )
     serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP; clients need the token that it prints")
     serve.add_argument("--http-token-file", metavar="FILE", help="token of the clients; needed off loopback")
     call = commands.add_parser(
         "call",
-        parents=[shared, written],
+        parents=[shared, spending, written],
         help="run one tool: call TOOL [--json ARGS | --key value ...]; call TOOL --help",
         allow_abbrev=False,
     )
@@ -210,7 +212,7 @@ def _parsers(*, completing: bool = False) -> tuple[argparse.ArgumentParser, argp
     commands.add_parser("setup", parents=[shared, written], help="install the toolchain (verifiers, datasets, prime)")
     install = commands.add_parser(
         "install",
-        parents=[shared, named, named_person],
+        parents=[shared, spending, named, named_person],
         help="add this server to an MCP client; without CLIENT: list the clients",
     )
     install.add_argument("client", nargs="?", choices=CLIENT_NAMES, metavar="CLIENT", help=", ".join(CLIENT_NAMES))
@@ -229,7 +231,7 @@ def _parsers(*, completing: bool = False) -> tuple[argparse.ArgumentParser, argp
     dashboard.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: any that is free)")
     spend = commands.add_parser("spend", parents=[shared], help="every dollar by environment, evaluation and run")
     spend.add_argument("--output", choices=("text", "json"), default="text")
-    approve = commands.add_parser("approve", parents=[shared], help="approve one pending question as a person")
+    approve = commands.add_parser("approve", parents=[shared, spending], help="approve one pending question as a person")
     approve.add_argument("token")
     approve.add_argument("--yes", action="store_true", help="do not ask again")
     override = commands.add_parser("override", parents=[shared], help="waive one blocker code for the present files")

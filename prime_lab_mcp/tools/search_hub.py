@@ -159,6 +159,10 @@ def _next(entry: HubEntry, kind: str, candidate: TrainingCandidate | None) -> tu
     calls = list(candidate.next()) if candidate else []
     if kind in ("dataset", "both"):
         calls.append(Next("inspect_dataset", "see whether it makes an environment", {"dataset": entry.ref}))
+    if not calls and entry.exists is None and entry.problem is not None:
+        # The next look would fail for the same reason.
+        arguments = {"install": True} if entry.problem.code in ("prime-missing", "prime-too-old") else {}
+        return (Next("preflight", "find out why the Hub could not be asked", arguments),)
     query = entry.ref if entry.exists else entry.name
     return tuple(calls) or (Next("search_hub", "look again", {"kind": "environment", "query": query}),)
 

@@ -172,6 +172,13 @@ async def test_a_hub_that_does_not_answer_is_no_proof_of_absence(at: Desk) -> No
     assert (await lookup.hub_fact(at.lab.prime, "primeintellect", "reverse-text", None)).exists is None
 
 
+async def test_a_hub_that_does_not_answer_is_looked_into_by_preflight(at: Desk) -> None:
+    await at.fault("503", "/status")
+    outcome = await at.call(TOOL, kind="environment", query="primeintellect/reverse-text")
+    assert outcome.status == "inconclusive"
+    assert [call.tool for call in outcome.next] == ["preflight"]
+
+
 def test_generation_is_read_from_the_requirement_as_prime_labels_it() -> None:
     assert lookup.runtime_required(["verifiers>=0.4.0,<0.5"]) == "v1"
     assert lookup.runtime_required(["verifiers>=0.1.14"]) == "v0"
