@@ -274,14 +274,13 @@ CHARACTERS = [chr(code) for code in range(0x3000)]
 
 
 def test_every_body_is_a_run_for_which_a_text_is_screened() -> None:
-    for entry in (*FORMATS, *credentials._ASSIGNED):
-        allowed = {c for c in CHARACTERS if (m := entry.run.match(c)) and m[0]}
+    formats = [(entry.kind, entry.run, entry.least) for entry in FORMATS]
+    for kind, run, least in formats + [(entry.kind, entry.run, entry.least) for entry in credentials._ASSIGNED]:
+        allowed = {c for c in CHARACTERS if (m := run.match(c)) and m[0]}
         runs = [
-            (more, length)
-            for more, length in credentials.BODY_RUNS
-            if allowed <= {*ALNUM, *more} and entry.least >= length
+            (more, length) for more, length in credentials.BODY_RUNS if allowed <= {*ALNUM, *more} and least >= length
         ]
-        assert runs, entry.kind
+        assert runs, kind
 
 
 PIECES = [m for entry in FORMATS for m in entry.marks] + [n for entry in credentials._ASSIGNED for n in entry.names]
