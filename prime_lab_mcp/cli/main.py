@@ -231,7 +231,7 @@ def _parsers(*, completing: bool = False) -> tuple[argparse.ArgumentParser, argp
     dashboard.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: any that is free)")
     spend = commands.add_parser("spend", parents=[shared], help="every dollar by environment, evaluation and run")
     spend.add_argument("--output", choices=("text", "json"), default="text")
-    approve = commands.add_parser("approve", parents=[shared, spending], help="approve one pending question as a person")
+    approve = commands.add_parser("approve", parents=[shared, spending], help="approve a pending question as a person")
     approve.add_argument("token")
     approve.add_argument("--yes", action="store_true", help="do not ask again")
     override = commands.add_parser("override", parents=[shared], help="waive one blocker code for the present files")

@@ -28,6 +28,7 @@ from prime_lab_mcp.lab.rewards.search.reward_search import (
 )
 from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON
+from prime_lab_mcp.lab.sandbox.containers.access import podman_is_installed
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.faults import ProblemCode
@@ -124,6 +125,7 @@ def reward_outcome(
             any(f.code in _UNREAD for f in blockers),
             "solution_skeleton" in data,
             args.same_as if compared is not None and compared.verdict != "equal" else None,
+            in_podman=loaded.loaded.container and podman_is_installed(),
         ),
         facts=facts,
     )
@@ -277,9 +279,12 @@ def _next(
     unread: bool,
     unsolved: bool,
     unequal_to: str | None,
+    *,
+    in_podman: bool = False,
 ) -> tuple[Next, ...]:
     if status == "passed":
-        return (Next("run_eval", "shows whether a model's rewards vary enough to learn from", same),)
+        given = {**same, "runtime": "podman"} if in_podman else same
+        return (Next("run_eval", "shows whether a model's rewards vary enough to learn from", given),)
     if unasked:
         given = {**whole, "judge": "prime"}
         return (Next("test_reward", "with the endpoint of its judge (a preset such as prime, or a URL)", given),)

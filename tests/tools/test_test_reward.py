@@ -11,6 +11,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.tools import reward_report
 from tests.conftest import EXAMPLES
 from tests.lab.rewards.packages import SOUND, codes, reward, try_reward, write
 from tests.support.assembled import assembled
@@ -291,3 +292,10 @@ async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) 
     shutil.copytree(folder, lab.workspace.environments / folder.name)
     outcome = await try_reward(lab, folder.name)
     assert (outcome.status, codes(outcome)) == ("passed", set())
+
+
+@pytest.mark.parametrize(("in_podman", "runtime"), [(True, "podman"), (False, None)])
+def test_tasks_that_need_a_container_are_evaluated_in_podman_where_it_is(in_podman: bool, runtime: str | None) -> None:
+    given = ({"environment": "boxed"}, "passed", False, False, False, False, None)
+    [after] = reward_report._next(*given, in_podman=in_podman)
+    assert (after.tool, dict(after.arguments or {}).get("runtime")) == ("run_eval", runtime)

@@ -248,7 +248,8 @@ def _fixes(fewer: int) -> Mapping[Code, str]:
         "what it must reach beyond that cannot be evaluated here (docs/security.md).",
         "eval-needs-sandbox": Fix(
             "If the message names an image, the user tries `podman pull IMAGE` in a shell, and the environment names "
-            "another one if there is none. Otherwise the user mends Podman, or you call ",
+            "another one if there is none. A harness installs its program in each container with uv or pip, from the "
+            "package index. Otherwise the user mends Podman, or you call ",
             less,
             ". Failed rollouts run again, finished ones do not.",
         ),
@@ -353,11 +354,12 @@ def container_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
     Rollouts that failed for that say nothing about the environment.
     """
     report = job.progress.get("containers") or {}
-    broken = sum(int(str(r["rollouts"])) for r in job.progress.get("rollout_errors") or () if _is_of_containers(r))
+    rows = [r for r in job.progress.get("rollout_errors") or () if _is_of_containers(spec, r)]
+    broken = sum(int(str(r["rollouts"])) for r in rows)
     effect = f"{count(broken, 'rollout')} failed for that, which proves nothing about the environment"
     failed, refused = report.get("failed") or {}, report.get("refused") or {}
     if broken and (failed or not refused):
-        what = quote(max(failed, key=failed.__getitem__), 400) if failed else "the rollouts show how"
+        what = quote(max(failed, key=failed.__getitem__), 400) if failed else str(rows[0]["error"])
         message = f"containers of Podman failed ({what}); {effect}"
         yield Finding("eval-needs-sandbox", "warning", message, _fix("eval-needs-sandbox", spec))
     if broken and refused:
@@ -373,8 +375,13 @@ def container_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
         yield Finding("confined", "warning", message, fix)
 
 
-def _is_of_containers(row: Mapping[str, object]) -> bool:
-    return CONTAINER_ERROR.search(str(row.get("error"))) is not None
+_NO_HARNESS = "failed to prepare uv script"
+"""In an error of verifiers: the harness installs its program in the container, from the package index."""
+
+
+def _is_of_containers(spec: EvalSpec, row: Mapping[str, object]) -> bool:
+    error = str(row.get("error"))
+    return spec.uses_podman and (CONTAINER_ERROR.search(error) is not None or _NO_HARNESS in error)
 
 
 def _rollout_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
@@ -383,7 +390,7 @@ def _rollout_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
     if not failed or _by_code(job.progress):
         return
     errors = job.progress.get("rollout_errors") or ()
-    rows = tuple(r for r in errors if not _REFUSED.search(str(r.get("error"))) and not _is_of_containers(r))
+    rows = tuple(r for r in errors if not _REFUSED.search(str(r.get("error"))) and not _is_of_containers(spec, r))
     if not rows and errors:
         return  # the findings on refused accesses and containers cover them
     most = f", most often with {rows[0]['error']}" if rows else ""

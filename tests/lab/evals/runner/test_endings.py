@@ -324,6 +324,7 @@ async def test_a_killed_guard_leaves_no_vf_eval_behind(lab: Lab, specified: Spec
     assert EvaluationJobs(lab).get(started.id).state == "crashed"
 
 
+IN_PODMAN = dataclasses.replace(SPEC, harness="bash", runtime="podman")
 _NO_SPACE = "Error: creating container storage: no space left on device"
 
 
@@ -337,16 +338,28 @@ _NO_SPACE = "Error: creating container storage: no space left on device"
 def test_containers_that_fail_are_no_fault_of_the_environment(report: dict[str, Any], code: str, says: str) -> None:
     errors = [{"error": f"SandboxError: podman run failed: {says}", "rollouts": 5}]
     ran = job(completed=8, planned=8, errors=5, rollout_errors=errors, containers=report)
-    (finding,) = endings.failure_findings(SPEC, ran)
+    (finding,) = endings.failure_findings(IN_PODMAN, ran)
     assert (finding.code, finding.severity) == (code, "warning")
     assert says in finding.message
     assert "5 rollouts failed for that, which proves nothing about the environment" in finding.message
     mixed = dataclasses.replace(
         ran, progress={**ran.progress, "rollout_errors": [*errors, {"error": "KeyError: 'board'", "rollouts": 1}]}
     )
-    assert [f.code for f in endings.failure_findings(SPEC, mixed)] == [code, "eval-rollouts-raise"]
+    assert [f.code for f in endings.failure_findings(IN_PODMAN, mixed)] == [code, "eval-rollouts-raise"]
 
 
 def test_containers_that_failed_and_were_started_again_are_not_mentioned() -> None:
     report = {"started": 8, "failed": {_NO_SPACE: 1}, "refused": {}}
-    assert list(endings.failure_findings(SPEC, job(completed=8, planned=8, errors=0, containers=report))) == []
+    assert list(endings.failure_findings(IN_PODMAN, job(completed=8, planned=8, errors=0, containers=report))) == []
+
+
+def test_a_harness_that_cannot_be_installed_in_a_container_is_no_fault_of_the_environment() -> None:
+    error = (
+        "HarnessError: harness setup: RuntimeError: failed to prepare uv script: error: Request failed after 3 retries"
+    )
+    ran = job(completed=8, planned=8, errors=1, rollout_errors=[{"error": error, "rollouts": 1}], containers={})
+    (finding,) = endings.failure_findings(IN_PODMAN, ran)
+    assert finding.code == "eval-needs-sandbox"
+    assert "Request failed" in finding.message
+    assert "package index" in finding.fix
+    assert [f.code for f in endings.failure_findings(SPEC, ran)] == ["eval-rollouts-raise"]
