@@ -279,6 +279,13 @@ def missing_evaluations(pair: BeforeAndAfter, base_model: str, served: str, *, r
     if pair.source.args:
         arguments["env_args"] = dict(pair.source.args)
     calls = []
+    if not pair.source.held_out:
+        # A comparison on tasks that were trained on shows memorising as well as learning, so that it comes second.
+        why = (
+            "all its tasks were trained on: give its taskset a `split` with tasks of its own for evaluation, then "
+            "run_eval(env_args=..., compare_base=true) of the checkpoint shows whether it got better"
+        )
+        calls.append(Next("read_environment", why, {"environment": pair.source.environment}))
     if pair.base is None and not rehearsal:
         why = "the base model on the held-out tasks, while the checkpoint is not served yet"
         calls.append(Next("run_eval", why, {**arguments, "model": base_model}))
@@ -291,12 +298,6 @@ def missing_evaluations(pair: BeforeAndAfter, base_model: str, served: str, *, r
         checkpoint = served if pair.trained is None else str(pair.trained.spec.get("model") or served)
         calls.append(Next("run_eval", reason, {**arguments, "model": checkpoint, **endpoint, "compare_base": True}))
     if pair.base is not None and pair.trained is not None:
-        if not pair.source.held_out:
-            why = (
-                "all its tasks were trained on: give its taskset a `split` with tasks of its own for evaluation, then "
-                "run_eval(env_args=..., compare_base=true) of the checkpoint shows whether it got better"
-            )
-            calls.append(Next("read_environment", why, {"environment": pair.source.environment}))
         arguments = {"eval": pair.trained.id, "view": "compare", "other": pair.base.id}
         calls.append(Next("read_eval", "what changed, task by task", arguments))
     return tuple(calls)

@@ -241,6 +241,10 @@ def test_a_weak_signal_is_told_in_rollouts() -> None:
     assert finding.code == "config-weak-signal"
     assert "26 of 128" in finding.message
     assert "below the 64 rollouts and 8 groups that a step should have" in finding.message
+    fitted = sound(("batch_size = 128", "batch_size = 128  # the budget of $30.00 holds no more"))
+    (bounded,) = config_findings(fitted, ConfigContext(usable=0.2))
+    enough = int(bounded.fix.partition("batch=")[2].partition(" ")[0])
+    assert not config_findings(sound(("batch_size = 128", f"batch_size = {enough}")), ConfigContext(usable=0.2))
 
 
 def test_a_gate_turns_missing_signal_into_cost() -> None:

@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.configs import registry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Run
 from prime_lab_mcp.lab.state.pulled import PULL
+from prime_lab_mcp.lab.training import evaluations
 from prime_lab_mcp.lab.training.evaluations import (
     evaluated_sources,
     evaluation_class,
@@ -151,3 +152,17 @@ async def test_an_environment_of_the_hub_is_evaluated_by_its_pulled_copy_and_pul
     lab.ledger.record(Evidence(PULL, "passed", lab.key, "reverse_text", data={"pulled": "them/reverse-text@0.2.0"}))
     assert [one.environment for one in evaluated_sources(lab, config)] == ["reverse_text"]
     assert pull_of_sources(lab, config) is None
+
+
+def test_where_all_tasks_were_trained_on_held_out_tasks_come_before_a_comparison_on_the_trained_ones() -> None:
+    """Such a comparison costs two evaluations and says nothing about other tasks."""
+    trained = evaluations.BeforeAndAfter(evaluations.EvaluatedSource("tiny_env"), None, None)
+    calls = evaluations.missing_evaluations(trained, "base", "run-step-9", rehearsal=True)
+    assert [c.tool for c in calls] == ["read_environment", "run_eval"]
+    assert "give its taskset a `split`" in calls[0].why
+    held_out = evaluations.BeforeAndAfter(
+        evaluations.EvaluatedSource("tiny_env", {"split": "eval"}, held_out=True), None, None
+    )
+    assert [c.tool for c in evaluations.missing_evaluations(held_out, "base", "run-step-9", rehearsal=True)] == [
+        "run_eval"
+    ]

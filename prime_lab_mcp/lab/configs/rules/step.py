@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from prime_lab_mcp.lab.configs.context import (
     MIN_BATCH,
     MIN_GROUP,
     MIN_GROUPS,
+    BatchEstimate,
     ConfigContext,
     ConfigRule,
     estimate_batch,
@@ -244,6 +246,13 @@ BUDGET_REASON = "the budget of $"
 """The beginning of the reason of a value that a budget lowered (training/budget.py)."""
 
 
+def _batch_with_signal(config: TrainingConfig, estimate: BatchEstimate) -> int:
+    """The batch, in whole groups, of which enough rollouts and groups would have a gradient."""
+    group = max(1, config.group_size or 1)
+    share = max(estimate.gradient_rollouts / max(1, estimate.rollouts), 1e-3)
+    return math.ceil(max(MIN_BATCH, MIN_GROUPS * group) / share / group) * group
+
+
 def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """Enough of the batch must have a gradient, by the measured share of usable groups."""
     estimate = estimate_batch(config, context)
@@ -257,7 +266,9 @@ def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
             f"({estimate.gradient_groups:.1f} groups) would carry a gradient, below the {MIN_BATCH} rollouts and "
             f"{MIN_GROUPS} groups that a step should have; {estimate.discarded_share:.0%} of what is generated is "
             "discarded.",
-            "Drop tasks that are always or never solved; the budget that the file names holds no larger batch."
+            "Drop tasks that are always or never solved; the budget that the file names holds no larger batch, and "
+            f"write_training_config with batch={_batch_with_signal(config, estimate)} and the same budget names the "
+            "least one that does."
             if BUDGET_REASON in config.text
             else 'Drop tasks that are always or never solved, raise batch_size, or set curriculum="gate".',
             "orchestrator.batch_size",
