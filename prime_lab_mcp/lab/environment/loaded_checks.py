@@ -194,6 +194,16 @@ def generator_checks(observations: LoadedObservations) -> Iterator[Finding]:
             ignored.append(effect)
     for effect in ignored:
         one, other = (quote(value, 40) for value in effect.values)
+        if effect.marked:
+            yield Finding(
+                "argument-ignored",
+                "info",
+                f"with {effect.argument}={one} and {effect.argument}={other} the prompts agree: the tasks differ only "
+                f"in data that name the {effect.argument}",
+                "Leave it so if a rollout reads these data, such as the strength of an opponent; else let the "
+                "generator use the argument.",
+            )
+            continue
         yield Finding(
             "argument-ignored",
             "warning",

@@ -303,7 +303,10 @@ class Trial:
     copying: tuple[CopyingRule, ...] = ()
     """Rules for copying from the environment's messages that were paid on some tasks, with their results on others."""
     shortcuts: tuple[Shortcut, ...] = ()
-    """Places of the prompt or of the output of a fixed call from which copying is paid on nearly all other tasks."""
+    """Ways to copy, such as from a place of the prompt or of the output of a fixed call, that are paid on nearly all
+    tasks on which they were not found."""
+    hinted: tuple[int, ...] = ()
+    """Tasks whose prompts state the first reply of the solution in the same place."""
     after_calls: bool = False
     """Golds and probes were scored after the tool calls of their task's solution."""
     interactive: bool = False

@@ -18,6 +18,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.datasets.task_golds import message_text
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.copied_messages import ReplyForm
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
@@ -123,15 +124,17 @@ async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: 
     if len(learning) < _LEARNING:
         return ()
     targets = list(_targets(learning, form))
-    named = _named_in_prompts(learning)
+    by_row = {row.index: row for row in rows}
+    prompts = [copying.place_text("prompt", prompt_messages(by_row.get(p.row))) for p in learning]
+    named = _named_in_prompts(learning, prompts)
     same_calls = _calls_of(learning[0], named)
-    ways = list(_in_prompts(learning, targets, same_calls))
+    ways = list(_in_prompts(learning, targets, same_calls, prompts))
     tools = next((p.result.tools for p in learning if p.result.tools), ())
     calls = _fixed_calls(tools, _FILLS, named)
     first = [{"calls": calls}] if calls else []
     explored = await _play(worker, [(p.row, _constant(*first, scripts.CHATTER)) for p in learning])
     ways += _in_messages(explored, calls, targets)
-    names = _common_names(explored, learning)
+    names = _common_names(explored, learning, prompts)
     if names and tools:
         calls = _fixed_calls(tools, [*names, *(f"SELECT * FROM {n}" for n in names if n.isidentifier())], named)
         explored = await _play(worker, [(p.row, _constant({"calls": calls})) for p in learning])
@@ -239,16 +242,17 @@ def _calls(played: PlayedScript) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 yield str(function.get("name")), given
 
 
-def _in_prompts(learning: Sequence[PlayedScript], targets: Sequence[_Target], turns: tuple[Any, ...]) -> Iterator[_Way]:
+def _in_prompts(
+    learning: Sequence[PlayedScript], targets: Sequence[_Target], turns: tuple[Any, ...], prompts: Sequence[str]
+) -> Iterator[_Way]:
     """Yield the places of answers in prompts, for tasks that are solved by calls or in several turns.
 
     The model first makes the calls of one solution (`turns`), which ask for something else in all other tasks.
     """
     if any(sum(m.get("role") == "assistant" for m in messages) < 2 for messages in _messages(learning)):
         return
-    texts = [_text("prompt", messages) for messages in _messages(learning)]
     for target in targets:
-        place = find_place("prompt", texts, target.texts)
+        place = find_place("prompt", prompts, target.texts)
         if place is not None and not target.into:
             yield _Way("makes the same calls in every task and " if turns else "", turns, place, target)
 
@@ -259,10 +263,9 @@ def _calls_of(played: PlayedScript, named: Mapping[str, Mapping[str, str]]) -> t
     return tuple({"calls": [call]} for call in calls[:_MOST_CALLS])
 
 
-def _named_in_prompts(learning: Sequence[PlayedScript]) -> dict[str, dict[str, str]]:
+def _named_in_prompts(learning: Sequence[PlayedScript], prompts: Sequence[str]) -> dict[str, dict[str, str]]:
     """Map arguments of calls to the places of the prompt from which every solution takes them, such as an id."""
     given = [{key: value for _, stated in _calls(p) for key, value in stated.items()} for p in learning]
-    prompts = [_text("prompt", messages) for messages in _messages(learning)]
     named: dict[str, dict[str, str]] = {}
     for key, first in given[0].items():
         values = [one.get(key) for one in given]
@@ -326,13 +329,16 @@ def _answered(played: PlayedScript) -> Iterator[tuple[int | None, str]]:
             return
 
 
-def _common_names(explored: Sequence[PlayedScript], learning: Sequence[PlayedScript]) -> list[str]:
+def _common_names(
+    explored: Sequence[PlayedScript], learning: Sequence[PlayedScript], prompts: Sequence[str]
+) -> list[str]:
     """Return names that tools state in every learning task, such as those of files, and that no prompt or call has."""
     if len(explored) < _LEARNING:
         return []
     stated = [dict.fromkeys(n for _, text in _answered(p) for n in _NAME.findall(text)) for p in explored]
     written = [m for messages in _messages(learning) for m in messages if m.get("role") != "tool"]
     known = {n for m in written for n in _NAME.findall(str(m.get("content") or ""))}
+    known |= {n for prompt in prompts for n in _NAME.findall(prompt)}
     known |= {n for p in learning for n in _NAME.findall(_arguments_text(p))}
     common = [n for n in stated[0] if all(n in names for names in stated) and not n.isdigit() and n not in known]
     common.sort(key=lambda name: not any(mark in name for mark in "./_"))
@@ -364,6 +370,12 @@ def _equal(piece: str, target: str) -> bool:
 
 def _text(of: str, messages: Sequence[Message]) -> str:
     return copying.place_text(of, [{"role": m.get("role"), "content": m.get("content")} for m in messages])
+
+
+def prompt_messages(row: Row | None) -> list[dict[str, Any]]:
+    """Return the prompt of a task, which the messages of a rollout do not repeat."""
+    prompt = row.prompt if row is not None else ()
+    return [{"role": m.get("role"), "content": message_text(m)} for m in prompt]
 
 
 def _constant(*turns: Any) -> RolloutScript:

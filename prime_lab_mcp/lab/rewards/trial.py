@@ -35,6 +35,7 @@ from prime_lab_mcp.lab.rewards.observations import (
     Trial,
     Witnessed,
 )
+from prime_lab_mcp.lab.rewards.parrots import first_reply_in_prompts, play_parrots
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper, answer_comes_alone, answer_comes_last
 from prime_lab_mcp.lab.rewards.probes.catalogue import (
     AnswerStyle,
@@ -416,7 +417,9 @@ async def _observe(
             copying = await play_copying(worker, style, solved, played.rollouts, sample.rows)
         form = reply_form(style, solved)
         if hacks:
-            shortcuts = await play_shortcuts(worker, form, solved, sample.rows)
+            shortcuts = await play_shortcuts(worker, form, solved, sample.rows) or await play_parrots(
+                worker, solved, sample.rows
+            )
         copies = [copying_script(CHATTERS, kind, form) for kind in REMEMBERED]
         replays = await replay(worker, (*solved.scored, *played.rollouts), copies)
         tools = offered_tools((*solved.scored, *played.rollouts))
@@ -478,6 +481,7 @@ async def _observe(
         answer_key=key,
         copying=copying,
         shortcuts=shortcuts,
+        hinted=first_reply_in_prompts(solved, sample.rows),
         after_calls=bool(scorer.before),
         interactive=loaded.turns,
         api=loaded.api,

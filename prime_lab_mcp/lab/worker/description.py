@@ -150,11 +150,15 @@ class ParserUse:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentEffect:
-    """Whether two values of an argument give the same tasks. If both values are equal, loading was repeated."""
+    """Whether two values of an argument give the same tasks. If both values are equal, loading was repeated.
+
+    `marked` tasks are the same but for the value itself, which their data carry.
+    """
 
     argument: str
     values: tuple[str, str]
     same: bool
+    marked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +243,12 @@ def decode_traits(reply: FactsReply) -> Traits:
             shapes=dict(reply.get("shapes") or {}),
             port=dict(reply.get("port") or {}),
             generator=tuple(
-                ArgumentEffect(str(g["argument"]), (str(g["values"][0]), str(g["values"][1])), bool(g["same"]))
+                ArgumentEffect(
+                    str(g["argument"]),
+                    (str(g["values"][0]), str(g["values"][1])),
+                    bool(g["same"]),
+                    bool(g.get("marked")),
+                )
                 for g in reply.get("generator", ())
             ),
             sent_tasks=tuple((int(t["row"]), dict(t["data"])) for t in reply.get("sent_tasks", ())),

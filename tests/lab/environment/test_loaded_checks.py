@@ -239,6 +239,12 @@ def test_a_seed_or_a_level_without_effect_is_named() -> None:
     assert told(found, "argument-ignored").message.startswith('level="easy" and level="hard"')
 
 
+def test_a_level_that_only_the_data_name_is_told_as_prompts_that_agree() -> None:
+    finding = told(generated(ArgumentEffect("level", ("easy", "hard"), True, marked=True)), "argument-ignored")
+    assert finding.severity == "info"
+    assert "the prompts agree" in finding.message
+
+
 def test_a_generator_whose_arguments_do_what_they_say_has_no_finding() -> None:
     found = generated(ArgumentEffect("seed", ("0", "0"), True), ArgumentEffect("level", ("easy", "hard"), False))
     assert {"tasks-change", "argument-ignored"}.isdisjoint(f.code for f in found)

@@ -262,7 +262,8 @@ class Rollouts:
                 messages.append({"role": "user", "content": said})
         offered = tuple(OfferedTool(t["name"], "", t["parameters"]) for t in environment.tools())
         reward = environment.reward(state, str(messages[-1]["content"] or ""))
-        return RolloutResult(tuple(messages), reward, "ended", True, tools=offered, alone=reward)
+        # A worker does not repeat the prompt.
+        return RolloutResult(tuple(messages[1:]), reward, "ended", True, tools=offered, alone=reward)
 
     def _result(self, state: dict[str, Any], function: dict[str, Any]) -> str:
         try:
@@ -275,12 +276,17 @@ def _as_text(given: Any) -> str:
     return given if isinstance(given, str) else json.dumps(given)
 
 
+def tasks(environment: Shop) -> list[Row]:
+    prompts = [{"role": "user", "content": environment.prompt(n)} for n in range(TASKS)]
+    return [Row(n, str(n), (prompt,), None, None, {}) for n, prompt in enumerate(prompts)]
+
+
 async def findings(
     environment: Shop, rules: Sequence[RewardRule] = (state_survives, shortcut_is_paid)
 ) -> list[tuple[str, str]]:
     worker: Any = Rollouts(environment)
     loaded: Any = SimpleNamespace(turns=True, solutions=True)
-    rows = [Row(n, str(n), (), None, None, {}) for n in range(TASKS)]
+    rows = tasks(environment)
     solved = await play_solutions(worker, loaded, rows)
     assert solved.best == 1.0
     shortcuts = await play_shortcuts(worker, reply_form(None, solved), solved, rows)
@@ -331,5 +337,5 @@ async def test_other_replies_are_scored_after_the_calls_only_where_replies_state
 ) -> None:
     worker: Any = Rollouts(environment)
     loaded: Any = SimpleNamespace(turns=True, solutions=True)
-    solved = await play_solutions(worker, loaded, [Row(n, str(n), (), None, None, {}) for n in range(TASKS)])
+    solved = await play_solutions(worker, loaded, tasks(environment))
     assert bool(calls_before_answer(solved)) is answers

@@ -209,10 +209,27 @@ def shortcut_is_paid(trial: Trial) -> Iterator[Finding]:
             f"the answer can be copied without understanding the task: a model that {shortcut.name} is paid on "
             f"{len(shortcut.paid)} of {count(len(shortcut.tried), 'task')} (the replies of another task's solution: "
             f"{shortcut.constant:.0%})",
-            "Keep the answer out of the prompt, of errors, help and listings, and of files that every task has.",
+            "Keep the answer out of prompts, replies, errors, help and listings, and of files that every task has.",
             rows=tuple(
                 rollout_row(p, "no more than the replies of another task's solution") for p in shortcut.paid[:3]
             ),
+        )
+
+
+def first_reply_is_stated(trial: Trial) -> Iterator[Finding]:
+    """The prompt of a game must not state the first reply of its solution.
+
+    A warning, because the later replies are left to the model: where they are stated too, `shortcut_is_paid` blocks.
+    """
+    stated = [p for p in trial.solved.scored if p.row in trial.hinted]
+    if stated and not trial.shortcuts:
+        yield Finding(
+            "gold-in-prompt",
+            "warning",
+            f"the prompts of {count(len(stated), 'task')} state the first reply of the solution, in the same place of "
+            "each: copying it takes no thought",
+            "Take it out of the prompt, unless such a hint is meant; an example of a reply may be the same everywhere.",
+            rows=tuple(rollout_row(p, "a prompt without the reply") for p in stated[:2]),
         )
 
 
@@ -283,4 +300,5 @@ LEAK_RULES: tuple[RewardRule, ...] = (
     key_is_readable,
     copying_is_paid,
     shortcut_is_paid,
+    first_reply_is_stated,
 )

@@ -167,13 +167,12 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
         yield from _tools_not_needed(trial)
     if not solved.calls_tools or solved.best <= EPSILON:
         return
-    noop = max(solved.rewards_of(Change.NOOP), default=0.0)
     paid = []
     for change, how in _WITHOUT_USE.items():
         if change is Change.ANSWER_FIRST and not _last_reply_decides(solved):
             continue
         rewards = solved.rewards_of(change)
-        if rewards and max(rewards) > max(noop, 0.0) + EPSILON:
+        if rewards and max(rewards) > _without_knowledge(trial, change is not Change.BARE_ANSWER) + EPSILON:
             paid.append((max(rewards) / solved.best, how, change))
     if paid:
         text = ", ".join(f"{share:.0%} {how}" for share, how, _ in paid)
@@ -185,6 +184,15 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
             "If the task is to look something up, pay only after a call that worked; if guesses are rare, leave it so.",
             rows=tuple(rollout_row(p, "less than the solution") for c, p in solved.changed if c in chosen)[:3],
         )
+
+
+def _without_knowledge(trial: Trial, calls: bool) -> float:
+    """Return the most that silence or a wrong answer earns, such as the pay for the form of a reply.
+
+    `calls` includes wrong answers after tool calls.
+    """
+    wrong = [p for p in trial.rollouts if p.script.part == "wrong" and p.scored and (calls or not p.script.tools)]
+    return max((0.0, *trial.solved.rewards_of(Change.NOOP), *(p.result.reward or 0.0 for p in wrong)))
 
 
 def _tools_not_needed(trial: Trial) -> Iterator[Finding]:

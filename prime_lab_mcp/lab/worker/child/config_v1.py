@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from . import coercion
+from . import coercion, solutions
 from .protocol import ArgReply, GeneratorReply, RoleReply
 
 if TYPE_CHECKING:
@@ -242,14 +242,46 @@ def argument_effects(adapter: AdapterV1) -> list[GeneratorReply]:
             break
         try:
             after = _first_tasks(adapter, argument, second)
-            loaded = [_task_text(task, "", "") for task in adapter.tasks[: len(after)]]
-            before = _first_tasks(adapter, argument, first) if argument else loaded
-            after = after if argument else after[: len(loaded)]
+            if argument:
+                before = _first_tasks(adapter, argument, first)
+            else:
+                before, after = adapter.tasks[: len(after)], after[: len(adapter.tasks)]
         except Exception:
             continue  # The environment may refuse a value.
         if before and after:
-            effects.append({"argument": argument, "values": [str(first), str(second)], "same": before == after})
+            effects.append(_effect(adapter, argument, (first, second), before, after))
     return effects
+
+
+def _effect(
+    adapter: AdapterV1, argument: str, values: tuple[Any, Any], before: list[Any], after: list[Any]
+) -> GeneratorReply:
+    """Compare the tasks of two values.
+
+    Where they differ only by the value, such as an opponent's strength that the tasks carry, their solutions may differ
+    all the same, because another opponent plays otherwise.
+    """
+    one, other = (
+        [_task_text(task, argument, value) for task in tasks]
+        for tasks, value in zip((before, after), values, strict=True)
+    )
+    same, marked = one == other, False
+    if same and argument and values[0] != values[1]:
+        marked = [_task_text(task, "", "") for task in before] != [_task_text(task, "", "") for task in after]
+        same = not marked or _solution_texts(adapter, before) == _solution_texts(adapter, after)
+    return {"argument": argument, "values": [str(value) for value in values], "same": same, "marked": same and marked}
+
+
+def _solution_texts(adapter: AdapterV1, tasks: list[Any]) -> list[str]:
+    """Return the solutions of tasks as text; an empty text for one that is no list of messages."""
+    texts = []
+    for task in tasks:
+        try:
+            turns = adapter.event_loop().run_until_complete(solutions.stated_turns(getattr(task, "solution", None)))
+        except Exception:
+            turns = None  # test_reward reports what is wrong with the solution.
+        texts.append("" if turns is None else repr(turns))
+    return texts
 
 
 def _argument_pairs(config: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -271,15 +303,16 @@ def _argument_pairs(config: Any) -> Iterator[tuple[str, Any, Any]]:
         yield from ((name, one, other) for one, other in pairwise(levels))
 
 
-def _first_tasks(adapter: AdapterV1, argument: str, value: Any) -> list[str]:
-    """Return the data of the first tasks as text. The argument and its value are left out of the text."""
+def _first_tasks(adapter: AdapterV1, argument: str, value: Any) -> list[Any]:
+    """Return the first tasks with this value of the argument."""
     config = adapter.taskset.config
     changed = {argument: value} if argument else {}
     other = adapter.kind(type(config).model_validate({**config.model_dump(), **changed}))
-    return [_task_text(task, argument, value) for task in islice(iter(other), _COMPARED_TASKS)]
+    return list(islice(iter(other), _COMPARED_TASKS))
 
 
 def _task_text(task: Any, argument: str, value: Any) -> str:
+    """Return the data of a task as text, without the argument and its value."""
     data = task.data.model_dump(mode="json")
     text = json.dumps({k: v for k, v in data.items() if k != argument}, sort_keys=True, default=str)
     return text.replace(str(value), "") if isinstance(value, str) else text

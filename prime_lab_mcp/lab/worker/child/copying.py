@@ -6,6 +6,10 @@ the model repeats its last turn.
 
 `copy` may also be a place: `{"of": "prompt" or "messages", "behind": TEXT, "until": TEXT}`. The piece is then what
 stands there in the user's prompt, or in all messages that the environment has written since the model's first turn.
+
+`copy` may also be a form: `{"form": [BEFORE, AFTER], "which": WHICH}`. The piece is then a text between BEFORE and
+AFTER in what the model has read: with `last`, the last one; with `first`, the first one of the latest message that has
+one; with `next`, the one of the user's prompt with the number of the model's turn.
 """
 
 from __future__ import annotations
@@ -35,6 +39,28 @@ def piece(kind: Piece, message: str) -> str:
         return ""
     last = matches[-1]
     return (next((g for g in last.groups() if g), "") if kind == "quoted" else last[0]).strip()
+
+
+Which = Literal["last", "first", "next"]
+_LONGEST_FORM = 200
+
+
+def in_form(before: str, after: str, text: str) -> list[str]:
+    """Return the texts between `before` and `after`, without both."""
+    pattern = rf"{re.escape(before)}([^\n]{{1,{_LONGEST_FORM}}}?){re.escape(after)}"
+    return [match.strip() for match in re.findall(pattern, text)]
+
+
+def read_in_form(form: list[str], which: Which, messages: list[dict[str, Any]]) -> str:
+    """Return the text of this form that a model copies from what it has read; empty if there is none."""
+    before, after = form
+    turns = sum(m["role"] == "assistant" for m in messages)
+    if which == "next":
+        stated = in_form(before, after, place_text("prompt", messages))
+        return stated[turns] if turns < len(stated) else ""
+    read = [in_form(before, after, str(m["content"] or "")) for m in messages if m["role"] in ("user", "tool")]
+    stated = next((found for found in reversed(read) if found), [])
+    return (stated[-1] if which == "last" else stated[0]) if stated else ""
 
 
 NUMBER = "number"
@@ -69,6 +95,8 @@ def place_text(of: str, messages: list[dict[str, Any]]) -> str:
 def copied(script: dict[str, Any], messages: list[dict[str, Any]]) -> str:
     """Return the piece that the script copies from the messages so far; empty if there is none."""
     kind = script["copy"]
+    if isinstance(kind, dict) and "form" in kind:
+        return read_in_form(kind["form"], kind["which"], messages)
     if isinstance(kind, dict):
         return behind(place_text(kind["of"], messages), kind["behind"], kind["until"])
     contents = [str(m["content"] or "") for m in messages if m["role"] != "assistant"]

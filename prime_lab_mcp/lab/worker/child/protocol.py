@@ -276,11 +276,15 @@ class ParserReply(TypedDict):
 
 
 class GeneratorReply(TypedDict):
-    """Whether two values of an argument gave the same tasks. If both values are equal, loading was repeated."""
+    """Whether two values of an argument gave the same tasks. If both values are equal, loading was repeated.
+
+    `marked` tasks are the same but for the value itself, which their data carry.
+    """
 
     argument: str
     values: list[str]
     same: bool
+    marked: bool
 
 
 class FactsReply(TypedDict):

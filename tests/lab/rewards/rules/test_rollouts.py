@@ -232,3 +232,20 @@ def test_a_reward_of_messages_that_takes_the_output_of_a_tool_for_the_answer_is_
 def test_a_reward_of_state_that_also_takes_the_bare_answer_is_told() -> None:
     said: dict[str, float] = {"noop": 0.0, "bare-answer": 1.0, "answer-first": 1.0, "pasted-output": 1.0}
     assert {"paid-without-tool", "reward-hackable"} <= solved_by_calls(0.0, **said)
+
+
+def test_the_pay_for_the_form_of_a_reply_is_not_paid_without_a_tool() -> None:
+    def codes_where_wrong_answers_earn(paid: float) -> set[str]:
+        call = {"id": "c", "type": "function", "function": {"name": "look_up", "arguments": '{"id": 5}'}}
+        messages = ({"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "assistant", "content": "7"})
+        script = solution_script(True)
+
+        def rollout(reward: float) -> PlayedScript:
+            return PlayedScript(0, script, RolloutResult(messages, reward, "ended", True, alone=reward, again=reward))
+
+        solved = Solved((rollout(1.0),), ((Change.NOOP, rollout(0.0)), (Change.BARE_ANSWER, rollout(0.1))))
+        told = reward_findings(sound(solved=solved, rollouts=(RIGHT, played("wrong", paid), SILENT)))
+        return {f.code for f in told}
+
+    assert "paid-without-tool" not in codes_where_wrong_answers_earn(0.1)
+    assert "paid-without-tool" in codes_where_wrong_answers_earn(0.0)
