@@ -6,7 +6,7 @@ If the reward asks a judge, the trial scores fewer completions, because each que
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -179,14 +179,22 @@ class TaskScores:
 
 
 async def score_tasks(
-    scorer: Scorer, calibration: Calibration, rows: Sequence[Row], *, examples: int, hacks: bool, sparing: bool
+    scorer: Scorer,
+    calibration: Calibration,
+    rows: Sequence[Row],
+    *,
+    examples: int,
+    hacks: bool,
+    sparing: bool,
+    also: Collection[int] = (),
 ) -> TaskScores:
-    """Score the golds of all tasks and the probes of `examples` tasks.
+    """Score the golds of all tasks and the probes of `examples` tasks, and of the tasks with the indices `also`.
 
     `hacks` includes exploits among the probes. `sparing` limits the probes, because each completion asks a judge.
     """
     golds = await _golds(scorer, calibration, sparing)
-    picked = spread_over_answers(calibration.style.golds, examples, calibration.style.form)
+    picked = list(spread_over_answers(calibration.style.golds, examples, calibration.style.form))
+    picked += [gold for gold in calibration.style.golds.golds if gold.row in also and gold not in picked]
     probes = build_probes(calibration.style, picked, {row.index: row for row in rows}, hacks=hacks)
     heavy = [p for p in probes if is_stress(p)]
     times = sorted(scored.ms for _, scored in calibration.scored)
@@ -391,7 +399,15 @@ async def _observe(
         style = calibration.style if calibration is not None and scorer.before else style
     tried = TaskScores(golds=_calibration_golds(calibration))
     if calibration is not None and calibration.mean is not None and (scorer.before or not replaced):
-        tried = await score_tasks(scorer, calibration, rows, examples=examples, hacks=hacks, sparing=sparing)
+        tried = await score_tasks(
+            scorer,
+            calibration,
+            rows,
+            examples=examples,
+            hacks=hacks,
+            sparing=sparing,
+            also={p.row for p in known_failures},
+        )
     elif calibration is None and not (loaded.turns or grouped or sparing or scorer.gave_up):
         tried = TaskScores(scored_probes=await score_probes(scorer, goldless_probes(rows, source if hacks else "")))
     if calibration is not None and not (calibration.mean or loaded.turns or grouped or sparing or scorer.gave_up):
