@@ -362,6 +362,9 @@ def _with_recorded_facts(source: SourceChoice, context: ConfigContext, request: 
     max_turns = source.args.get("max_turns")
     turns = max_turns if isinstance(max_turns, int) and max_turns > 0 else measurement.turns
     held_out = source.held_out or (measurement.held_out if request.held_out is None else None)
+    if measurement.harness_in_container is not None:
+        # The plain chat in a process would fail every rollout. The runtime is the environment's own.
+        source = replace(source, harness=measurement.harness_in_container, runtime=None)
     return replace(source, turns=turns or source.turns, secrets=measurement.secrets, held_out=held_out)
 
 

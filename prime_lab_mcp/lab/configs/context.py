@@ -45,6 +45,8 @@ class SourceMeasurement:
     """Share of truncated rollouts."""
     temperature: float | None = None
     """Sampling temperature of the evaluation."""
+    harness_in_container: str | None = None
+    """The environment's own harness, if the evaluation ran it in containers: its tasks cannot do without."""
     usable: float | None = None
     """Share of groups with a gradient, at `usable_group` rollouts per group."""
     usable_group: int | None = None

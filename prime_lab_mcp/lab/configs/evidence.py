@@ -24,6 +24,8 @@ from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
 from prime_lab_mcp.lab.state.pulled import pulled_as, pulled_source
 
+_CONTAINERS = ("podman", "docker")
+"""Runtimes of local evaluations of environments whose tasks need a container. The platform has runtimes of its own."""
 _EVALS = ("check_reward_distribution", "run_eval")
 _COMPARED = re.compile(r"(\w+)=(.+): [\d,]+ tasks compared$")
 _TURNS = ("max_turns", "num_turns", "turns")
@@ -266,6 +268,7 @@ def _evaluation_fields(row: Evidence) -> dict[str, Any]:
         "truncated": 0.0 if data.get("cut_early") else finite_or_none(data.get("truncation_rate")),
         "learnability": finite_or_none(data.get("learnability")),
         "temperature": finite_or_none(row.sampling.get("temperature")),
+        "harness_in_container": row.harness if row.runtime in _CONTAINERS and ":" not in (row.harness or "") else None,
     }
 
 
