@@ -66,7 +66,7 @@ async def play_parrots(worker: Worker, solved: Solved, rows: Sequence[Row]) -> t
         if len(played) < _FEWEST or len(paid) < _PAID * len(played):
             continue
         constant = await _constant_share(worker, solved, games, opens)
-        return (Shortcut(played[0].script.name, tuple(played), paid, constant),)
+        return (Shortcut(played[0].script.name, tuple(played), paid, constant, "one reply in every turn"),)
     return ()
 
 
