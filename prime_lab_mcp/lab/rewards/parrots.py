@@ -37,6 +37,8 @@ _FEWEST_REPLIES = 2
 """A solution with fewer replies is no game: the rules about single answers apply."""
 _DISTINCT = 3
 """Number of different first moves without which a move that stands in every prompt may be chance."""
+_PLACES: tuple[Which, ...] = ("first", "last")
+"""Where a prompt may state the first reply."""
 _SECONDS = 40.0
 """Time limit in seconds for one request of rollouts."""
 _WHICH: dict[Which, str] = {
@@ -66,7 +68,7 @@ async def play_parrots(worker: Worker, solved: Solved, rows: Sequence[Row]) -> t
         if len(played) < _FEWEST or len(paid) < _PAID * len(played):
             continue
         constant = await _constant_share(worker, solved, games, opens)
-        return (Shortcut(played[0].script.name, tuple(played), paid, constant),)
+        return (Shortcut(played[0].script.name, tuple(played), paid, constant, "one reply in every turn"),)
     return ()
 
 
@@ -81,7 +83,7 @@ def first_reply_in_prompts(solved: Solved, rows: Sequence[Row]) -> tuple[int, ..
         return ()
     if len({game.replies[0] for game in games}) < _DISTINCT:
         return ()
-    for which in ("first", "last"):
+    for which in _PLACES:
         if all(game.read(0, form, which) == game.replies[0].strip() for game in games):
             return tuple(game.row for game in games)
     return ()

@@ -114,7 +114,9 @@ class Shortcut:
     paid: tuple[PlayedScript, ...]
     """The rollouts that earned at least half of the best reward."""
     constant: float
-    """The share of these tasks on which the replies of another task's solution are paid."""
+    """The share of these tasks on which `compared` is paid."""
+    compared: str = "the replies of another task's solution"
+    """What a model without understanding says, with which the copy is compared."""
 
 
 async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: Sequence[Row]) -> tuple[Shortcut, ...]:

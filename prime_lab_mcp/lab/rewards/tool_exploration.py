@@ -4,6 +4,7 @@
 a row. A call that returns the same both times, but something else in a later rollout, reads state that an earlier
 rollout has changed. Whether a write explains the difference, and not a counter of rollouts, is shown by a fresh
 process: rollouts with these calls alone return the same, and a rollout with all calls changes what they return.
+A tool that takes SQL is also asked to write: to make a table, to fill it, and to delete the last row of a known one.
 
 `find_answer_key` looks for tasks whose prompt and answer stand beside each other in what a tool returns.
 """
@@ -44,6 +45,13 @@ _SQL = re.compile(r"\bsql\b|query|select", re.I)
 _TABLE = re.compile(r"(?i)create (?:virtual )?table (?:if not exists )?[\"'`\[]?(\w+)")
 _NAMES = re.compile(r"\w[\w./-]{2,60}")
 _MOST_NAMES = 12
+_TAKES_SQL = re.compile(r"(?i)(?<![a-z])(?:my|postgre)?sql(?:ite)?(?![a-z])|\bSELECT\b")
+_QUERY = re.compile(r"(?i)query|statement|command")
+_COLUMNS = re.compile(r"\b(\w+) ?\(\w+(?:, \w+)+\)")
+"""A table in a prompt, such as `orders(id, status)`."""
+_OWN_TABLE = "rows_of_an_earlier_rollout"
+_WRITTEN_TABLES = 2
+"""Largest number of known tables from which a row is deleted."""
 _SHORTEST_PROMPT, _SHORTEST_ANSWER = 20, 2
 _BESIDE = 400
 """Characters behind a prompt within which its answer stands beside it."""
@@ -118,15 +126,70 @@ def _values(schema: Mapping[str, Any], description: str, texts: Sequence[str]) -
         yield from (w for w in _WORD.findall(texts[0] if texts else "") if len(w) > 2)
 
 
+def sql_writes(tools: Sequence[OfferedTool], texts: Sequence[str], tables: Sequence[str]) -> list[Call]:
+    """Return calls of tools that take SQL: each counts rows, then writes, so that a later rollout counts other rows.
+
+    Every write changes the number of rows each time, also where a database is kept in a file.
+    """
+    queries = [f"SELECT count(*) FROM {_OWN_TABLE}"]
+    queries += [f"SELECT count(*) FROM {name}" for name in tables[:_WRITTEN_TABLES]]
+    queries += [
+        f"CREATE TABLE IF NOT EXISTS {_OWN_TABLE} (n INTEGER)",
+        f"INSERT INTO {_OWN_TABLE} VALUES (1)",
+    ]
+    for name in tables[:_WRITTEN_TABLES]:
+        queries.append(f"DELETE FROM {name} WHERE rowid = (SELECT max(rowid) FROM {name})")
+    calls: list[Call] = []
+    for tool in tools[:_MOST_TOOLS]:
+        parameter = _sql_parameter(tool)
+        if parameter is not None:
+            given = _likeliest(tool, texts)
+            calls += [(tool.name, {**given, parameter: query}) for query in queries]
+    return calls
+
+
+def _likeliest(tool: OfferedTool, texts: Sequence[str]) -> dict[str, Any]:
+    """Return arguments that fit a tool, each with its likeliest value, such as the shop that the prompt names."""
+    properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
+    given = arguments(tool.parameters)
+    likely = {n: next(iter(_values(properties[n], tool.description, texts)), None) for n in given if n in properties}
+    return given | {name: value for name, value in likely.items() if value is not None}
+
+
+def _sql_parameter(tool: OfferedTool) -> str | None:
+    """Return the name of the parameter of a tool that takes SQL; None if it has none."""
+    properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
+    texts = [n for n, schema in properties.items() if isinstance(schema, Mapping) and schema.get("type") == "string"]
+    for name in texts:
+        if _TAKES_SQL.search(f"{name} {properties[name].get('description') or ''}"):
+            return name
+    if _TAKES_SQL.search(f"{tool.name} {tool.description}"):
+        return next((n for n in texts if _QUERY.search(n)), texts[0] if len(texts) == 1 else None)
+    return None
+
+
+async def _tables(worker: Worker, row: int, tools: Sequence[OfferedTool], texts: Sequence[str]) -> list[str]:
+    """Return the names of tables that the tools' database or the prompt lists."""
+    looks = []
+    for tool in tools[:_MOST_TOOLS]:
+        parameter = _sql_parameter(tool)
+        if parameter is not None:
+            given = _likeliest(tool, texts)
+            looks.append((tool.name, {**given, parameter: _CATALOGUE}))
+    listed = [name for _, text in await _play(worker, row, looks) for name in _TABLE.findall(text)] if looks else []
+    return list(dict.fromkeys((*listed, *(name for text in texts for name in _COLUMNS.findall(text)))))
+
+
 async def find_lasting_writes(worker: Worker, rows: Sequence[Row], tools: Sequence[OfferedTool]) -> LastingWrite | None:
     """Return a call that reads what an earlier rollout has written; None if no call does."""
     if not rows or worker.siblings is None:
         return None
     texts = [prompt_of(rows[0]), *(message_text(m) for m in rows[0].prompt if m.get("role") == "system")]
-    calls = plausible_calls(tools, texts)
+    row = rows[0].index
+    calls = [*plausible_calls(tools, texts), *sql_writes(tools, texts, await _tables(worker, row, tools, texts))]
     if not calls:
         return None
-    row, everything = rows[0].index, _script([call for call in calls for _ in range(2)])
+    everything = _script([call for call in calls for _ in range(2)])
     first = await _in_fresh_process(worker, row, [everything, everything])
     if len(first) < 2:
         return None

@@ -32,6 +32,7 @@ def shop(number: int) -> sqlite3.Connection:
         row = (n, draw.choice(CITIES), draw.randrange(1, 9), draw.choice(("paid", "sent", "open")))
         base.execute("INSERT INTO orders VALUES (?, ?, ?, ?)", row)
     base.commit()
+    base.execute("PRAGMA query_only = ON")
     return base
 
 

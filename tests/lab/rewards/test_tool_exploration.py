@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prime_lab_mcp.lab.rewards.tool_exploration import plausible_calls
+from prime_lab_mcp.lab.rewards.tool_exploration import plausible_calls, sql_writes
 from prime_lab_mcp.lab.worker.scoring import OfferedTool
 
 TEXT = {"type": "string"}
@@ -33,3 +33,11 @@ def test_identifiers_come_from_the_prompt() -> None:
 def test_every_tool_is_called_before_any_is_called_again() -> None:
     calls = plausible_calls([tool("a", x=TEXT), tool("b", x=TEXT)], ["some words here"])
     assert [name for name, _ in calls[:2]] == ["a", "b"]
+
+
+def test_a_tool_that_takes_sql_is_asked_to_write() -> None:
+    run = tool("run_sql", "Run one SELECT.", sql=TEXT, shop={"type": "integer"})
+    calls = sql_writes([run, tool("search", query=TEXT)], ["Shop 4: how many orders?"], ["orders"])
+    assert {(name, given["shop"]) for name, given in calls} == {("run_sql", 4)}
+    verbs = [given["sql"].split()[0] for _, given in calls]
+    assert verbs == ["SELECT", "SELECT", "CREATE", "INSERT", "DELETE"]

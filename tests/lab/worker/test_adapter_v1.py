@@ -304,3 +304,36 @@ async def test_scratch_folders_are_removed(write: Write, opened: Opened, workers
         await worker.score([said(1, "2")])
         await worker.close()
     assert {p.name for p in set(left.iterdir()) - before if p.name.startswith("child-")} == set()
+
+
+OPPONENT = """
+from typing import Literal
+import verifiers.v1 as vf
+class Data(vf.TaskData):
+    level: str
+class SampleTask(vf.Task[Data]):
+    def solution(self):
+        return [{reply}]
+    @vf.reward
+    async def won(self, trace: vf.Trace) -> float:
+        return float(trace.last_reply == self.solution()[0])
+class Config(vf.TasksetConfig):
+    level: Literal["easy", "hard"] = "easy"
+class SampleTaskset(vf.Taskset[SampleTask, Config]):
+    def load(self):
+        for n in range(4):
+            yield SampleTask(Data(prompt=f"Game {{n}}.", level=self.config.level), self.config.task)
+__all__ = ["SampleTaskset"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("reply", "same"), [('"7"', True), ('"7" if self.data.level == "hard" else "5"', False)], ids=["mark", "opponent"]
+)
+async def test_levels_whose_prompts_agree_are_the_same_only_where_the_solutions_agree_too(
+    write: Write, opened: Opened, reply: str, same: bool
+) -> None:
+    async with opened(write(OPPONENT.format(reply=reply))) as worker:
+        traits = await worker.facts()
+    (level,) = [effect for effect in traits.generator if effect.argument == "level"]
+    assert (level.same, level.marked) == (same, same)

@@ -207,12 +207,10 @@ def shortcut_is_paid(trial: Trial) -> Iterator[Finding]:
             "reward-hackable",
             "blocker",
             f"the answer can be copied without understanding the task: a model that {shortcut.name} is paid on "
-            f"{len(shortcut.paid)} of {count(len(shortcut.tried), 'task')} (the replies of another task's solution: "
+            f"{len(shortcut.paid)} of {count(len(shortcut.tried), 'task')} ({shortcut.compared}: "
             f"{shortcut.constant:.0%})",
             "Keep the answer out of prompts, replies, errors, help and listings, and of files that every task has.",
-            rows=tuple(
-                rollout_row(p, "no more than the replies of another task's solution") for p in shortcut.paid[:3]
-            ),
+            rows=tuple(rollout_row(p, f"no more than {shortcut.compared}") for p in shortcut.paid[:3]),
         )
 
 
