@@ -21,6 +21,7 @@ SYSTEM = "Answer the question from the shop's database with run_sql, then hand t
 
 
 CITIES = ("Ghent", "Leuven", "Mons", "Namur")
+READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION)
 
 
 def shop(number: int) -> sqlite3.Connection:
@@ -32,7 +33,7 @@ def shop(number: int) -> sqlite3.Connection:
         row = (n, draw.choice(CITIES), draw.randrange(1, 9), draw.choice(("paid", "sent", "open")))
         base.execute("INSERT INTO orders VALUES (?, ?, ?, ?)", row)
     base.commit()
-    base.execute("PRAGMA query_only = ON")
+    base.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
     return base
 
 

@@ -18,6 +18,7 @@ import verifiers.v1 as vf
 
 SYSTEM = "Answer the question from the table orders(id, city, pieces) with run_sql. Put the number in <answer></answer> tags."
 CITIES = ("Ghent", "Leuven", "Mons", "Namur", "Halle", "Aalst", "Ieper", "Lier")
+READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION)
 
 
 def shop() -> sqlite3.Connection:
@@ -26,7 +27,7 @@ def shop() -> sqlite3.Connection:
     base.execute("CREATE TABLE orders (id INTEGER, city TEXT, pieces INTEGER)")
     for n in range(1, 400):
         base.execute("INSERT INTO orders VALUES (?, ?, ?)", (n, draw.choice(CITIES), draw.randrange(1, 9)))
-    base.execute("PRAGMA query_only = ON")
+    base.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
     return base
 
 

@@ -153,7 +153,8 @@ def writes_last(trial: Trial) -> Iterator[Finding]:
             f"state survives between rollouts: at the beginning of a rollout, {quote(lasting.call, 120)} returns "
             f"{quote(lasting.after, 120)} after another rollout has used the tools, and {quote(lasting.before, 120)} "
             "before",
-            "Give each rollout its own deep copy of what tools change, made in setup_task (v1) or setup_state (v0).",
+            "Give each rollout its own deep copy of what tools change, made in setup_task (v1) or setup_state (v0). "
+            "A database that all rollouts share must refuse writes (SQLite: PRAGMA query_only = ON and an authorizer).",
             rows=({"task": lasting.row, "call": lasting.call, "before": lasting.before, "after": lasting.after},),
         )
 
