@@ -285,7 +285,7 @@ def touching_others(server: int) -> dict[str, str]:
         "trace": f"checked(LIBC.ptrace(0x4206, {server}, None, None))",
         "memory": _READ_MEMORY.format(server=server, address=id(_BYTES)),
         "priority": f"os.setpriority(os.PRIO_PROCESS, {server}, os.getpriority(os.PRIO_PROCESS, {server}))",
-        "priority of all of the user": "os.setpriority(os.PRIO_USER, 0, os.getpriority(os.PRIO_USER, 0))",
+        "priority of a group": "os.setpriority(os.PRIO_PGRP, 0, os.getpriority(os.PRIO_PGRP, 0))",
         "affinity": f"os.sched_setaffinity({server}, os.sched_getaffinity({server}))",
     }
 
