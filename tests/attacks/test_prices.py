@@ -231,7 +231,7 @@ def test_options_of_vllm_whose_cost_is_not_known_have_no_bound(option: str, key:
 
 
 @pytest.mark.parametrize(
-    "option", ["enforce_eager = true", "gpu_memory_utilization = 0.9", "tensor_parallel_size = 1", "swap_space = 4"]
+    "option", ["enforce_eager = false", "gpu_memory_utilization = 0.9", "tensor_parallel_size = 1", "swap_space = 4"]
 )
 def test_ordinary_options_of_vllm_keep_the_bound(option: str) -> None:
     assert bound(with_option(option)).max_cost == bound(CONFIG).max_cost

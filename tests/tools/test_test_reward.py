@@ -263,12 +263,16 @@ async def test_the_table_holds_every_completion_with_what_it_earned(lab: Lab) ->
 
 
 async def test_a_rendering_of_the_caller_replaces_the_search_for_one(lab: Lab) -> None:
-    odd = "found = re.findall(r'%%(.*?)%%', reply)\nreturn float(found[-1:] == [gold])"
+    # No text of the code shows the form.
+    odd = (
+        "mark = 'x' * 2 + chr(61)\nfound = [w[3:] for w in reply.split() if w[:3] == mark]\n"
+        "return float(found[-1:] == [gold])"
+    )
     write(lab, "odd", reward(odd))
     assert codes(await try_reward(lab, "odd", examples=1, probes=False)) == {"gold-not-understood"}
-    outcome = await try_reward(lab, "odd", examples=1, probes=False, rendering="So it is %%GOLD%%.")
+    outcome = await try_reward(lab, "odd", examples=1, probes=False, rendering="So it is xx=GOLD then.")
     assert (outcome.status, outcome.data["gold_pass_rate"]) == ("passed", 1.0)
-    assert outcome.data["rendering"] == "So it is %%…%%."
+    assert outcome.data["rendering"] == "So it is xx=… then."
 
 
 @pytest.mark.parametrize("rendering", ["<final></final>", "GOLD or GOLD", ""])
@@ -296,6 +300,7 @@ async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) 
 
 @pytest.mark.parametrize(("in_podman", "runtime"), [(True, "podman"), (False, None)])
 def test_tasks_that_need_a_container_are_evaluated_in_podman_where_it_is(in_podman: bool, runtime: str | None) -> None:
-    given = ({"environment": "boxed"}, "passed", False, False, False, False, None)
+    same = {"environment": "boxed"}
+    given = (same, same, "passed", False, False, False, None)
     [after] = reward_report._next(*given, in_podman=in_podman)
     assert (after.tool, dict(after.arguments or {}).get("runtime")) == ("run_eval", runtime)

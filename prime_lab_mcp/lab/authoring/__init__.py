@@ -4,5 +4,5 @@
 moves it into place at once. `port` makes a v1 package beside a v0 environment. `file_edits` changes single files.
 """
 
-ENTRY = ("assembly", "build", "file_edits", "naming", "port.porting", "template")
+ENTRY = ("answer_form", "assembly", "build", "file_edits", "naming", "port.porting", "template")
 """Modules that other packages may import."""

@@ -11,6 +11,7 @@ ENTRY = (
     "plan.choices",
     "registry",
     "resolve",
+    "rules.run",
     "rules.unproven",
     "schema",
     "warm_up.author",

@@ -119,6 +119,8 @@ def _read_line_groups(path: Path, most: int | None = None) -> Iterator[list[byte
             if len(complete[0]) > LONGEST_LINE:  # Each later line is shorter than a chunk.
                 raise line_too_long(path.name, f"line {number + 1:,}")
             number += len(complete)
+            if len(rest) > LONGEST_LINE:
+                raise line_too_long(path.name, f"line {number + 1:,}")
             begun = [rest] if rest else []
             yield complete
         elif sum(map(len, begun)) > LONGEST_LINE:

@@ -45,7 +45,7 @@ async def test_a_checkpoint_that_solves_everything_is_a_result_with_the_differen
     found = await judged(lab, "eval-00000002")
 
     assert found.status == "passed"
-    assert {f.code: f.severity for f in found.findings}["distribution-too-easy"] == "info"
+    assert {f.code: f.severity for f in found.findings}["distribution-all-one"] == "info"
     assert found.findings[0].code == "eval-is-a-result"
     result = found.data["result"]
     assert (result["purpose"], result["before"]["id"]) == ("checkpoint", "eval-00000001")
@@ -60,7 +60,7 @@ async def test_a_result_is_no_candidate_for_training_so_nothing_is_advised_about
     finished(lab, solved(), id="eval-00000002", model="sums-0badcafe-step-20")
     found = await judged(lab, "eval-00000002")
     advice = {f.code: f.fix for f in found.findings}
-    assert advice["distribution-too-easy"] == "Nothing is to be changed for this: it describes the result."
+    assert advice["distribution-all-one"] == "Nothing is to be changed for this: it describes the result."
     assert {call.tool for call in found.next} == {"run_eval"}
 
 

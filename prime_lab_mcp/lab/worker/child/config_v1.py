@@ -246,10 +246,10 @@ def argument_effects(adapter: AdapterV1) -> list[GeneratorReply]:
                 before = _first_tasks(adapter, argument, first)
             else:
                 before, after = adapter.tasks[: len(after)], after[: len(adapter.tasks)]
+            if before and after:
+                effects.append(_effect(adapter, argument, (first, second), before, after))
         except Exception:
-            continue  # The environment may refuse a value.
-        if before and after:
-            effects.append(_effect(adapter, argument, (first, second), before, after))
+            continue  # The environment may refuse a value, and data may have no form as text.
     return effects
 
 
