@@ -230,4 +230,7 @@ async def test_the_check_of_a_config_takes_two_starts(at: Desk, starts: list[str
         "check_training_config", {"path": "configs/rl/alone.toml"}
     )
     assert report.status == "passed", report
-    assert sorted(starts) == ["together: train models -o, env status primeintellect/reverse-text", "train validate"]
+    assert sorted(starts) == [
+        "together: train models -o, wallet 1, env status primeintellect/reverse-text",
+        "train validate",
+    ]

@@ -113,9 +113,10 @@ class Prime:
         await self._program.ask_ahead(commands)
 
     async def ask_entries_ahead(self, refs: Sequence[str]) -> None:
-        """Request the models and the entries of `refs` (`owner/name`) in one process, for the check of a config."""
+        """Request the models, the wallet and the entries of `refs` (`owner/name`) in one process, for the check of a
+        config."""
         models = [_TRAIN_MODELS] if _fresh(self._models) is None else []
-        await self._program.ask_ahead([*models, *(_env_status(_require_name(ref)) for ref in refs)])
+        await self._program.ask_ahead([*models, _WALLET, *(_env_status(_require_name(ref)) for ref in refs)])
 
     @asynccontextmanager
     async def account_asked_ahead(self) -> AsyncIterator[None]:

@@ -56,8 +56,11 @@ class PlatformAnswers:
         await self._once(("ask_ahead",), lambda: self._platform.ask_ahead(refs, pinned, archives))
 
     async def ask_entries_ahead(self, refs: Sequence[str]) -> None:
-        """Request the models, and the entries that are not cached yet, in one process."""
-        await self._platform.ask_entries_ahead([ref for ref in refs if ("env_status", ref) not in self._answers])
+        """Request the models, the wallet, and the entries that are not cached yet, in one process. Nothing is requested
+        if `ask_ahead` did and no entry is missing."""
+        missing = [ref for ref in refs if ("env_status", ref) not in self._answers]
+        if missing or ("ask_ahead",) not in self._answers:
+            await self._platform.ask_entries_ahead(missing)
 
     async def account(self) -> Account:
         return await self._once(("account",), self._platform.account)
