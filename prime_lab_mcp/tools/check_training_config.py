@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from prime_lab_mcp.lab.base.errors import BadInput, LabError
-from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.configs.examine import ConfigExamination, examination_verdict, examine_config
@@ -18,10 +18,10 @@ from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.models.offered import model_listing_calls
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
-from prime_lab_mcp.lab.training.cost import forecast_from_ledger
+from prime_lab_mcp.lab.training.cost import CostForecast, forecast_from_ledger
 from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
 from prime_lab_mcp.lab.training.next_step import untested_source
-from prime_lab_mcp.lab.training.preparation import wallet_findings
+from prime_lab_mcp.lab.training.preparation import wallet_and_forecast
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _LISTED = 40
@@ -37,17 +37,21 @@ async def run(call: Call, args: Args) -> Outcome:
     changed = drift_finding(call.lab.workspace.resolve(REGISTRY), examined.config)
     relative = path.relative_to(call.lab.workspace.root).as_posix()
     status = examination_verdict(examined.findings)
-    low = await _wallet(call, examined) if status == "passed" and examined.config.target == "hosted" else []
-    examined = replace(examined, findings=(*examined.findings, *low))
-    hosted = status == "passed" and examined.config.target == "hosted" and examined.config.shape != "sft"
-    untested = untested_source(call.lab, examined.config) if hosted else None
+    hosted = examined.config.target == "hosted"
+    likely = _forecast(call, examined) if hosted else None
+    if hosted and status == "passed":
+        wallet = await wallet_and_forecast(call.platform or call.lab.prime, likely)
+        low = tuple(f for f in wallet if f.severity != "blocker")  # submit_training says what forbids a start
+        examined = replace(examined, findings=(*examined.findings, *low))
+    trainable = status == "passed" and hosted and examined.config.shape != "sft"
+    untested = untested_source(call.lab, examined.config) if trainable else None
     findings = (*examined.findings[:_LISTED], *([changed] if changed else ()))
     return Outcome(
         status,
         _summary(relative, examined, status, untested),
         findings,
-        _data(call, relative, examined),
-        next=_next(call, relative, examined, status),
+        _data(call, relative, examined, likely),
+        next=_next(call, relative, examined, status, untested),
         facts=Facts(
             config_sha256=examined.config.sha256,
             model=examined.config.model,
@@ -56,22 +60,9 @@ async def run(call: Call, args: Args) -> Outcome:
     )
 
 
-async def _wallet(call: Call, examined: ConfigExamination) -> list[Finding]:
-    """What `submit_training` will say of the wallet, said with the other warnings; nothing where it cannot be read."""
-    price = _price_per_gpu(examined)
-    likely = forecast_from_ledger(call.lab, examined.config, price) if price is not None else None
-    if likely is None:
-        return []
-    try:
-        wallet = await (call.platform or call.lab.prime).wallet()
-    except LabError:
-        return []
-    return [f for f in wallet_findings(wallet, likely.upper_bound, likely) if f.severity != "blocker"]
-
-
-def _price_per_gpu(examined: ConfigExamination) -> float | None:
+def _forecast(call: Call, examined: ConfigExamination) -> CostForecast | None:
     hourly, gpus = examined.price_per_hour, examined.config.gpus
-    return hourly / gpus if hourly is not None and gpus else None
+    return forecast_from_ledger(call.lab, examined.config, hourly / gpus if hourly is not None and gpus else None)
 
 
 def _summary(relative: str, examined: ConfigExamination, status: str, untested: Next | None) -> str:
@@ -103,7 +94,7 @@ def _untested_sentence(untested: Next | None) -> str:
     return f" Before it is submitted, test_reward has to pass for {selected}."
 
 
-def _data(call: Call, relative: str, examined: ConfigExamination) -> dict[str, Any]:
+def _data(call: Call, relative: str, examined: ConfigExamination, likely: CostForecast | None) -> dict[str, Any]:
     config = examined.config
     entry = _entry(call, relative)
     data: dict[str, Any] = {
@@ -127,9 +118,8 @@ def _data(call: Call, relative: str, examined: ConfigExamination) -> dict[str, A
     if examined.estimate is not None:
         data["estimate"] = examined.estimate.as_json()
         data["signal_per_dollar"] = examined.estimate.signal_per_dollar
-    if config.target == "hosted":
-        likely = forecast_from_ledger(call.lab, config, _price_per_gpu(examined))
-        data["cost"] = likely.as_json() if likely else None
+    if likely is not None:
+        data["cost"] = likely.as_json()
     return {key: value for key, value in data.items() if value is not None}
 
 
@@ -141,14 +131,15 @@ def _entry(call: Call, relative: str) -> RegistryEntry | None:
     return next((e for e in reversed(entries) if e.path == relative), None)
 
 
-def _next(call: Call, relative: str, examined: ConfigExamination, status: str) -> tuple[Next, ...]:
+def _next(
+    call: Call, relative: str, examined: ConfigExamination, status: str, untested: Next | None
+) -> tuple[Next, ...]:
     codes = {f.code for f in examined.findings if f.severity == "blocker"}
     if listing := model_listing_calls(examined.findings):
         return listing
     if status == "passed" and examined.config.shape == "sft":
         return ()  # submit_training does not accept such a config: a person starts it
     if status == "passed" and examined.config.target == "hosted":
-        untested = untested_source(call.lab, examined.config)
         due = untested or Next("submit_training", "trains with it, after asking", {"config": relative})
         pull = pull_for_held_out_tasks(call.lab, examined.config.table)
         return (due, pull) if pull is not None else (due,)

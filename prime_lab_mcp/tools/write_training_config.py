@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import anyio
 from pydantic import AfterValidator, Field
 
-from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, LabError
+from prime_lab_mcp.lab.base.errors import BadInput, BudgetError
 from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
@@ -26,7 +26,7 @@ from prime_lab_mcp.lab.training.budget import ConfigBudget
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
 from prime_lab_mcp.lab.training.next_step import untested_source
-from prime_lab_mcp.lab.training.preparation import wallet_findings
+from prime_lab_mcp.lab.training.preparation import wallet_and_forecast
 from prime_lab_mcp.tools.argument_types import Dollars
 from prime_lab_mcp.tools.budgeting import bound_sentence, budget_data, over_budget
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -221,11 +221,7 @@ async def _wallet_sentence(call: Call, written: WrittenConfig) -> str:
     likely = forecast_from_ledger(call.lab, written.config, price) if price is not None else None
     if likely is None or likely.upper_bound is None:
         return ""
-    try:
-        wallet = await call.lab.prime.wallet()
-    except LabError:
-        return ""
-    messages = [f.message for f in wallet_findings(wallet, likely.upper_bound, likely)]
+    messages = [f.message for f in await wallet_and_forecast(call.lab.prime, likely)]
     return "".join(f" {message[0].upper()}{message[1:]}." for message in messages)
 
 

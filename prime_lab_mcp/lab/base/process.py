@@ -68,6 +68,19 @@ _FLOOD = 64
 """A program is stopped after writing this many times the output limit."""
 
 
+def own_module_command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs `main` of a module of `prime_lab_mcp.lab` under the server's own interpreter.
+
+    The command ignores PYTHONPATH.
+    """
+    root = str(Path(__file__).parents[3])
+    start = (
+        f"import sys; sys.path.insert(0, {root!r}); from prime_lab_mcp.lab.{module} import main; "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    return [sys.executable, "-I", "-c", start, *arguments]
+
+
 def clean_environment(
     extra: Mapping[str, str] | None = None, *, home: Path | None = None, allow: Sequence[str] = ()
 ) -> dict[str, str]:

@@ -12,14 +12,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.copied_messages import ReplyForm, reply_form, reply_texts
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
-from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, prompt_messages
+from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, is_paid, play_pairs, prompt_messages
 from prime_lab_mcp.lab.rewards.solutions import Solved
-from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 from prime_lab_mcp.lab.worker.child import copying
 from prime_lab_mcp.lab.worker.child.copying import Which
 from prime_lab_mcp.lab.worker.description import Message, Row
@@ -39,8 +37,6 @@ _DISTINCT = 3
 """Number of different first moves without which a move that stands in every prompt may be chance."""
 _PLACES: tuple[Which, ...] = ("first", "last")
 """Where a prompt may state the first reply."""
-_SECONDS = 40.0
-"""Time limit in seconds for one request of rollouts."""
 _WHICH: dict[Which, str] = {
     "last": "gives the last {form} that it has read in every turn",
     "first": "gives the first {form} of the latest message that has one in every turn",
@@ -61,10 +57,10 @@ async def play_parrots(worker: Worker, solved: Solved, rows: Sequence[Row]) -> t
             continue
         played: list[PlayedScript] = []
         for some in (games[:_CHOOSING], games[_CHOOSING:]):
-            played += await _play(worker, [(game.row, _parrot(game, form, which, opens)) for game in some])
-            if not played or not all(_is_paid(p, solved) for p in played[:_CHOOSING]):
+            played += await play_pairs(worker, [(game.row, _parrot(game, form, which, opens)) for game in some])
+            if not played or not all(is_paid(p, solved) for p in played[:_CHOOSING]):
                 break
-        paid = tuple(p for p in played if _is_paid(p, solved))
+        paid = tuple(p for p in played if is_paid(p, solved))
         if len(played) < _FEWEST or len(paid) < _PAID * len(played):
             continue
         constant = await _constant_share(worker, solved, games, opens)
@@ -108,7 +104,7 @@ class _Game:
 def _games(solved: Solved, rows: Sequence[Row]) -> list[_Game]:
     """Return the tasks with a paid solution; none if one of the solutions has a single reply or calls a tool."""
     by_row = {row.index: row for row in rows}
-    paid = [p for p in solved.scored if solved.best > EPSILON and _is_paid(p, solved)]
+    paid = [p for p in solved.scored if solved.best > EPSILON and is_paid(p, solved)]
     if solved.calls_tools or any(len(reply_texts(p)) < _FEWEST_REPLIES for p in paid):
         return []
     return [
@@ -134,8 +130,8 @@ async def _constant_share(worker: Worker, solved: Solved, games: Sequence[_Game]
     share = 0.0
     for reply in _common_replies(games):
         wanted = [(game.row, _constant([*(game.replies[:1] if opens else ()), reply])) for game in games]
-        played = await _play(worker, wanted)
-        share = max(share, sum(_is_paid(p, solved) for p in played) / max(1, len(played)))
+        played = await play_pairs(worker, wanted)
+        share = max(share, sum(is_paid(p, solved) for p in played) / max(1, len(played)))
     return share
 
 
@@ -146,19 +142,3 @@ def _common_replies(games: Sequence[_Game]) -> Iterator[str]:
 
 def _constant(turns: list[str]) -> RolloutScript:
     return RolloutScript("says the same in every turn", "copied", {"turns": turns, "then": "repeat"})
-
-
-def _is_paid(played: PlayedScript, solved: Solved) -> bool:
-    return played.scored and (played.result.reward or 0.0) >= HALF_SHARE * solved.best - EPSILON
-
-
-async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> list[PlayedScript]:
-    """Play pairs (task, script) and return those that were run."""
-    if not wanted:
-        return []
-    try:
-        rollouts = await worker.rollout([scripts.as_play(s, row) for row, s in wanted], seconds=_SECONDS)
-    except LabError:
-        return []  # The rules about rollouts report an error that breaks the process.
-    pairs = zip(wanted, rollouts.results, strict=False)
-    return [PlayedScript(row, script, result) for (row, script), result in pairs if result.end != "not-run"]

@@ -134,12 +134,12 @@ async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: 
     tools = next((p.result.tools for p in learning if p.result.tools), ())
     calls = _fixed_calls(tools, _FILLS, named)
     first = [{"calls": calls}] if calls else []
-    explored = await _play(worker, [(p.row, _constant(*first, scripts.CHATTER)) for p in learning])
+    explored = await play_pairs(worker, [(p.row, _constant(*first, scripts.CHATTER)) for p in learning])
     ways += _in_messages(explored, calls, targets)
     names = _common_names(explored, learning, prompts)
     if names and tools:
         calls = _fixed_calls(tools, [*names, *(f"SELECT * FROM {n}" for n in names if n.isidentifier())], named)
-        explored = await _play(worker, [(p.row, _constant({"calls": calls})) for p in learning])
+        explored = await play_pairs(worker, [(p.row, _constant({"calls": calls})) for p in learning])
         ways += _in_messages(explored, calls, targets)
     learned = {p.row for p in learning}
     others = [row.index for row in rows if row.index not in learned]
@@ -166,23 +166,23 @@ async def _judged(
     """
     script = None
     for tried_way in (way, replace(way, turns=(*way.turns, *same_calls))):
-        known = await _play(worker, [(p.row, tried_way.script(form)) for p in learning[1:]])
-        if len(known) == _LEARNING - 1 and all(_is_paid(p, solved) for p in known):
+        known = await play_pairs(worker, [(p.row, tried_way.script(form)) for p in learning[1:]])
+        if len(known) == _LEARNING - 1 and all(is_paid(p, solved) for p in known):
             script = tried_way.script(form)
             break
     if script is None:
         return None
-    tried = await _play(worker, [(row, script) for row in judging])
-    paid = [p for p in tried if _is_paid(p, solved)]
+    tried = await play_pairs(worker, [(row, script) for row in judging])
+    paid = [p for p in tried if is_paid(p, solved)]
     if len(tried) < _FEWEST or len(paid) < _PAID * len(tried):
         return None
     other = scripts.replay_script("gives the replies of another task's solution", learning[0].result.messages)
-    constant = await _play(worker, [(p.row, other) for p in tried])
+    constant = await play_pairs(worker, [(p.row, other) for p in tried])
     return Shortcut(
         script.name,
         tuple(tried),
         tuple(paid),
-        sum(_is_paid(p, solved) for p in constant) / max(1, len(constant)),
+        sum(is_paid(p, solved) for p in constant) / max(1, len(constant)),
     )
 
 
@@ -385,11 +385,12 @@ def _constant(*turns: Any) -> RolloutScript:
     return RolloutScript("makes the same calls in every task", "copied", {"turns": list(turns), "then": "silence"})
 
 
-def _is_paid(played: PlayedScript, solved: Solved) -> bool:
+def is_paid(played: PlayedScript, solved: Solved) -> bool:
+    """Whether a rollout earned at least half of what the best solution earns."""
     return played.scored and (played.result.reward or 0.0) >= HALF_SHARE * solved.best - EPSILON
 
 
-async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> list[PlayedScript]:
+async def play_pairs(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> list[PlayedScript]:
     """Play pairs (task, script) and return those that were run."""
     if not wanted:
         return []

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 
+from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs.config import TrainingConfig
@@ -85,7 +86,7 @@ async def prepare_run(
     cost = bound_from_ledger(lab, config, price)
     findings += [*_model_findings(lab, config, models), *_bound_findings(config, cost)]
     forecast = forecast_from_ledger(lab, config, price)
-    findings += [*link_findings(secrets), *wallet_findings(wallet, cost.max_cost, forecast)]
+    findings += [*link_findings(secrets), *_wallet_findings(wallet, cost.max_cost, forecast)]
     return RunPreparation(cost, forecast, wallet, answers["validation"], tuple(secrets), tuple(findings))
 
 
@@ -113,7 +114,18 @@ def _first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return failure
 
 
-def wallet_findings(wallet: Wallet, most: float | None, forecast: CostForecast | None) -> list[Finding]:
+async def wallet_and_forecast(prime: PlatformReader, forecast: CostForecast | None) -> list[Finding]:
+    """What the wallet means for a run with this forecast; nothing where the bound or the wallet is unknown."""
+    if forecast is None or forecast.upper_bound is None:
+        return []
+    try:
+        wallet = await prime.wallet()
+    except LabError:
+        return []
+    return _wallet_findings(wallet, forecast.upper_bound, forecast)
+
+
+def _wallet_findings(wallet: Wallet, most: float | None, forecast: CostForecast | None) -> list[Finding]:
     """What the wallet means for a run that may cost `most` US dollars.
 
     A wallet that holds what the run costs at the upper end of the forecast needs no funds: only the bound is higher,

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,7 +24,8 @@ from prime_lab_mcp.lab.sandbox.containers.access import container_broker, read_r
 from prime_lab_mcp.lab.sandbox.policy import Confinement, python_paths
 from tests.support.containers import test_image
 
-NAME = f"vf-{'0a' * 16}"
+NAME = f"vf-{uuid.uuid4().hex}"
+"""Of this run: a run that was killed may have left a container."""
 START = ["--label", "verifiers.run=x", "--detach", "--network", "bridge", "--publish", "127.0.0.1::8000"]
 HEAD = ["run", *START, "--http-proxy=false"]
 

@@ -168,17 +168,18 @@ def _passed_on(config: TrainingConfig) -> Iterator[UnprovenSetting]:
     prime-rl passes these settings on, so its schema does not judge them.
     """
     for path, value in _leaves(config.table, ""):
+        if path.rpartition(".")[0].endswith("env_vars"):
+            continue  # `_variables` judges them
         setting = _with_address(path, value) if isinstance(value, str) else None
-        setting = setting or _with_other_weights(path, value)
+        if setting is None and _TASKSET not in path:
+            setting = _passed_to_programs(path, value)
         if setting is not None:
             yield setting
 
 
 def _with_address(path: str, value: str) -> UnprovenSetting | None:
     """The setting if it sends something to a server, or has another model asked. Taskset arguments too."""
-    table, _, key = path.rpartition(".")
-    if table.endswith("env_vars"):
-        return None
+    key = path.rpartition(".")[2]
     if _OTHER_MODEL.search(path) and not key.startswith("api_key"):
         about = "another model than the trained one; what its tokens cost is not in the bound"
         return UnprovenSetting(path, value, about)
@@ -196,16 +197,15 @@ def _with_address(path: str, value: str) -> UnprovenSetting | None:
     return UnprovenSetting(path, value, about, blocks=not reported)
 
 
-def _with_other_weights(path: str, value: Any) -> UnprovenSetting | None:
+def _passed_to_programs(path: str, value: Any) -> UnprovenSetting | None:
+    """The setting if it changes what the trainer or the inference server runs, loads, learns from or sends."""
     table, _, key = path.rpartition(".")
     key = key.replace("-", "_")
-    blocked = next((about for start, about in _BLOCKED_TABLES.items() if f"{path}.".startswith(start)), None)
-    if table.endswith("env_vars") or _TASKSET in path:
-        return None
     if key in _SECRET_KEYS or table.rpartition(".")[2] in _SECRET_KEYS:
         return UnprovenSetting(path, value, "a variable of the run that is sent to a server", blocks=True)
     if key in _OTHER_WEIGHTS and value not in (None, False):
         return UnprovenSetting(path, value, "other weights than those of the evaluated model", blocks=True)
+    blocked = next((about for start, about in _BLOCKED_TABLES.items() if f"{path}.".startswith(start)), None)
     if blocked is not None and value not in (None, False):
         return UnprovenSetting(path, value, blocked, blocks=True)
     if path.startswith(_VLLM) and path != f"{_VLLM}model" and any(map(_VLLM_CODE.fullmatch, _options(path))):

@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, HostedStanding
-from prime_lab_mcp.lab.evals.runner.command import UPSTREAM_KEY, JobFiles, own_module_command
+from prime_lab_mcp.lab.evals.runner.command import UPSTREAM_KEY, JobFiles
 from prime_lab_mcp.lab.evals.runner.jobs import START_LEASE, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, EvalSpec
 from prime_lab_mcp.lab.lab import Lab
@@ -138,7 +138,7 @@ async def _launch(lab: Lab, job: Job, planned: HostedPlan) -> Job:
     _write(files.spec, description)
     try:
         pid = process.spawn_detached(
-            own_module_command("evals.hosted.supervisor", str(files.root)),
+            process.own_module_command("evals.hosted.supervisor", str(files.root)),
             cwd=files.root,
             env=_environment(),
             log=files.log,

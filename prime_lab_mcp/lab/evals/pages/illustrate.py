@@ -27,7 +27,6 @@ from prime_lab_mcp.lab.evals.pages.contents import page_of
 from prime_lab_mcp.lab.evals.pages.draw import NO_LIBRARY
 from prime_lab_mcp.lab.evals.pages.rendering import PAGE, page_html, page_links, page_markdown
 from prime_lab_mcp.lab.evals.pages.survey import STEPS, EvaluationSurvey, cached_survey, replace_file
-from prime_lab_mcp.lab.evals.runner.command import own_module_command
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict
 from prime_lab_mcp.lab.state.ledger.rows import Job
@@ -122,7 +121,7 @@ async def draw_figure(figure: dict[str, Any], folder: Path, cache: Path, title: 
 
 async def _draw(source: Path, target: Path, cache: Path) -> Finding | None:
     env = process.clean_environment({"MPLCONFIGDIR": str(cache), "MPLBACKEND": "Agg"})
-    program = own_module_command("evals.pages.draw", str(source), str(target))
+    program = process.own_module_command("evals.pages.draw", str(source), str(target))
     try:
         ended = await process.run(program, cwd=source.parent, env=env, timeout=_SECONDS, output_limit=100_000)
     except LabError as error:

@@ -189,7 +189,7 @@ class JobAttempt:
                 self.spec, self.files, self.relay.url, self.relay.secret, self.allow, cache, containers
             )
             argv = command.eval_confinement(self.spec, self.files, cache).command(argv)
-            return await self._watch(command.own_module_command("evals.runner.guard", str(self.files.lock), *argv), env)
+            return await self._watch(process.own_module_command("evals.runner.guard", str(self.files.lock), *argv), env)
 
     @asynccontextmanager
     async def _container_broker(self) -> AsyncIterator[Mapping[str, str]]:

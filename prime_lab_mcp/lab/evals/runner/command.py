@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,19 +41,6 @@ _SAVED_CONFIG = f"{RUN_FOLDER}/configs/resolved/eval.json"
 _INFINITE_SPREAD = 10
 """Tasks of an infinite taskset are drawn from a range of this many times the requested tasks, because shuffling needs a
 finite range."""
-
-
-def own_module_command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs `main` of a module of `prime_lab_mcp.lab` under the server's own interpreter.
-
-    The command ignores PYTHONPATH.
-    """
-    root = str(Path(__file__).parents[4])
-    start = (
-        f"import sys; sys.path.insert(0, {root!r}); from prime_lab_mcp.lab.{module} import main; "
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    return [sys.executable, "-I", "-c", start, *arguments]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next, Progress
 from prime_lab_mcp.lab.evals.runner.admitted_costs import AdmittedCosts
-from prime_lab_mcp.lab.evals.runner.command import UPSTREAM_KEY, JobFiles, own_module_command
+from prime_lab_mcp.lab.evals.runner.command import UPSTREAM_KEY, JobFiles
 from prime_lab_mcp.lab.evals.runner.endings import cause_of_errors
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, EvalSpec
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
@@ -199,7 +199,10 @@ class EvaluationJobs:
         )
         try:
             pid = process.spawn_detached(
-                own_module_command("evals.runner.supervisor", str(files.root)), cwd=files.root, env=env, log=files.log
+                process.own_module_command("evals.runner.supervisor", str(files.root)),
+                cwd=files.root,
+                env=env,
+                log=files.log,
             )
         except BaseException:
             self._mark_crashed(job, "its supervisor could not be started")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -88,7 +87,8 @@ async def container_broker(
     report = str(report_file) if report_file is not None else None
     settings = {"label": label, "most": most, "seconds": int(seconds), "report": report}
     environment = process.clean_environment(allow=CONTAINER_VARIABLES)
-    broker = await process.open_helper(_command(json.dumps(settings)), cwd=Path("/"), env=environment)
+    command = process.own_module_command("sandbox.containers.broker", json.dumps(settings))
+    broker = await process.open_helper(command, cwd=Path("/"), env=environment)
     try:
         answer = await _first_line(broker)
         if "port" not in answer:
@@ -130,15 +130,6 @@ async def _first_line(broker: Process) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return answer if isinstance(answer, dict) else {}
-
-
-def _command(settings: str) -> list[str]:
-    root = str(Path(__file__).parents[4])
-    start = (
-        f"import sys; sys.path.insert(0, {root!r}); from prime_lab_mcp.lab.sandbox.containers.broker import main; "
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    return [sys.executable, "-I", "-c", start, settings]
 
 
 def write_client(folder: Path, python: Path) -> None:
