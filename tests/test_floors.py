@@ -16,7 +16,19 @@ PREFIX = "prime_lab_mcp.lab."
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("base",),
     ("state",),
-    ("sandbox", "distributions", "interpreter", "toolchain", "notifier", "prime", "relay", "worker", "lab", "loading"),
+    (
+        "sandbox",
+        "distributions",
+        "interpreter",
+        "toolchain",
+        "notifier",
+        "prime",
+        "relay",
+        "worker",
+        "lab",
+        "present_distributions",
+        "loading",
+    ),
     ("datasets", "rollouts", "distribution", "environment", "rewards"),
     ("models", "authoring", "hub", "preflight", "evals", "configs", "training", "environment_status", "spend"),
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prime_lab_mcp.lab.interpreter import Interpreters
     from prime_lab_mcp.lab.prime.client import Prime
     from prime_lab_mcp.lab.state.ledger.ledger import Ledger
-    from prime_lab_mcp.lab.state.ledger.rows import JobFolder
+    from prime_lab_mcp.lab.state.ledger.rows import JobFolder, Push
     from prime_lab_mcp.lab.state.limits import PublishedLimits, SpendingLimits
     from prime_lab_mcp.lab.state.snapshot import FolderSnapshots, Snapshot
     from prime_lab_mcp.lab.toolchain import Toolchain
@@ -145,6 +145,16 @@ class Lab:
         from prime_lab_mcp.lab.prime.client import Prime
 
         return Prime(self.settings, self.toolchain, self.platform_variables)
+
+    def newest_push(
+        self, owner: str, name: str, version: str | None = None, *, workspace: str | None = None
+    ) -> Push | None:
+        """Return the newest push of `owner/name` from this machine to the present platform, or None.
+
+        `version` and `workspace` limit the search to pushes of this version and from this workspace.
+        """
+        rows = self.ledger.pushes(owner=owner, name=name, platform=self.platform, workspace=workspace)
+        return next((push for push in rows if version in (None, push.version)), None)
 
     async def snapshot(self, environment: str) -> Snapshot:
         """Take a snapshot of a local environment and record the snapshot in the ledger. Raises BadInput."""

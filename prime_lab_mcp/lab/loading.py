@@ -6,13 +6,11 @@ uses this module.
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import anyio
 
@@ -20,9 +18,9 @@ from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next, Say
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.distributions import DependencyFingerprints, read_fingerprints
-from prime_lab_mcp.lab.interpreter import Interpreter, interpreter_requirements
+from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.present_distributions import dependency_fingerprints
 from prime_lab_mcp.lab.relay.endpoints import no_judge_variables
 from prime_lab_mcp.lab.sandbox.kernel_support import present_support
 from prime_lab_mcp.lab.state.arguments import check_args
@@ -109,7 +107,7 @@ async def open_environment(
     if progress is not None:
         await progress(f"loading {snapshot.name}: starts its process, imports the package and builds its tasks")
     # The key keeps processes that imported other files than the present ones from being used again.
-    dependencies = await _dependencies(lab, interpreter, snapshot, api)
+    dependencies = await dependency_fingerprints(lab, interpreter, snapshot, api)
     interpreter = replace(interpreter, key=f"{interpreter.key}-{dependencies.preloaded}")
     source_key = f"{snapshot.source} {dependencies.digest}"
     open_worker = partial(
@@ -134,57 +132,6 @@ async def open_environment(
             loaded = await worker.load(timeout=LOAD_SECONDS)
         yield LoadedEnvironment(snapshot, api, interpreter, worker, loaded, arguments, variables, dependencies.by_name)
         await anyio.to_thread.run_sync(verify_snapshot, snapshot)
-
-
-@overload
-async def present_distributions(lab: Lab, snapshot: Snapshot) -> dict[str, str]: ...
-@overload
-async def present_distributions(
-    lab: Lab, snapshot: Snapshot, *, build: bool, keep_seconds: float = 0.0
-) -> dict[str, str] | None: ...
-async def present_distributions(
-    lab: Lab, snapshot: Snapshot, *, build: bool = True, keep_seconds: float = 0.0
-) -> dict[str, str] | None:
-    """Read the fingerprints of the distributions that would run the snapshot's environment now.
-
-    Fingerprints that were read in the last `keep_seconds` are used again. A missing interpreter is built again; with
-    `build=False`, the result is None instead. Raises InterpreterError.
-    """
-    api = (await anyio.to_thread.run_sync(detect_generation, snapshot)).api
-    if build:
-        interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api)
-    else:
-        present = await lab.interpreters.present(snapshot.manifest.table, api=api)
-        if present is None:
-            return None
-        interpreter = present
-    return dict((await _dependencies(lab, interpreter, snapshot, api, keep_seconds)).by_name)
-
-
-_KEEP_SECONDS = 30.0
-"""Seconds for which fingerprints are reused when environments are loaded. Reading those of verifiers takes a fifth of a
-second. The gates do not use this cache."""
-
-
-class _ReadFingerprints:
-    """A cache of fingerprints by interpreter and requirements, with the time of reading."""
-
-    def __init__(self) -> None:
-        self.by_key: dict[tuple[Path, tuple[str, ...]], tuple[float, DependencyFingerprints]] = {}
-
-
-async def _dependencies(
-    lab: Lab, interpreter: Interpreter, snapshot: Snapshot, api: Api | None, keep_seconds: float = _KEEP_SECONDS
-) -> DependencyFingerprints:
-    wanted = interpreter_requirements(snapshot.manifest.table, api)
-    key = (interpreter.python, tuple(sorted(map(str, wanted))))
-    fingerprints = lab.memory(_ReadFingerprints).by_key
-    known = fingerprints.get(key)
-    if known is not None and time.monotonic() - known[0] < keep_seconds:
-        return known[1]
-    read = await anyio.to_thread.run_sync(read_fingerprints, interpreter.python, wanted)
-    fingerprints[key] = (time.monotonic(), read)
-    return read
 
 
 async def _generation_and_module(snapshot: Snapshot) -> tuple[Api, str]:

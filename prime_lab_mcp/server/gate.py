@@ -153,7 +153,7 @@ class Gate:
 
     async def _installed(self, subject: Subject, snapshot: Snapshot) -> Subject:
         """The subject with the installed distributions, so that evidence with other distributions is stale."""
-        from prime_lab_mcp.lab.loading import present_distributions
+        from prime_lab_mcp.lab.present_distributions import present_distributions
 
         return replace(subject, distributions=await present_distributions(self.lab, snapshot))
 

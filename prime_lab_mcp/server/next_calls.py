@@ -119,16 +119,20 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
 def _is_complete(one: Next, report: Report, present: PresentCall) -> bool:
     """Whether a tool certainly accepts a recommendation as it is, so that its module need not be imported for that.
 
-    These tools take an environment's name, which the present call has proven to be valid, and the arguments that a
-    verdict needs. A refused call passes none of its other arguments on.
+    These tools take an environment's name and the arguments that a verdict needs. The name is that of the present call,
+    which has proven that it is valid, or one that `workflow_status` found in the workspace. A refused call passes none
+    of its other arguments on, and `workflow_status` has none.
     """
-    tools, given, named = present.tools, _as_called(one.arguments or {}, present), present.carried.get("environment")
+    tools, given = present.tools, _as_called(one.arguments or {}, present)
     if not isinstance(tools, ToolsOnDemand) or tools.is_imported(one.tool) or one.tool not in _TAKE_A_NAME:
         return False
     if "env_args" in given and (one.tool == "check_environment" or not isinstance(given["env_args"], dict)):
         return False
-    known = given.keys() <= {"environment", "env_args"} and given.get("environment") == named
-    return known and bool(named) and report.status == "blocked"
+    name = given.get("environment")
+    known = present.tool.name == "workflow_status" or (
+        report.status == "blocked" and name == present.carried.get("environment")
+    )
+    return known and bool(name) and isinstance(name, str) and given.keys() <= {"environment", "env_args"}
 
 
 def _same_environment(given: Mapping[str, Any], present: PresentCall) -> bool:

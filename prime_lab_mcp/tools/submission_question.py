@@ -12,7 +12,6 @@ import tomlkit
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
-from prime_lab_mcp.lab.configs.evidence import newest_push
 from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.configs.rules.unproven import unproven_sentence
 from prime_lab_mcp.lab.hub.lookup import hub_fact
@@ -146,7 +145,7 @@ def _surroundings(lab: Lab, config: TrainingConfig) -> list[str]:
     """What the code of pushed environments looks at besides task and completion, as `test_reward` recorded it."""
     sentences = []
     for source in {s.id: s for s in config.sources if s.owner}.values():
-        push = newest_push(lab, source.owner, source.env_name, source.version) if source.owner else None
+        push = lab.newest_push(source.owner, source.env_name, source.version) if source.owner else None
         rows = lab.ledger.evidence(tool="test_reward", source=push.source) if push else []
         names: Sequence[Any] = next((r.data["surroundings"] for r in rows if r.data.get("surroundings")), ())
         sentence = surroundings_sentence([str(name) for name in names])

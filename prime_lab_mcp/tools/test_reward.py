@@ -16,7 +16,8 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Say
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment import wheel
-from prime_lab_mcp.lab.loading import LoadedEnvironment, open_environment, present_distributions
+from prime_lab_mcp.lab.loading import LoadedEnvironment, open_environment
+from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess
 from prime_lab_mcp.lab.rewards import cases as supplied
 from prime_lab_mcp.lab.rewards import comparison, judge_relay, reward_source, surroundings

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab import environment_status as status_module
-from prime_lab_mcp.lab import loading as loading_module
+from prime_lab_mcp.lab import present_distributions as distributions_module
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state import snapshot as snapshot_module
 from prime_lab_mcp.lab.state.ledger import ledger as ledger_module
@@ -134,13 +134,13 @@ async def test_the_status_of_many_environments_reads_the_distributions_once_in_e
     for number in range(3):
         shutil.copytree(folder, folder.with_name(f"sums_{number}"))
     reads: list[Path] = []
-    original = loading_module.read_fingerprints
+    original = distributions_module.read_fingerprints
 
     def read(python: Path, wanted: Any) -> Any:
         reads.append(python)
         return original(python, wanted)
 
-    monkeypatch.setattr(loading_module, "read_fingerprints", read)
+    monkeypatch.setattr(distributions_module, "read_fingerprints", read)
     monkeypatch.setattr(status_module, "_KEEP_SECONDS", 0.0)
     for number in (1, 2):
         await record(lab, "check_environment")

@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.environment import wheel as wheels
 from prime_lab_mcp.lab.environment.build_code import may_build
 from prime_lab_mcp.lab.environment.package import read_package
 from prime_lab_mcp.lab.environment.static_checks import static_findings
-from prime_lab_mcp.lab.loading import present_distributions
+from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.snapshot import take_snapshot

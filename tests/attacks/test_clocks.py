@@ -11,7 +11,7 @@ import pytest
 
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.loading import present_distributions
+from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.state.ledger.rows import Job, Push, Run
 from tests.attacks.proven import NAME, proven_calls, record
 

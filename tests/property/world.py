@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.base.settings import Platform, Settings
 from prime_lab_mcp.lab.hub import publish
 from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.loading import present_distributions
+from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot

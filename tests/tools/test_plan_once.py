@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.hub.hub_files import FetchedHubFiles, fetch_latest_files, has_hub_files
-from prime_lab_mcp.lab.loading import present_distributions
+from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.prime.program import PrimeProgram
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import Evidence

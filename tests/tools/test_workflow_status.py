@@ -10,7 +10,7 @@ import pytest
 from prime_lab_mcp.lab import environment_status
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.loading import present_distributions
+from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.gates import NEEDS
 from prime_lab_mcp.lab.state.ledger.rows import evidence_from

@@ -31,17 +31,6 @@ _COMPARED = re.compile(r"(\w+)=(.+): [\d,]+ tasks compared$")
 _TURNS = ("max_turns", "num_turns", "turns")
 
 
-def newest_push(
-    lab: Lab, owner: str, name: str, version: str | None = None, *, workspace: str | None = None
-) -> Push | None:
-    """Return the newest push of `owner/name` from this machine to the present platform, or None.
-
-    `version` and `workspace` limit the search to pushes of this version and from this workspace.
-    """
-    rows = lab.ledger.pushes(owner=owner, name=name, platform=lab.platform, workspace=workspace)
-    return next((p for p in rows if version in (None, p.version)), None)
-
-
 def gather_context(lab: Lab, sources: Iterable[ConfigSource], model: str | None, price: float | None) -> ConfigContext:
     """Return the context for the sources of a config that the Hub holds, with a model.
 
@@ -50,7 +39,7 @@ def gather_context(lab: Lab, sources: Iterable[ConfigSource], model: str | None,
     proofs: dict[str, tuple[str, str, str] | None] = {}
     published = [source for source in sources if source.owner]
     for owner, name, version in dict.fromkeys((str(s.owner), s.env_name, s.version) for s in published):
-        push = newest_push(lab, owner, name, version)
+        push = lab.newest_push(owner, name, version)
         id = f"{owner}/{name}@{version}" if version else f"{owner}/{name}"
         proofs[id] = (push.workspace, push.environment, push.source) if push else hub_proof(lab, owner, name, version)
     return gather_context_of_sources(lab, proofs, model, price, arguments=arguments_by_id(published))
@@ -356,7 +345,7 @@ def _check(lab: Lab, source: ConfigSource) -> tuple[Evidence | None, bool]:
     The files are those of the push if the source has an owner, and else of a folder with the name of the source.
     """
     if source.owner is not None:
-        push = newest_push(lab, source.owner, source.env_name, source.version)
+        push = lab.newest_push(source.owner, source.env_name, source.version)
         if push is None:
             return None, True
         rows = evidence_of_push(lab, push)

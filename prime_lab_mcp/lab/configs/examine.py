@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.advice import unmeasured_findings
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.context import BatchEstimate, ConfigContext, ConfigRule, estimate_batch, price_per_hour
-from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas, newest_push, present_proofs
+from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas, present_proofs
 from prime_lab_mcp.lab.configs.older_platforms import old_reading_here, old_reading_of_prime
 from prime_lab_mcp.lab.configs.resolve import without_held_out
 from prime_lab_mcp.lab.configs.rules import (
@@ -249,7 +249,7 @@ def _local_v0(lab: Lab, config: TrainingConfig) -> list[Finding]:
     findings = []
     for source in {s.id: s for s in config.sources if s.id}.values():
         if source.owner is not None:
-            push = newest_push(lab, source.owner, source.env_name, source.version)
+            push = lab.newest_push(source.owner, source.env_name, source.version)
             api = push.api if push else None
         else:
             names = {source.env_name, source.env_name.replace("-", "_"), source.env_name.replace("_", "-")}

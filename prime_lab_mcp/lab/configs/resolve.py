@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
-from prime_lab_mcp.lab.configs.evidence import hub_proof, newest_push
+from prime_lab_mcp.lab.configs.evidence import hub_proof
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Push
@@ -158,7 +158,7 @@ def _proof(push: Push) -> SourceProof:
 
 
 async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: bool) -> ResolvedSource:
-    push = newest_push(lab, owner, name, version)
+    push = lab.newest_push(owner, name, version)
     folder = None
     if push is not None:
         pushed = Path(push.workspace) / "environments" / push.environment

@@ -54,7 +54,7 @@ def prompt_keys(column: ChunkColumn) -> list[int]:
             for v, t in zip(column.values, column.texts, strict=True)
         ]
     if column.joined.isascii():
-        return _normalised_digests(column.texts, column.raw.translate(golds.LOWER_WITH_SPACES).decode("ascii"))
+        return _ascii_digests(column.texts, column.raw)
     ascii_texts = [t for t in column.texts if t.isascii()]
     other = [t for t in column.texts if not t.isascii()]
     first, second = (
@@ -69,12 +69,23 @@ def _text_digests(texts: list[str], joined: str) -> list[int]:
     if not texts:
         return []
     if joined.isascii():
-        return _normalised_digests(texts, joined.encode("ascii").translate(golds.LOWER_WITH_SPACES).decode("ascii"))
+        return _ascii_digests(texts, joined.encode("ascii"))
     joined = unicodedata.normalize("NFKC", joined).casefold()
     for mark in golds.ASCII_SPACES + _OTHER_SPACES:
         if mark in joined:
             joined = joined.replace(mark, " ")
     return _normalised_digests(texts, joined)
+
+
+def _ascii_digests(texts: list[str], raw: bytes) -> list[int]:
+    """Return the digests of ASCII texts, joined with NUL. CPython hashes bytes like the text that they spell."""
+    raw = raw.translate(golds.LOWER_WITH_SPACES)
+    while b"  " in raw:
+        raw = raw.replace(b"  ", b" ")
+    normalised = raw.split(b"\0")
+    if len(normalised) != len(texts):  # One of the texts contains NUL.
+        return [hash(golds.normalised_text(t)) for t in texts]
+    return list(map(hash, map(bytes.strip, normalised)))
 
 
 def _normalised_digests(texts: list[str], joined: str) -> list[int]:

@@ -21,7 +21,7 @@ from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.text import as_mapping, quote, redact
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
-from prime_lab_mcp.lab.configs.evidence import evidence_of_push, newest_push
+from prime_lab_mcp.lab.configs.evidence import evidence_of_push
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run
 from prime_lab_mcp.lab.training.run_results import run_results
@@ -43,7 +43,7 @@ def submission_facts(lab: Lab, config: TrainingConfig, key: str) -> dict[str, An
 
 
 def _environment(lab: Lab, source: ConfigSource) -> dict[str, Any]:
-    push = newest_push(lab, source.owner, source.env_name, source.version) if source.owner else None
+    push = lab.newest_push(source.owner, source.env_name, source.version) if source.owner else None
     entry: dict[str, Any] = {"id": source.id, "kind": source.kind, "version": source.version, "args": dict(source.args)}
     if push is None:
         return entry | {"ours": False}

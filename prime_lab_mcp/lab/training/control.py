@@ -17,7 +17,6 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import taskset_identity
-from prime_lab_mcp.lab.configs.evidence import newest_push
 from prime_lab_mcp.lab.hub.ownership import failed_verdicts
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Submitted, finite_number
@@ -365,7 +364,7 @@ def _unproven_sentence(lab: Lab, id: str) -> str:
     named = runs[0].data.get("environments")
     for environment in named if isinstance(named, list) else ():
         owner, name, version = taskset_identity(str(environment))
-        push = newest_push(lab, owner, name, version) if owner and version else None
+        push = lab.newest_push(owner, name, version) if owner and version else None
         verdicts = failed_verdicts(lab, push.source) if push is not None else ()
         failed += [f"{verdict} failed on the files of {environment}" for verdict in verdicts]
     return f" Since it was proven, {'; '.join(failed)}." if failed else ""

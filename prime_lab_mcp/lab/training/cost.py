@@ -13,7 +13,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, estimate_batch
-from prime_lab_mcp.lab.configs.evidence import gather_context, newest_push
+from prime_lab_mcp.lab.configs.evidence import gather_context
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.training.bound import (
@@ -231,7 +231,7 @@ def _tokens(lab: Lab, config: TrainingConfig) -> RolloutTokens | None:
     """Tokens of a rollout as evaluations of this model measured them, for the environment with the longest rollouts."""
     tokens = []
     for source in config.train_sources:
-        push = newest_push(lab, source.owner, source.env_name, source.version) if source.owner else None
+        push = lab.newest_push(source.owner, source.env_name, source.version) if source.owner else None
         if push is None:
             continue
         for row in lab.ledger.evidence(push.workspace, environment=push.environment):

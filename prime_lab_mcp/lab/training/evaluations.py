@@ -19,7 +19,6 @@ import anyio
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.configs.config import taskset_identity, value_at
-from prime_lab_mcp.lab.configs.evidence import newest_push
 from prime_lab_mcp.lab.configs.resolve import held_out_keys
 from prime_lab_mcp.lab.evals.results import checkpoint_purpose, plain_name
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
@@ -243,7 +242,7 @@ def _folder_of(lab: Lab, id: str) -> str | None:
     owner, name, version = taskset_identity(id)
     if not owner:
         return None
-    push = newest_push(lab, owner, name, version, workspace=lab.key)
+    push = lab.newest_push(owner, name, version, workspace=lab.key)
     return push.environment if push is not None else pulled_as(lab.ledger, lab.key, owner, name, version)
 
 

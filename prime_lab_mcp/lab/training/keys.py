@@ -18,7 +18,7 @@ import anyio
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
-from prime_lab_mcp.lab.configs.evidence import evidence_of_push, newest_push
+from prime_lab_mcp.lab.configs.evidence import evidence_of_push
 from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES, variables_of
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.training.env_files import EnvFile, env_file_findings, read_env_files
@@ -141,7 +141,7 @@ def link_findings(secrets: list[EnvironmentSecrets]) -> list[Finding]:
 def _reads(lab: Lab, source: ConfigSource) -> tuple[str, ...] | None:
     """Variables without a default that the last check of the pushed source found. None for another owner's
     environment."""
-    push = newest_push(lab, source.owner, source.env_name, source.version) if source.owner else None
+    push = lab.newest_push(source.owner, source.env_name, source.version) if source.owner else None
     if push is None:
         return None
     row = next((r for r in evidence_of_push(lab, push) if r.tool == "check_environment"), None)

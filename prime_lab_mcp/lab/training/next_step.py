@@ -13,7 +13,6 @@ from typing import Any
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
-from prime_lab_mcp.lab.configs.evidence import newest_push
 from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
@@ -89,7 +88,7 @@ def untested_source(lab: Lab, config: TrainingConfig) -> Next | None:
     for source in config.sources:
         if source.owner is None:
             continue
-        push = newest_push(lab, source.owner, source.env_name, source.version, workspace=lab.key)
+        push = lab.newest_push(source.owner, source.env_name, source.version, workspace=lab.key)
         if push is None:
             continue
         tests = lab.ledger.evidence(tool="test_reward", source=push.source)

@@ -10,7 +10,6 @@ import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
-from prime_lab_mcp.lab.configs.evidence import newest_push
 from prime_lab_mcp.lab.configs.packages import NamedPackage, named_packages
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.configs.resolve import resolve_source
@@ -27,7 +26,7 @@ from prime_lab_mcp.lab.hub.hub_files import (
 from prime_lab_mcp.lab.hub.ownership import FileFingerprints, Ownership, failed_verdicts, read_ownership
 from prime_lab_mcp.lab.hub.publish import proven_files
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.loading import present_distributions
+from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.state.arguments import without_null_text
 from prime_lab_mcp.lab.state.config_gate import (
@@ -97,7 +96,7 @@ async def published_environment_asked_ahead(lab: Lab, named: str, prime: Platfor
     matched = HUB_NAME.match(named)
     if matched and not matched["version"] and not (lab.workspace.root / named).is_dir():
         owner, name = matched["owner"], matched["name"]
-        if newest_push(lab, owner, name, None) is None:
+        if lab.newest_push(owner, name, None) is None:
             version = await _latest_asked_ahead(lab, prime, owner, name)
             return f"{named}@{version}" if version else named
     published = (await resolve_source(lab, named, ConfigChoices(()))).id

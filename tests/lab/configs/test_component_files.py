@@ -9,7 +9,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.configs.component_files import read_older_config
 from prime_lab_mcp.lab.configs.config import TrainingConfig
-from prime_lab_mcp.lab.configs.migrate import migrate_config
+from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
 
 TRAIN = 'max_steps = 30\n\n[model]\nname = "Qwen/Qwen3-0.6B"\n\n[optim]\nlr = 4e-6 # found by a sweep\n\n[ckpt]\n'
 ORCH = """batch_size = 96 # three nodes
