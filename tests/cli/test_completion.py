@@ -24,6 +24,7 @@ done
 """
 
 
+@pytest.mark.slow
 def test_bash_completes_commands_tools_arguments_values_and_environments(settings: Settings) -> None:
     folder = settings.workspace / "environments" / "marbles"
     folder.mkdir(parents=True)

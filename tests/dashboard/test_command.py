@@ -9,8 +9,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import pytest
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_link_that_works_and_ends_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     command = [sys.executable, "-m", "prime_lab_mcp", "dashboard"]

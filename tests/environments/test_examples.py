@@ -66,6 +66,7 @@ def test_gsm8k_loads_without_a_network_under_the_arguments_it_declares_for_check
     assert (gsm8k["harness"], gsm8k["runtime"]) == ("null", "subprocess")
 
 
+@pytest.mark.slow
 def test_every_gold_of_gsm8k_gets_the_full_reward(gsm8k: dict[str, Any]) -> None:
     assert gsm8k["all_gold"] == pytest.approx([1.1] * 72)
 

@@ -100,6 +100,7 @@ def test_a_known_fault_fails_and_is_named(
     assert "no known fault" not in out
 
 
+@pytest.mark.slow
 @pytest.mark.rotate(share=3, group="audits by the program itself")
 @pytest.mark.parametrize(("status", "body"), [(404, None), (200, b"<html>Welcome</html>")], ids=str)
 def test_a_database_that_does_not_answer_is_no_pass_in_words(

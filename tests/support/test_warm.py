@@ -55,6 +55,8 @@ CONFIG = {
     "client": {"base_url": "http://127.0.0.1:9/v1", "api_key_var": "NO_KEY"},
 }
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def places(request: pytest.FixtureRequest) -> tuple[Path, Path]:

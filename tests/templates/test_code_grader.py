@@ -73,6 +73,7 @@ CHEATS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", CHEATS)
 async def test_no_test_is_passed_by_a_program_that(how: str, tmp_path: Path) -> None:
     assert not await passes(tmp_path, CHEATS[how], **ADD)

@@ -248,6 +248,7 @@ async def test_what_lies_beside_the_package_and_another_readme_keep_nobody_from_
     assert codes(outcome, "warning") == {"readme-not-pushed"}
 
 
+@pytest.mark.slow
 async def test_an_environment_of_the_older_api_offers_its_port_under_a_free_name(lab: Lab) -> None:
     folder = lab.settings.workspace / "environments/older"
     folder.mkdir(parents=True)

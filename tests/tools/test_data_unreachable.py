@@ -40,6 +40,7 @@ async def report(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return result.structured_content
 
 
+@pytest.mark.slow
 async def test_unreachable_data_is_inconclusive_in_every_tool_that_loads_the_environment(client: Client) -> None:
     reports = {
         "check_environment": await report(client, "check_environment", environment="offline"),

@@ -202,6 +202,7 @@ async def test_a_failing_case_is_replayed_with_one_call_and_earns_the_same(lab: 
     assert [(c["reward"], c["met"]) for c in mended.data["supplied_cases"]] == [(0.0, True)]
 
 
+@pytest.mark.slow
 async def test_failing_probes_are_scored_again_and_judged_as_probes(lab: Lab) -> None:
     """They are no cases of the caller, and what was a blocker of a probe is one again."""
     folder = write(lab, "length", FLAWS["length"][0])
@@ -221,6 +222,7 @@ async def test_failing_probes_are_scored_again_and_judged_as_probes(lab: Lab) ->
     assert mended.status == "passed", mended.findings
 
 
+@pytest.mark.slow
 async def test_a_form_that_the_prompt_no_longer_asks_for_is_not_demanded_again(lab: Lab) -> None:
     """The prompt is mended, not the reward: right answers in the old form are of no interest any more."""
     module = write(lab, "mended", SOUND) / "mended.py"
@@ -234,6 +236,7 @@ async def test_a_form_that_the_prompt_no_longer_asks_for_is_not_demanded_again(l
     assert (again.status, again.data["supplied_cases"]) == ("passed", []), again.findings
 
 
+@pytest.mark.slow
 async def test_the_cases_of_the_caller_stay_and_the_next_call_names_them(lab: Lab) -> None:
     write(lab, "sound", SOUND)
     given = [{"name": "mine", "completion": "<answer>8</answer>", "task": 0, "expected": "high"}]
@@ -291,6 +294,7 @@ async def test_a_finding_confirms_the_smell_behind_it(lab: Lab) -> None:
     assert "confirmed: reward-wrong-passes" in hint.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [assembled("numeric"), EXAMPLES / "gsm8k"], ids=lambda path: path.name)
 async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) -> None:
     shutil.copytree(folder, lab.workspace.environments / folder.name)

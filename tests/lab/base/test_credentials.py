@@ -214,6 +214,7 @@ MB = 1_000_000
 MARKS = sorted({mark for format in FORMATS for mark in format.marks})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [
@@ -262,6 +263,7 @@ def _spent(text: str) -> float:
     return time.process_time() - began
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["{}", "{}a", " {}aB3"])
 def test_no_mark_repeated_takes_longer_than_in_proportion(form: str) -> None:
     for mark in MARKS:

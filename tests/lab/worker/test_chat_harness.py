@@ -42,6 +42,7 @@ def ended() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONVERSATIONS)
 def test_a_conversation_inside_ends_with_the_exit_code_of_its_process(ended: dict[str, Any], name: str) -> None:
     both, code = ended[name], CONVERSATIONS[name][1]

@@ -36,6 +36,8 @@ anyio.run(main, *sys.argv[1:])
 """
 
 
+@pytest.mark.rotate(share=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["idle", "busy"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_server_leaves_no_process(write: Write, tmp_path: Path, state: str, end: signal.Signals) -> None:

@@ -66,6 +66,7 @@ async def played(worker: Worker) -> list[RolloutResult]:
     return list(found.results)
 
 
+@pytest.mark.slow
 async def test_a_reward_for_what_commands_leave_is_earned_by_the_solution_alone(write: Write, opened: Opened) -> None:
     async with opened(write(SHELL.replace(", IMAGE", ""))) as worker:
         solved, incomplete, words = await played(worker)
@@ -78,6 +79,7 @@ async def test_a_reward_for_what_commands_leave_is_earned_by_the_solution_alone(
     assert solved.messages[3]["content"] == "Edited out.txt"
 
 
+@pytest.mark.slow
 async def test_the_same_is_played_in_containers_where_the_tasks_name_an_image(write: Write, opened: Opened) -> None:
     image = test_image()
     async with opened(write(SHELL.replace("IMAGE", f"image={image!r}, workdir='/work'"))) as worker:

@@ -114,6 +114,7 @@ async def test_a_reward_that_ends_the_process_only_at_once_is_told(write: Write,
         await manners(write, opened, reward, top="COUNT = []")
 
 
+@pytest.mark.slow
 async def test_a_twin_has_another_hash_seed_and_the_same_tasks(write: Write, opened: Opened) -> None:
     reward = "return float(hash(trace.last_reply) % 1_000_003)"
     cases = [said(n, str(n)) for n in range(4)]

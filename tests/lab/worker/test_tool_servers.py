@@ -138,6 +138,7 @@ def forked(forked_folder: Path) -> dict[str, Any]:
     return play(forked_folder, LIBRARIES)
 
 
+@pytest.mark.slow
 @needs_pidfds
 @pytest.mark.rotate(share=2, group="tool servers that verifiers starts itself")
 def test_a_forked_tool_server_is_like_one_of_its_own_process(
