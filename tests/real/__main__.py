@@ -1,10 +1,11 @@
 """`python -m tests.real FOLDER [--only NAME ...]`: what the checks say about environments that were written elsewhere.
 
 Every folder in FOLDER that has a `pyproject.toml` is copied into a scratch workspace and goes through
-check_environment and test_reward on the call path. The table shows the status of both tools, the seconds, and the
-codes of the blockers; warnings stand in brackets. `--json FILE` also writes every finding with its message and rows,
-one line of JSON for each environment. The verdicts say nothing by themselves: read each reward and write down its flaws
-before looking at the table.
+check_environment and test_reward on the call path. Lines of `NAME.cases.jsonl` beside a folder NAME are given to
+test_reward as its `cases`, as an agent does that was asked for them. The table shows the status of both tools, the
+seconds, and the codes of the blockers; warnings stand in brackets. `--json FILE` also writes every finding with its
+message and rows, one line of JSON for each environment. The verdicts say nothing by themselves: read each reward and
+write down its flaws before looking at the table.
 """
 
 from __future__ import annotations
@@ -94,12 +95,19 @@ async def judge(calls: Calls, folder: Path) -> RealVerdict:
     """Copy one environment into the lab's workspace and call both tools on the copy."""
     shutil.copytree(folder, calls.lab.workspace.environments / folder.name, ignore=_LEFT_BEHIND)
     given: Mapping[str, Any] = {"environment": folder.name}
+    cases = cases_of(folder)
     started = time.monotonic()
     checked = tested = None
     with anyio.move_on_after(LIMIT):
         checked = await calls.execute("check_environment", given)
-        tested = await calls.execute("test_reward", given)
+        tested = await calls.execute("test_reward", {**given, "cases": cases} if cases else given)
     return RealVerdict(folder.name, checked, tested, time.monotonic() - started)
+
+
+def cases_of(folder: Path) -> list[dict[str, Any]]:
+    """The cases beside an environment's folder, in the form of test_reward's argument; none without a file."""
+    file = folder.with_name(f"{folder.name}.cases.jsonl")
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
 
 
 def _findings(report: Report | None) -> tuple[Finding, ...]:
