@@ -182,6 +182,17 @@ def test_slow_engines_and_padded_samples_raise_the_bound(text: str) -> None:
     assert slower > 1.5 * plain
 
 
+def test_rollouts_that_are_cancelled_because_they_are_too_old_raise_the_bound() -> None:
+    fresh, usual = (
+        bound(changed("[orchestrator]", f"[orchestrator]\nmax_off_policy_steps = {steps}", BIG)).hours
+        for steps in (0, 8)
+    )
+    assert usual == bound(BIG).hours
+    assert fresh is not None
+    assert usual is not None
+    assert fresh > 1.5 * usual
+
+
 def test_engines_that_use_few_of_the_paid_gpus_raise_the_bound() -> None:
     gpus = "[deployment]\nnum_infer_gpus = 7\n[inference.vllm]"
     all_used = bound(changed("[inference.vllm]", gpus, BIG)).hours

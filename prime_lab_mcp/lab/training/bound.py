@@ -47,6 +47,10 @@ _DECODED_PER_ROLLOUT_SECOND = 25.0
 reaches its speed with 16 rollouts at once; a config that allows fewer takes longer."""
 _INFLIGHT = 1024
 """Default of prime-rl for the rollouts that run at once."""
+_STALENESS_KEY = "orchestrator.max_off_policy_steps"
+_STALENESS = 8
+"""Default of prime-rl for the steps by which a rollout may be older than the policy. At an update prime-rl cancels the
+older ones. With the default, few are so long that they are cancelled (our judgement)."""
 _SPEED_SIZE = 8.0
 _PREFILLED_PER_DECODED = 8.0
 """Ratio of the speed of reading a prompt to the speed of writing a reply."""
@@ -195,20 +199,27 @@ def _steps(config: TrainingConfig) -> int:
 def _step_minutes(config: TrainingConfig, context: ConfigContext) -> float:
     size = _billions(config)
     resampled = _resampled(config, context)
+    inflight = _inflight(config, "orchestrator", config.train_sources)
+    cancelled = _cancelled(config, inflight)
     prefilled = decoded = learned = started = 0.0
     for source in config.train_sources or (None,):
         rollout = _rollout(config, context, source, _train_limit(config, source))
         rollouts = _rollouts(config, rollout) * resampled
-        tries = 1 + _retries(source)
+        generated = (rollouts + cancelled) * (1 + _retries(source))
         # Sources share a batch; the longest rollouts could fill all of it.
-        prefilled = max(prefilled, rollouts * tries * rollout.prefilled)
-        decoded = max(decoded, rollouts * tries * rollout.decoded)
+        prefilled = max(prefilled, generated * rollout.prefilled)
+        decoded = max(decoded, generated * rollout.decoded)
         learned = max(learned, rollouts * _padded(config, rollout.prefilled))
-        started = max(started, rollouts * tries)
-    inflight = _inflight(config, "orchestrator", config.train_sources)
+        started = max(started, generated)
     generating = _generating_seconds(config, size, prefilled, decoded, inflight) + _starting_seconds(config, started)
     learning = 8e9 * size * learned / (_PEAK_FLOPS * _UTILISATION * max(1, config.train_gpus))
     return max(MINUTES_PER_STEP * max(1.0, size / _STEP_SIZE), (generating + learning) / 60)
+
+
+def _cancelled(config: TrainingConfig, inflight: int) -> float:
+    """The rollouts that prime-rl may cancel at each update because they are too old, if the limit is a small one."""
+    steps = config.number(_STALENESS_KEY)
+    return 0.0 if steps is None or steps >= _STALENESS else inflight / (max(0, steps) + 1)
 
 
 def _padded(config: TrainingConfig, tokens: float) -> float:
