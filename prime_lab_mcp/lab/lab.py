@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import anyio
 
-from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.errors import DISK_FULL, LabError
 from prime_lab_mcp.lab.base.settings import Platform, Settings
 from prime_lab_mcp.lab.state.workspace import Workspace
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _CLEANING_ENDS_SECONDS = 2.0
 _CLEANING_SECONDS = 86_400.0
+_ROOM_SECONDS = 0.2
+"""Seconds between two attempts to write on a disk that was full."""
 Memory = TypeVar("Memory")
 PlatformVariables = Callable[[], Awaitable[Mapping[str, str]]]
 """Returns the variables that direct `prime` and model endpoints to the rehearsal platform; empty for the real one."""
@@ -113,8 +115,22 @@ class Lab:
         return self._published_limits.present()
 
     def publish_limits(self) -> None:
-        """Let other processes on this state directory keep to the limits of this one, until the lab closes."""
-        self._published_limits.publish()
+        """Let other processes on this state directory keep to the limits of this one, until the lab closes.
+
+        On a full disk nobody can spend, because the ledger cannot record it, and a thread publishes the limits as soon
+        as there is room. Raises OSError if the state directory is not writable.
+        """
+        try:
+            self._published_limits.publish()
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            threading.Thread(target=self._publish_when_there_is_room, daemon=True).start()
+
+    def _publish_when_there_is_room(self) -> None:
+        while not self._closed.wait(_ROOM_SECONDS):
+            with suppress(OSError):
+                return self._published_limits.publish()
 
     @cached_property
     def snapshots(self) -> FolderSnapshots:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.limits import FOLDER
 from prime_lab_mcp.server.approval import Request, approve
 from prime_lab_mcp.tools.tool import Intent
 
@@ -79,6 +84,30 @@ async def test_a_rehearsal_and_the_platform_have_limits_of_their_own(chosen: Set
     assert real.limits.max_spend is None
     await real.close()
     await rehearsal.close()
+
+
+async def test_limits_that_found_no_room_on_the_disk_hold_as_soon_as_there_is_room(
+    chosen: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, rename = threading.Event(), os.rename
+
+    def renamed(*paths: Path) -> None:
+        if not room.is_set():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rename(*paths)
+
+    monkeypatch.setattr(os, "rename", renamed)
+    strict, loose = Lab(replace(chosen, max_spend=5.0)), Lab(chosen)
+    strict.publish_limits()
+    assert list((chosen.state_dir / FOLDER).iterdir()) == []
+    room.set()
+    with anyio.fail_after(20):
+        while loose.limits.max_spend is None:
+            await anyio.sleep(0.02)
+    assert loose.limits.max_spend == 5.0
+    await strict.close()
+    assert loose.limits.max_spend is None
+    await loose.close()
 
 
 def test_the_limits_of_a_killed_server_end_with_it(chosen: Settings) -> None:

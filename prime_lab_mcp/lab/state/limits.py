@@ -40,24 +40,28 @@ class PublishedLimits:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._folder = settings.state_dir / FOLDER
-        self._file: IO[str] | None = None
+        self._file: IO[bytes] | None = None
         self._ending: weakref.finalize[[Path], PublishedLimits] | None = None
 
     def publish(self) -> None:
-        """Publish the settings. Raises OSError if the state directory is not writable."""
+        """Publish the settings. Raises OSError if the state directory is not writable, or its disk is full."""
         if self._file is not None:
             return
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         name = f"{os.getpid()}-{secrets.token_hex(4)}"
         building, place = self._folder / f".{name}", self._folder / f"{name}.json"
-        file = building.open("w", encoding="utf-8")
-        # Locked before the rename, so that nobody sees the file without its lock.
-        fcntl.flock(file, fcntl.LOCK_EX)
         settings = self._settings
         own = {"approval": settings.approval, "max_spend": settings.max_spend, "platform": settings.platform}
-        file.write(json.dumps(own))
-        file.flush()
-        os.rename(building, place)
+        file = building.open("wb", buffering=0)
+        try:
+            # Locked before the rename, so that nobody sees the file without its lock.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(json.dumps(own).encode())
+            os.rename(building, place)
+        except OSError:
+            file.close()
+            _remove(building)
+            raise
         self._file = file
         self._ending = weakref.finalize(self, _remove, place)
 
