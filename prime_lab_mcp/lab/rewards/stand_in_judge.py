@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, requested_wrappers
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer
@@ -22,6 +23,8 @@ from prime_lab_mcp.lab.worker.scoring import Case, Scored
 _TASKS = 3
 """Number of tasks on which each verdict is tried."""
 _MOST_PAIRS = 6
+_FORMS = 3
+"""Largest number of forms in which each verdict is given: alone, in a tag, or behind words that the prompt names."""
 _SECONDS = 10.0
 """Time limit in seconds for scoring one completion."""
 _NEITHER = "zzyzx"
@@ -85,7 +88,9 @@ async def find_misread_verdict(worker: Worker, style: AnswerStyle | None, rows: 
         if not pairs:
             return None
         neither = [_earned(scored) for scored in await _scored(worker, probes, _NEITHER)]
-        for positive, negative in pairs:
+        named = [form for form in requested_wrappers(questions[:1], "") if form.kind in ("tag", "phrase")]
+        forms = [BARE, *named][:_FORMS]
+        for positive, negative in [(f.wrap(p), f.wrap(n)) for f in forms for p, n in pairs]:
             right = [_earned(scored) for scored in await _scored(worker, probes, positive)]
             if not all(paid > low + EPSILON for paid, low in zip(right, neither, strict=True)):
                 continue

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from prime_lab_mcp.lab.datasets.task_golds import TaskGold, prompt_of
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
 from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate, instruction_texts, prompts_and_systems
-from prime_lab_mcp.lab.rewards.case_skeletons import skeleton_probes
+from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, skeleton_probes
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
 from prime_lab_mcp.lab.rewards.copied_messages import (
     CHATTERS,
@@ -456,7 +456,8 @@ async def _observe(
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if hacks and style is None and not (sparing or loaded.turns or grouped):
-        scored_probes = (*scored_probes, *await score_probes(scorer, skeleton_probes(probes)))
+        of_cases = [*skeleton_probes(probes), *crossed_probes(probes, rows)]
+        scored_probes = (*scored_probes, *await score_probes(scorer, of_cases))
     if by_rollouts:
         golds, scored_probes = scripted_rollouts.solution_probes(solved, played)
     elif not replaced and played.deciding_script is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.case_skeletons import skeleton_probes, skeletons
+from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, skeleton_probes, skeletons
 from prime_lab_mcp.lab.rewards.observations import Expected
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.worker.description import Row
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,22 @@ def test_only_replies_that_are_expected_to_earn_much_are_emptied() -> None:
         (0, Family.FORM_ALONE, "<a></a>"),
         (2, Family.FORM_ALONE, "<a></a>"),
     ]
+
+
+def rows(*prompts: str) -> list[Row]:
+    return [Row(n, str(n), ({"role": "user", "content": text},), None, None, {}) for n, text in enumerate(prompts)]
+
+
+def test_right_replies_are_given_to_other_tasks() -> None:
+    tasks = rows(*(f"Plan trip {n}." for n in range(5)))
+    placed = [case(n, f"plan {n}", "high") for n in range(3)]
+    crossed = crossed_probes(placed, tasks)
+    assert {(p.family, p.row, p.completion) for p in crossed} == {
+        (Family.CROSS, row, f"plan {n}") for row in (3, 4) for n in range(3)
+    }
+
+
+def test_fewer_than_three_right_replies_and_equal_prompts_show_nothing() -> None:
+    placed = [case(n, f"plan {n}", "high") for n in range(3)]
+    assert not crossed_probes(placed[:2], rows("a", "b", "c", "d"))
+    assert not crossed_probes(placed, rows(*["Write anything."] * 6))

@@ -72,3 +72,12 @@ def test_empty_forms_of_cases_block_where_all_of_several_are_paid(rewards: tuple
         rewards=sound().rewards, style=None, form_requested=False, scored_probes=probes, supplied=eight_cases(low=0.0)
     )
     assert (("reward-format-dominates", "blocker") in found(trial)) is blocks
+
+
+@pytest.mark.parametrize(("paid", "blocks"), [(12, True), (10, False)])
+def test_right_replies_that_are_paid_on_nearly_all_other_tasks_block(paid: int, blocks: bool) -> None:
+    probes = tuple(scored_probe(Family.CROSS, f"of {n % 3}", float(n < paid), row=10 + n) for n in range(12))
+    trial = Trial(
+        rewards=sound().rewards, style=None, form_requested=False, scored_probes=probes, supplied=eight_cases(low=0.0)
+    )
+    assert (("reward-wrong-passes", "blocker") in found(trial)) is blocks
