@@ -271,8 +271,10 @@ async def find_answer_key(
     prompts = {row.index: prompt for row, prompt in known if len(prompt) >= _SHORTEST_PROMPT}
     if len(prompts) < FEWEST_KEYED or not tools:
         return None
-    first = await _play(worker, rows[0].index, _looks(tools, _LOOKS, [_CATALOGUE]))
-    key = _key(first, prompts, answers)
+    looks, queries = _looks(tools, _LOOKS, [_CATALOGUE]), _queries(rows, tools, prompts)
+    returned = await _play(worker, rows[0].index, [*looks, *queries])  # One rollout: a tool server starts slowly.
+    first = returned[: len(looks)]
+    key = _key(first, prompts, answers) or _key_of_tools(queries, returned[len(looks) :], prompts, answers)
     if key is not None:
         return key
     tables = list(dict.fromkeys(name for _, text in first for name in _TABLE.findall(text)))[:_MOST_NAMES]
@@ -281,29 +283,28 @@ async def find_answer_key(
     # What a name suggests is looked at first, so that the limit does not leave it out.
     names.sort(key=lambda name: (_TELLING.search(name) is None, not any(mark in name for mark in "./_")))
     looks = _looks(tools, names[:_MOST_NAMES], [f"SELECT * FROM {name}" for name in tables or names[:_MOST_NAMES]])
-    key = _key(await _play(worker, rows[0].index, looks), prompts, answers)
-    return key or await _searched_key(worker, rows, tools, prompts, answers)
+    return _key(await _play(worker, rows[0].index, looks), prompts, answers)
 
 
-async def _searched_key(
-    worker: Worker,
-    rows: Sequence[Row],
-    tools: Sequence[OfferedTool],
-    prompts: Mapping[int, str],
-    answers: Mapping[int, Sequence[str]],
-) -> AnswerKey | None:
-    """Return a tool that finds the prompt of a task with the answer, if it is asked for some words of the prompt.
+def _queries(rows: Sequence[Row], tools: Sequence[OfferedTool], prompts: Mapping[int, str]) -> list[Call]:
+    """Return calls that ask every tool for words of some prompts.
 
-    The first and the last word of the prompt are left out. So a tool that repeats what it was asked for does not
-    return the prompt.
+    The first and the last word of a prompt are left out. So a tool that repeats what it was asked for does not return
+    the prompt.
     """
     texts = [prompt_of(row) for row in rows if row.index in prompts]
     few = [text for text in texts if len(text.split()) >= _FEWEST_WORDS and len(text) <= _LONGEST_QUERY][:_QUERIES]
     queries = [" ".join(text.split()[1:-1]) for text in few]
-    if len(queries) < FEWEST_KEYED:
-        return None
-    calls = [call for call in _looks(tools, queries, ()) if any(query in call[1].values() for query in queries)]
-    returned = await _play(worker, rows[0].index, calls)
+    return [call for call in _looks(tools, queries, ()) if any(query in call[1].values() for query in queries)]
+
+
+def _key_of_tools(
+    calls: Sequence[Call],
+    returned: Sequence[tuple[str, str]],
+    prompts: Mapping[int, str],
+    answers: Mapping[int, Sequence[str]],
+) -> AnswerKey | None:
+    """Return a tool that returned the prompts of tasks with their answers, in all of its calls together."""
     for tool in dict.fromkeys(name for name, _ in calls):
         of_tool = [pair for (name, _), pair in zip(calls, returned, strict=False) if name == tool]
         joined = "\n\n".join(text for _, text in of_tool)
