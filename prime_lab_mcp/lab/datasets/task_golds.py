@@ -144,7 +144,7 @@ def _may_be_gold(value: Any, row: Row) -> bool:
         return plain and 1 <= len(value) <= _MOST_PARTS and len(str(value)) <= 1_000
     if isinstance(value, list):
         parts = [str(item) for item in value if isinstance(item, str | int | float) and not isinstance(item, bool)]
-        return 2 <= len(parts) == len(value) <= _MOST_PARTS and not _stated_in_order(parts, prompt_of(row))
+        return 1 <= len(parts) == len(value) <= _MOST_PARTS and not _stated_in_order(parts, prompt_of(row))
     return isinstance(value, str | int | float) and not isinstance(value, bool) and 0 < len(str(value)) <= 200
 
 

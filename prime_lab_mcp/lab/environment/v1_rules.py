@@ -7,7 +7,7 @@ run time, such as a computed `__all__`, is checked on the loaded environment.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from prime_lab_mcp.lab.base.report import Finding
@@ -197,6 +197,41 @@ def excluded_field_finding(data: str, field: str, where: str | None = None) -> F
     )
 
 
+def unread_tools(package: EnvironmentPackage) -> Iterator[Finding]:
+    """Report tools that a class attribute names. verifiers 0.4 calls `toolsets` and reads no attribute."""
+    classes = package_classes(package.code) if package.generation.api == "v1" else {}
+    if any(_defines(c.node, "toolsets") for c in classes.values()):
+        return
+    tools = {name for name, c in classes.items() if any("Toolset" in ast.unparse(base) for base in c.node.bases)}
+    for name, package_class in classes.items():
+        for node in package_class.node.body if package_class.kind in ("Task", "Taskset") else ():
+            named = _tools_named(node, tools)
+            if named:
+                yield Finding(
+                    "verifiers-outdated",
+                    "blocker",
+                    f"{quote(name, 80)}.tools names {quote(named, 80)}, and verifiers 0.4 does not read it: the model "
+                    "gets no tools",
+                    f"Return them from a classmethod of the task: `def toolsets(cls, config): return [{named}(...)]`.",
+                    package_class.file.at(node.lineno),
+                )
+                return
+
+
+def _defines(node: ast.ClassDef, name: str) -> bool:
+    return any(isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name == name for n in node.body)
+
+
+def _tools_named(node: ast.stmt, tools: Collection[str]) -> str:
+    """Return the first Toolset of the package that a statement `tools = (...)` names; empty if there is none."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    if value is None or not any(isinstance(t, ast.Name) and t.id == "tools" for t in targets):
+        return ""
+    listed = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+    return next((n.id for n in listed if isinstance(n, ast.Name) and n.id in tools), "")
+
+
 def outside_state(package: EnvironmentPackage) -> Iterator[Finding]:
     """Report task state outside of the task's data. Training rebuilds a Task from its data and does not call load()."""
     if package.generation.api != "v1":
@@ -232,4 +267,4 @@ def _not_self_contained(message: str, where: str) -> Finding:
     )
 
 
-V1_CHECKS: tuple[PackageCheck, ...] = (exports, sync_hooks, excluded_fields, outside_state)
+V1_CHECKS: tuple[PackageCheck, ...] = (exports, sync_hooks, excluded_fields, unread_tools, outside_state)

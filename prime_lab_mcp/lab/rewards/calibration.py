@@ -171,7 +171,9 @@ async def _calibrate(
     return best
 
 
-_HIDDEN_TASKS = 4
+_HIDDEN_TASKS, _READ_TASKS = 4, 8
+"""Numbers of tasks on which a field without the name of an answer is tried: usually, and if the reward's code reads the
+field. It may pay the right answers of some tasks only."""
 
 
 async def _hidden_gold(
@@ -186,23 +188,25 @@ async def _hidden_gold(
 ) -> Calibration | None:
     """Look for the gold in fields whose names do not suggest an answer; None if there is no such field.
 
-    A field is the gold if a task's own value earns clearly more than the values of other tasks. A reward with a
+    A field is the gold if a task's own value earns clearly more than the values of other tasks, and if the best value
+    earns most of what the weights declare. A reward with a
     tolerance may also pay the numbers of other tasks. If the reward's code reads the field, it is enough that a task's
     own number earns clearly more than numbers far from all values.
     """
     few = [*dict.fromkeys([*requested, *wrappers[:3]])][:_HIDDEN_TASKS]
     for stored in other_candidates(rows, source):
         golds, keys = with_asked_keys(stored, rows)
-        sample = spread_over_answers(golds, min(tasks, _HIDDEN_TASKS), 0)
+        number = _READ_TASKS if reads_field(source, golds.place) else _HIDDEN_TASKS
+        sample = spread_over_answers(golds, number if tasks > _JUDGED_TASKS else tasks, 0)
         if len(sample) < 2 or scorer.gave_up:
             continue
-        forms = range(_widest(sample) if golds.format == "multi_answer" or keys else 1)
+        forms = _different_forms(sample) if golds.format == "multi_answer" or keys else [0]
         styles = [AnswerStyle(golds, form, wrapper, marks, listed) for wrapper in few for form in forms]
         one = one_item_suffices(golds, instruction_texts(rows))
         candidate = await _best(
             scorer, styles, sample, lambda style: style.wrapper in requested, keys=keys, one_item=one
         )
-        if candidate is None or (candidate.mean or 0) <= _EPSILON:
+        if candidate is None or _best_share(candidate) < _HIDDEN_SHARE:
             continue
         if golds.format == "json" and not await _is_only_answer(scorer, candidate, sample):
             continue  # It is one of several right answers, such as an example of a plan.
@@ -290,6 +294,19 @@ def _far_number(golds: SampleGolds, number: int) -> str:
 
 _HIDDEN_MARGIN = 0.5
 """Share of the mean reward by which a task's own value must exceed those of other tasks to count as the gold."""
+_HIDDEN_SHARE = 0.75
+"""Share of the declared weights that the best value must earn. Where a reply is executed, searched or compared in part,
+a value that is no reply, such as one of the texts that a pattern must match, earns a little on its own task."""
+
+
+def _best_share(candidate: Calibration) -> float:
+    """Return the highest reward of the candidate's values, as a share of the weights that scored them."""
+    shares = [
+        (scored.reward or 0.0) / weight
+        for _, scored in candidate.scored
+        if (weight := sum(max(0.0, part.weight) for part in scored.components.values())) > _EPSILON
+    ]
+    return max(shares, default=1.0 if (candidate.mean or 0.0) > _EPSILON else 0.0)
 
 
 def instruction_texts(rows: Sequence[Row]) -> list[str]:
@@ -301,6 +318,14 @@ def instruction_texts(rows: Sequence[Row]) -> list[str]:
 def _widest(sample: Sequence[TaskGold]) -> int:
     """Return the largest number of spellings that a gold of the sample has, at most `_FORMS`."""
     return min(_FORMS, max((len(g.forms) for g in sample), default=1))
+
+
+def _different_forms(sample: Sequence[TaskGold]) -> list[int]:
+    """Return the spellings that differ from each earlier one for some gold of the sample."""
+    texts: dict[tuple[str, ...], int] = {}
+    for form in range(_widest(sample)):
+        texts.setdefault(tuple(gold.form(form) for gold in sample), form)
+    return list(texts.values())
 
 
 async def _best(

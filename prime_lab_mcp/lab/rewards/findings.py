@@ -32,7 +32,7 @@ from prime_lab_mcp.lab.rewards.rules.answers import (
 from prime_lab_mcp.lab.rewards.rules.asked_spellings import asked_spelling
 from prime_lab_mcp.lab.rewards.rules.goldless import GOLDLESS_RULES
 from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, search_holes
-from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
+from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES, judge_misread
 from prime_lab_mcp.lab.rewards.rules.known_answers import gold_not_understood, no_gold, supplied_cases
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import LEAK_RULES
 from prime_lab_mcp.lab.rewards.rules.partly_right import PARTLY_RIGHT_RULES
@@ -67,7 +67,7 @@ def reward_findings(trial: Trial) -> list[Finding]:
     """
     findings = run_checks(REWARD_RULES, trial)
     if not gold_is_understood(trial):
-        goldless = [*run_checks(GOLDLESS_RULES, trial), *run_checks((search_holes,), trial)]
+        goldless = [*run_checks(GOLDLESS_RULES, trial), *run_checks((search_holes, judge_misread), trial)]
         findings = [f for f in findings if f.code in _WITHOUT_GOLD or f in goldless or _of_cases(f)]
     if not trial.run and not trial.rollouts and all(f.severity != "blocker" for f in findings):
         findings.append(_untested())

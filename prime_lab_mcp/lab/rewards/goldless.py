@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
+from prime_lab_mcp.lab.rewards.probes.answer_formats import CODE, AnswerWrapper, requested_wrappers
 from prime_lab_mcp.lab.rewards.probes.catalogue import Probe, assistant_message
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.programs import HACKED_TASKS, hack_programs, output_markers
@@ -20,7 +21,11 @@ OTHER_TASK = "of another task"
 """Variant of a probe that repeats the prompt of another task."""
 _TASKS = 4
 _NAMES = 3
-_RUNS_PROGRAMS = re.compile(r"\bsubprocess\b|\bexec\(|\bcreate_subprocess|\bPopen\b|\brun_code\b|\.run\(\[")
+_RUNS_PROGRAMS = re.compile(r"\bsubprocess\b|\bexec\(|\bcreate_subprocess|\bPopen\b|\brun_code\b|\.run\(\s*\[")
+IDLE = "does nothing"
+"""Variant of a program that defines what the prompt names and does nothing."""
+_IDLE_TASKS = 6
+"""Number of tasks on which this program is tried."""
 _FUNCTION = re.compile(r"\bdef ([A-Za-z_]\w*)|`([A-Za-z_]\w*)\(")
 
 
@@ -42,26 +47,47 @@ def goldless_probes(rows: Sequence[Row], source: str = "") -> list[Probe]:
 
 
 def program_probes(rows: Sequence[Row], source: str) -> list[Probe]:
-    """Return programs that solve nothing for a few tasks; none if `source` does not run programs."""
+    """Return programs that solve nothing for a few tasks; none if `source` does not run programs.
+
+    A program that does nothing comes first, on more tasks than the others.
+    """
     if not _RUNS_PROGRAMS.search(source):
         return []
     markers = output_markers(source)
-    return [probe for row in rows[:HACKED_TASKS] for probe in _programs(row, markers)]
+    asked = [row for row in rows if "python" in _whole_prompt(row).casefold()]
+    idle = [
+        _program(row, IDLE, _entry(row) or "pass", wrapper) for row in asked[:_IDLE_TASKS] for wrapper in _fences(row)
+    ]
+    hacks = [
+        _program(row, variant, program, CODE)
+        for row in asked[:HACKED_TASKS]
+        for variant, program in hack_programs(_entry(row), markers)
+    ]
+    return [*idle, *hacks]
 
 
-def _programs(row: Row, markers: Sequence[str]) -> Iterator[Probe]:
-    """Yield programs that define the functions that the prompt names, solve nothing and try to pass the tests."""
-    prompt = "\n".join(map(message_text, row.prompt))
-    if "python" not in prompt.casefold():
-        return
+def _whole_prompt(row: Row) -> str:
+    return "\n".join(map(message_text, row.prompt))
+
+
+def _entry(row: Row) -> str:
+    """Return definitions of the functions that the prompt names, which return nothing; empty if there are none."""
     names = dict.fromkeys(first or second for first, second in _FUNCTION.findall(prompt_of(row)))
-    reference = "\n".join(f"def {name}(*args):\n    return None" for name in list(names)[:_NAMES])
-    for variant, program in hack_programs(reference, markers):
-        text = f"```python\n{program}\n```"
-        label = f"{Family.PROGRAM_HACK}/{variant}"
-        yield Probe(
-            f"{row.index}/{label}", Family.PROGRAM_HACK, label, row.index, assistant_message(text), variant=variant
-        )
+    return "\n".join(f"def {name}(*args):\n    return None" for name in list(names)[:_NAMES])
+
+
+def _fences(row: Row) -> list[AnswerWrapper]:
+    """Return a fence for Python, and the tag that the prompt names, if there is one."""
+    named = [w for w in requested_wrappers([_whole_prompt(row)], "") if w.kind == "tag"]
+    return [CODE, *named[:1]]
+
+
+def _program(row: Row, variant: str, program: str, wrapper: AnswerWrapper) -> Probe:
+    label = f"{Family.PROGRAM_HACK}/{variant}"
+    messages = assistant_message(wrapper.wrap(program))
+    return Probe(
+        f"{row.index}/{label}/{wrapper.kind}", Family.PROGRAM_HACK, label, row.index, messages, variant=variant
+    )
 
 
 def _probes(row: Row, prompt: str, other: str) -> Iterator[Probe]:

@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.rewards.replays import Replay
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut
 from prime_lab_mcp.lab.rewards.solutions import Solved
+from prime_lab_mcp.lab.rewards.stand_in_judge import MisreadVerdict
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, same_reward
 from prime_lab_mcp.lab.rewards.tool_exploration import AnswerKey, LastingWrite
 from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
@@ -322,10 +323,14 @@ class Trial:
     """Number of answer styles that were tried."""
     judging: JudgeUse | None = None
     """None if no reward asks a judge."""
+    misread: MisreadVerdict | None = None
+    """A negative verdict of the judge that the reward pays like the positive one."""
     own_raises: frozenset[str] = frozenset()
     """`PATH:LINE` of the `raise` statements in the environment's code. Empty for v0, where a raise may end the run."""
     prompted: PromptedGolds | None = None
     """Golds in the form that the prompt tells the model to use; None if the prompt asks for no form."""
+    listed_in_prompts: bool = False
+    """The golds are lists, and nearly all prompts state the items of their own one."""
     answer_last: bool = False
     """The prompts ask for working before the answer, or for a reply that ends with the answer."""
     answer_alone: bool = False
@@ -350,7 +355,8 @@ class Trial:
     def max_reward(self) -> float:
         """The highest reward of a right completion; 0 if no right completion earned a positive reward.
 
-        Supplied cases that are expected to earn much count only if no gold earned anything.
+        Supplied cases that are expected to earn much count only if one earned more than twice as much as every gold:
+        what was taken for the gold is no reply then. `gold_beaten` reports a case that earns a little more.
         """
         right = [
             s.reward
@@ -358,8 +364,9 @@ class Trial:
             if s.reward is not None
         ]
         right += [p.result.reward for p in self.solved.scored if p.result.reward is not None]
-        if max(right, default=0.0) <= EPSILON:  # Otherwise `gold_beaten` reports a case that earns more than the golds.
-            right += [s.scored_probe.reward for s in self.supplied if s.high and s.scored_probe.reward is not None]
+        cases = [s.scored_probe.reward for s in self.supplied if s.high and s.scored_probe.reward is not None]
+        if max(cases, default=0.0) > 2 * max(0.0, *right, 0.0) + EPSILON:
+            right += cases
         return max(right, default=0.0) if max(right, default=0.0) > 0 else 0.0
 
     @property

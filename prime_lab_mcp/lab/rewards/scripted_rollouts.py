@@ -7,14 +7,16 @@ as single completions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold, message_text
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.goldless import echoes
 from prime_lab_mcp.lab.rewards.observations import Expected, ScoredCase, ScoredProbe
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, AnswerWrapper
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers
@@ -57,9 +59,15 @@ class PlayedRollouts:
 
 
 async def play_scripts(
-    worker: Worker, loaded: Loaded, style: AnswerStyle | None, rows: Sequence[Row]
+    worker: Worker,
+    loaded: Loaded,
+    style: AnswerStyle | None,
+    rows: Sequence[Row],
+    form: AnswerWrapper = BARE,
 ) -> PlayedRollouts:
     """Play every script on `SCRIPTED_TASKS` tasks.
+
+    `form` is the form of a reply that the prompt or the code names, for tasks without a gold.
 
     If the right answer earns too little without a rollout, right, wrong and silent rollouts are played on
     `DECIDING_TASKS` tasks. In a v0 environment with a single reply, only one rollout is played, to show whether
@@ -79,13 +87,44 @@ async def play_scripts(
         tasks = echoes(rows, SCRIPTED_TASKS)
         wanted = [(row.index, s) for row, prompt, other in tasks for s in scripts.goldless_scripts(prompt, other)]
     played = await _play(worker, wanted)
+    if style is None:
+        return await _with_blind_replies(worker, played, form, rows)
     script = _deciding_script(played.rollouts)
-    if style is None or script is None:
+    if script is None:
         return played
     known = {g.row for g in golds}
     more = [g for g in spread_over_answers(style.golds, DECIDING_TASKS, style.form) if g.row not in known]
     rest = await _play(worker, [(g.row, s) for g in more for s in _deciding(style, g, script)])
     return replace(played, rollouts=(*played.rollouts, *rest.rollouts), deciding_script=script)
+
+
+_BLIND, _SILENT_TASKS = 4, 6
+"""Number of rollouts of a task with blind replies, and of tasks on which these and silence are played."""
+_VALUES = 6
+"""Number of small numbers that are blind replies."""
+
+
+async def _with_blind_replies(
+    worker: Worker, played: PlayedRollouts, form: AnswerWrapper, rows: Sequence[Row]
+) -> PlayedRollouts:
+    """Add rollouts that show what giving up is worth, if silence was paid and replies have a form.
+
+    In each of them the model says nothing, or some reply in the form in every turn: a number, or what the prompt shows.
+    """
+    silent = [p.result.reward or 0.0 for p in played.rollouts if p.script.part == "silent" and p.scored]
+    if form.kind == "plain" or not silent or min(silent) <= EPSILON:
+        return played
+    prompt = "\n".join(message_text(m) for m in rows[0].prompt)
+    shown = re.findall(f"{re.escape(form.open)}([^<>\n]{{1,30}}?){re.escape(form.close)}", prompt) if form.close else []
+    values = list(dict.fromkeys([*(text.strip() for text in shown[:2]), *map(str, range(1, _VALUES + 1))]))
+    texts = [form.wrap(value) for value in values]
+    known = {p.row for p in played.rollouts}
+    more = [row for row in rows if row.index not in known][: _SILENT_TASKS - len(known)]
+    wanted = [(row.index, scripts.silent_script()) for row in more]
+    for row in (*more, *(row for row in rows if row.index in known)):
+        wanted += [(row.index, scripts.blind_script(texts, _BLIND * row.index + n)) for n in range(_BLIND)]
+    rest = await _play(worker, wanted)
+    return replace(played, rollouts=(*played.rollouts, *rest.rollouts))
 
 
 async def _play_one(worker: Worker, style: AnswerStyle | None, row: int) -> PlayedRollouts:

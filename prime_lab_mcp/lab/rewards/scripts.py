@@ -5,18 +5,20 @@ A worker plays the scripts (worker/child/scripted_rollouts.py). The rules about 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets.task_golds import TaskGold
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer
 from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult
 
 ScriptPart = Literal[
-    "gold", "wrong", "taken-back", "late", "faulty", "silent", "echo", "other-echo", "supplied", "copied"
+    "gold", "wrong", "taken-back", "late", "faulty", "silent", "echo", "other-echo", "supplied", "copied", "blind"
 ]
 
 
@@ -34,6 +36,7 @@ class Delivery(StrEnum):
 CHATTER = "I am not sure yet. Let me think about this some more."
 """A reply that neither answers nor calls a tool."""
 _NO_TOOL = "no_such_tool"
+_BLIND_TURNS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,13 @@ def wrong_script(text: str) -> RolloutScript:
 
 def silent_script() -> RolloutScript:
     return RolloutScript("says nothing", "silent", {"turns": [""], "then": "silence"})
+
+
+def blind_script(texts: Sequence[str], seed: int) -> RolloutScript:
+    """Return a script that says one of these texts in every turn, at random."""
+    chance = random.Random(seed)
+    turns = [chance.choice(texts) for _ in range(_BLIND_TURNS)]
+    return RolloutScript(f"says {quote(texts[0], 60)} or the like in every turn, at random", "blind", _then(*turns))
 
 
 def tool_script(part: Literal["gold", "wrong"], answer: str, text: str) -> RolloutScript:

@@ -36,6 +36,11 @@ _EACH = 4
 """Largest number of calls of one tool with plausible arguments."""
 _QUOTED = re.compile(r"[\"“'`]([^\"“”'`\n]{1,40})[\"”'`]")
 _NAMED = re.compile(r"\b(?:[A-Z]+[-_]?\d[\w-]*|\d{4}-\d{2}-\d{2}|[\w.-]+@[\w.-]+|[\w-]+(?:[./][\w-]+)+)\b")
+_TOLD = re.compile(r"(?<![\w.-])(?=[\w./@-]*[A-Za-z])(?=[\w./@-]*[\d_/@-])[A-Za-z\d][\w./@-]*\w")
+"""A name in a sentence: letters with a digit, a dash or another mark, such as B1, bolt-m6 or notes/a.txt."""
+_SENTENCE = re.compile(r"\n|(?<=[.;!?])\s")
+_MOST_TOLD = 12
+"""Largest number of calls with the names of a sentence."""
 _WORD = re.compile(r"[A-Za-z][\w'-]*")
 _INTEGER = re.compile(r"(?<![\w.-])\d{1,6}(?![\w.-])")
 _CATALOGUE = "SELECT name, sql FROM sqlite_master"
@@ -53,8 +58,15 @@ _OWN_TABLE = "rows_of_an_earlier_rollout"
 _WRITTEN_TABLES = 2
 """Largest number of known tables from which a row is deleted."""
 _SHORTEST_PROMPT, _SHORTEST_ANSWER = 20, 2
+_FIELD_END = re.compile(r"[\"'`|,;\t:>] ?$")
+_BEFORE = 120
+"""Characters before a prompt within which its answer stands beside it."""
 _BESIDE = 400
 """Characters behind a prompt within which its answer stands beside it."""
+_FEWEST_WORDS, _LONGEST_QUERY = 5, 400
+"""Fewest words and most characters of a prompt whose words a tool is asked for."""
+_QUERIES = 6
+"""Largest number of prompts whose words a tool is asked for."""
 FEWEST_KEYED = 3
 """Number of tasks whose answers a tool must state beside their prompts. One or two may be examples."""
 
@@ -87,7 +99,38 @@ def plausible_calls(tools: Sequence[OfferedTool], texts: Sequence[str]) -> list[
     """
     per_tool = [list(islice(_calls_of(tool, texts), _EACH)) for tool in tools[:_MOST_TOOLS]]
     calls = [calls[number] for number in range(_EACH) for calls in per_tool if number < len(calls)]
-    return calls[:_MOST_CALLS]
+    return [*calls[:_MOST_CALLS], *islice(_told_calls(tools, texts), _MOST_TOLD)]
+
+
+def _told_calls(tools: Sequence[OfferedTool], texts: Sequence[str]) -> Iterator[Call]:
+    """Yield calls whose arguments are the names and numbers of one sentence of the prompt, in their order.
+
+    "Move 3 bolt-m6 from B1 to C2" gives a tool with the parameters (article, source, target, quantity) these four. Only
+    tools with several text parameters are called so: the order of the names decides whether such a call does anything.
+    """
+    for tool in tools[:_MOST_TOOLS]:
+        properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
+        fitting = arguments(tool.parameters)
+        names = [name for name in fitting if _takes(properties.get(name), "string")]
+        counts = [n for n in fitting if _takes(properties.get(n), "integer", "number")]
+        for sentence in _SENTENCE.split(texts[0]) if texts and len(names) > 1 else ():
+            told = list(dict.fromkeys(_TOLD.findall(sentence)))
+            if len(told) != len(names):
+                continue
+            numbers = [int(n) for n in _INTEGER.findall(sentence)]
+            filled = dict(zip(counts, [*numbers, *[1] * len(counts)], strict=False))
+            for turn in range(len(told) if len(told) > 2 else 1):
+                # Other orders than these would undo a call that moves something from one place to another.
+                order = told[turn:] + told[:turn]
+                yield tool.name, {**fitting, **filled, **dict(zip(names, order, strict=True))}
+
+
+def _takes(schema: Any, *types: str) -> bool:
+    """Whether a parameter takes values of one of these JSON types and names no values of its own."""
+    if not isinstance(schema, Mapping) or schema.get("enum"):
+        return False
+    kinds = [schema.get("type"), *(c.get("type") for c in schema.get("anyOf") or () if isinstance(c, Mapping))]
+    return any(kind in types for kind in kinds)
 
 
 def _calls_of(tool: OfferedTool, texts: Sequence[str]) -> Iterator[Call]:
@@ -228,8 +271,10 @@ async def find_answer_key(
     prompts = {row.index: prompt for row, prompt in known if len(prompt) >= _SHORTEST_PROMPT}
     if len(prompts) < FEWEST_KEYED or not tools:
         return None
-    first = await _play(worker, rows[0].index, _looks(tools, _LOOKS, [_CATALOGUE]))
-    key = _key(first, prompts, answers)
+    looks, queries = _looks(tools, _LOOKS, [_CATALOGUE]), _queries(rows, tools, prompts)
+    returned = await _play(worker, rows[0].index, [*looks, *queries])  # One rollout: a tool server starts slowly.
+    first = returned[: len(looks)]
+    key = _key(first, prompts, answers) or _key_of_tools(queries, returned[len(looks) :], prompts, answers)
     if key is not None:
         return key
     tables = list(dict.fromkeys(name for _, text in first for name in _TABLE.findall(text)))[:_MOST_NAMES]
@@ -239,6 +284,34 @@ async def find_answer_key(
     names.sort(key=lambda name: (_TELLING.search(name) is None, not any(mark in name for mark in "./_")))
     looks = _looks(tools, names[:_MOST_NAMES], [f"SELECT * FROM {name}" for name in tables or names[:_MOST_NAMES]])
     return _key(await _play(worker, rows[0].index, looks), prompts, answers)
+
+
+def _queries(rows: Sequence[Row], tools: Sequence[OfferedTool], prompts: Mapping[int, str]) -> list[Call]:
+    """Return calls that ask every tool for words of some prompts.
+
+    The first and the last word of a prompt are left out. So a tool that repeats what it was asked for does not return
+    the prompt.
+    """
+    texts = [prompt_of(row) for row in rows if row.index in prompts]
+    few = [text for text in texts if len(text.split()) >= _FEWEST_WORDS and len(text) <= _LONGEST_QUERY][:_QUERIES]
+    queries = [" ".join(text.split()[1:-1]) for text in few]
+    return [call for call in _looks(tools, queries, ()) if any(query in call[1].values() for query in queries)]
+
+
+def _key_of_tools(
+    calls: Sequence[Call],
+    returned: Sequence[tuple[str, str]],
+    prompts: Mapping[int, str],
+    answers: Mapping[int, Sequence[str]],
+) -> AnswerKey | None:
+    """Return a tool that returned the prompts of tasks with their answers, in all of its calls together."""
+    for tool in dict.fromkeys(name for name, _ in calls):
+        of_tool = [pair for (name, _), pair in zip(calls, returned, strict=False) if name == tool]
+        joined = "\n\n".join(text for _, text in of_tool)
+        key = _key([(of_tool[0][0], joined)], prompts, answers) if of_tool else None
+        if key is not None:
+            return key
+    return None
 
 
 _TELLING = re.compile(r"answer|gold|eval|solution|label|test|key|expect|quiz", re.I)
@@ -264,6 +337,8 @@ def _key(
         for row, prompt in prompts.items():
             at = flat.find(prompt)
             beside = flat[at + len(prompt) : at + len(prompt) + _BESIDE] if at >= 0 else ""
+            # In a row of data, the answer may also precede the prompt.
+            beside += f" {flat[max(0, at - _BEFORE) : at]}" if at >= 0 and _FIELD_END.search(flat[:at]) else ""
             if any(re.search(rf"(?<!\w){re.escape(_flat(a))}(?!\w)", beside) for a in answers[row]):
                 stated.append((row, flat[at : at + len(prompt) + 60]))
         if len({tuple(answers[row]) for row, _ in stated}) >= FEWEST_KEYED:

@@ -11,9 +11,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold, prompt_of
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
-from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate, prompts_and_systems
+from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate, instruction_texts, prompts_and_systems
+from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, skeleton_probes
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
 from prime_lab_mcp.lab.rewards.copied_messages import (
     CHATTERS,
@@ -36,7 +37,13 @@ from prime_lab_mcp.lab.rewards.observations import (
     Witnessed,
 )
 from prime_lab_mcp.lab.rewards.parrots import first_reply_in_prompts, play_parrots
-from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper, answer_comes_alone, answer_comes_last
+from prime_lab_mcp.lab.rewards.probes.answer_formats import (
+    BARE,
+    AnswerWrapper,
+    answer_comes_alone,
+    answer_comes_last,
+    requested_wrappers,
+)
 from prime_lab_mcp.lab.rewards.probes.catalogue import (
     AnswerStyle,
     Draft,
@@ -53,6 +60,7 @@ from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_shortcuts
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
+from prime_lab_mcp.lab.rewards.stand_in_judge import find_misread_verdict
 from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, task_maxima
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
 from prime_lab_mcp.lab.rewards.tool_exploration import (
@@ -409,9 +417,11 @@ async def _observe(
             also={p.row for p in known_failures},
         )
     elif calibration is None and not (loaded.turns or grouped or sparing or scorer.gave_up):
-        tried = TaskScores(scored_probes=await score_probes(scorer, goldless_probes(rows, source if hacks else "")))
+        tried = TaskScores(scored_probes=await score_probes(scorer, goldless_probes(rows)))
+        programs = await _programs(scorer, rows, source) if hacks else ()
+        tried = replace(tried, scored_probes=(*tried.scored_probes, *programs))
     if calibration is not None and not (calibration.mean or loaded.turns or grouped or sparing or scorer.gave_up):
-        programs = await score_probes(scorer, program_probes(rows, source)) if hacks else ()
+        programs = await _programs(scorer, rows, source) if hacks else ()
         tried = replace(tried, scored_probes=(*tried.scored_probes, *programs))
     golds, scored_probes, repeats = tried.golds, tried.scored_probes, tried.repeats
     if tried.picked and not scorer.gave_up:
@@ -419,7 +429,7 @@ async def _observe(
         again = [probe for probe in known_failures if (probe.row, probe.completion) not in fresh]
         scored_probes = (*scored_probes, *await score_probes(scorer, again))
     played = (
-        await scripted_rollouts.play_scripts(worker, loaded, style, rows)
+        await scripted_rollouts.play_scripts(worker, loaded, style, rows, _named_form(rows, source))
         if not scorer.gave_up
         else scripted_rollouts.PlayedRollouts()
     )
@@ -445,6 +455,9 @@ async def _observe(
             key = await find_answer_key(worker, style, sample.rows, tools)
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
+    if hacks and style is None and not (sparing or loaded.turns or grouped):
+        of_cases = [*skeleton_probes(probes), *crossed_probes(probes, rows)]
+        scored_probes = (*scored_probes, *await score_probes(scorer, of_cases))
     if by_rollouts:
         golds, scored_probes = scripted_rollouts.solution_probes(solved, played)
     elif not replaced and played.deciding_script is not None:
@@ -472,8 +485,11 @@ async def _observe(
     if any(s.scored.has(ProblemCode.LEFT_PROCESSES) for s in (*golds, *scored_probes)):
         await worker.close()  # The pool reuses workers, and the processes that scoring left behind would live on.
     scored = [*golds, *scored_probes, *(s.scored_probe for s in supplied)]
+    judging = judge_use(loaded, scored, f"{source}\n{arguments}", relay)
+    misread = await find_misread_verdict(worker, style, sample.rows) if judging is not None and not grouped else None
     return Trial(
-        judging=judge_use(loaded, scored, f"{source}\n{arguments}", relay),
+        judging=judging,
+        misread=misread,
         rewards=rewards,
         style=style,
         form_requested=calibration is not None and calibration.requested,
@@ -506,10 +522,41 @@ async def _observe(
         tasks=sample.total,
         renderings=calibration.tried if calibration is not None else 0,
         prompted=_prompted(calibration),
+        listed_in_prompts=style is not None and _listed_in_prompts(style, sample.rows),
         answer_last=answer_comes_last(*prompts_and_systems(sample.rows)),
         answer_alone=answer_comes_alone(*prompts_and_systems(sample.rows)),
         levels=task_maxima(golds, scored_probes),
     )
+
+
+_LISTED_SHARE = 0.8
+
+
+def _listed_in_prompts(style: AnswerStyle, rows: Sequence[Row]) -> bool:
+    """Return whether golds are lists of several items, and nearly all prompts state all items of their own one."""
+    prompts = {row.index: prompt_of(row).casefold() for row in rows}
+    lists = [gold for gold in style.golds.golds if len(gold.parts) > 1]
+    stated = sum(all(part.casefold() in prompts.get(gold.row, "") for part in gold.parts) for gold in lists)
+    return 2 * len(lists) > len(style.golds.golds) and stated >= _LISTED_SHARE * len(lists)
+
+
+def _named_form(rows: Sequence[Row], source: str) -> AnswerWrapper:
+    """Return the form of a reply that the prompts or the code name first; without form if they name none."""
+    return next((form for form in requested_wrappers(instruction_texts(rows), source) if not form.lead), BARE)
+
+
+_PROGRAMS_MS = 15_000.0
+_FEWEST_PROGRAMS = 12
+"""Time for scoring programs that solve nothing, and the smallest number of them that are scored."""
+
+
+async def _programs(scorer: Scorer, rows: Sequence[Row], source: str) -> tuple[ScoredProbe, ...]:
+    """Score programs that solve nothing on tasks without a known right answer."""
+    probes = program_probes(rows, source)
+    first = await score_probes(scorer, probes[:_FEWEST_PROGRAMS])
+    each = max(1.0, sum(s.scored.ms for s in first) / max(1, len(first)))
+    rest = probes[_FEWEST_PROGRAMS : max(_FEWEST_PROGRAMS, int(_PROGRAMS_MS / each))]
+    return (*first, *await score_probes(scorer, rest)) if not scorer.gave_up else first
 
 
 def _as_good(calibration: Calibration | None, solved: Solved) -> bool:

@@ -425,16 +425,18 @@ class Worker:
                 "fresh_runtime": stored[0].fresh_runtime,
                 "spent_ms": SPENT_MS,
             }
-        asked: list[protocol.CaseRequest] = [
-            {
-                "row": case.row,
-                "key": self._keys.get(case.row),
-                "messages": _dicts(case.messages),
-                "rest_of_group": [_dicts(other) for other in case.rest_of_group],
-            }
-            for case in cases
-            if isinstance(case, Case)
-        ]
+        asked: list[protocol.CaseRequest] = []
+        for case in cases:
+            if isinstance(case, Case):
+                wanted: protocol.CaseRequest = {
+                    "row": case.row,
+                    "key": self._keys.get(case.row),
+                    "messages": _dicts(case.messages),
+                    "rest_of_group": [_dicts(other) for other in case.rest_of_group],
+                }
+                if case.verdict is not None:
+                    wanted["verdict"] = case.verdict
+                asked.append(wanted)
         request: protocol.ScoreRequest = {"op": "score", "cases": asked, "case_timeout": case_timeout}
         return request if search is None else {**request, "search": search}
 

@@ -60,6 +60,8 @@ class Case:
     messages: Sequence[Message]
     rest_of_group: Sequence[Sequence[Message]] = ()
     stored: Mapping[str, Any] | None = None
+    verdict: str | None = None
+    """What a stand-in answers in place of the reward's judge; None if the judge is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Scored:
     """The result of each rollout if stored rollouts were scored as a group."""
     branches: tuple[str, ...] = ()
     """Branches of the environment's code that no earlier completion of the search took; empty without a search."""
+    questions: tuple[str, ...] = ()
+    """What the reward asked its judge, if a stand-in answered. Foreign text."""
 
     @property
     def broken(self) -> bool:
@@ -147,6 +151,7 @@ def decode_scored(reply: ScoreReply, id: str) -> Scored:
             judges=decode_judges(reply["judges"]),
             members=tuple(decode_scored(member, id) for member in reply.get("members", ())),
             branches=tuple(str(branch)[:300] for branch in reply.get("branches", ())),
+            questions=tuple(map(str, reply.get("questions", ()))),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise nonsense("score", reply) from error

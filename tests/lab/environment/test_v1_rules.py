@@ -85,3 +85,27 @@ def test_a_field_that_serialisation_leaves_out_blocks(tmp_path: Path, field: str
 def test_state_outside_of_the_task_data_is_a_hint(tmp_path: Path, code: str, found: bool) -> None:
     hints = told(tmp_path, {"thing.py": code}, "task-not-self-contained")
     assert [f.severity for f in hints] == (["warning"] if found else [])
+
+
+TOOLS = "class Look(vf.Toolset[vf.ToolsetConfig]):\n    pass\n\n\n"
+OFFERED = "    @classmethod\n    def toolsets(cls, config):\n        return [Look(config)]\n"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "method", "found"),
+    [
+        ("    tools = (Look,)\n", "", True),
+        ("    tools: tuple = (Look,)\n", "", True),
+        ("    tools = (Look,)\n", OFFERED, False),
+        ("    tools = ('hammer',)\n", "", False),
+        ("", OFFERED, False),
+    ],
+)
+def test_tools_that_only_an_attribute_names_are_never_offered(
+    tmp_path: Path, attribute: str, method: str, found: bool
+) -> None:
+    before, mark, after = V1.partition("class T(")
+    head, colon, body = after.partition(":\n")
+    code = f"{before}{TOOLS}{mark}{head}{colon}{attribute}{method}{body}"
+    blockers = told(tmp_path, {"thing.py": code}, "verifiers-outdated")
+    assert [f.severity for f in blockers] == (["blocker"] if found else [])

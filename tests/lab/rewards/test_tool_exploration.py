@@ -41,3 +41,14 @@ def test_a_tool_that_takes_sql_is_asked_to_write() -> None:
     assert {(name, given["shop"]) for name, given in calls} == {("run_sql", 4)}
     verbs = [given["sql"].split()[0] for _, given in calls]
     assert verbs == ["SELECT", "SELECT", "CREATE", "INSERT", "DELETE"]
+
+
+def test_the_names_of_one_sentence_become_the_arguments_of_a_tool_in_their_order() -> None:
+    move = tool("move", part=TEXT, source=TEXT, target=TEXT, number={"type": "integer"})
+    calls = plausible_calls(
+        [move], ["You keep the shelves.\nMove 3 bolt-m6 from B1 to C2.\nMove all nut-8 from C2 to A1."]
+    )
+    given = [arguments for _, arguments in calls]
+    assert {"part": "bolt-m6", "source": "B1", "target": "C2", "number": 3} in given
+    assert {"part": "nut-8", "source": "C2", "target": "A1", "number": 1} in given
+    assert {"part": "bolt-m6", "source": "C2", "target": "B1", "number": 3} not in given

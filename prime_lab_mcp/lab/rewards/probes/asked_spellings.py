@@ -6,6 +6,7 @@ contradicts its prompt.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,11 +37,21 @@ class AskedSpelling:
     answer: str
 
 
+JSON_TYPES = "the JSON types that the prompt asks for"
+"""The name of an answer whose texts are numbers or booleans where the prompt asks for these."""
+_TYPED = (
+    r"[\"'`]?{key}[\"'`]?\s*[:(=-]\s*[<(\"']?(?:an?\s+)?(?:json\s+)?(number|integer|int|float|decimal|boolean|bool)\b"
+)
+
+
 def asked_spelling(prompt: str, answer: str) -> AskedSpelling | None:
     """Return the answer as the prompt demands it; None if the answer is written so, or if nothing is demanded.
 
     `prompt` includes the system message.
     """
+    typed = _with_types(prompt, answer)
+    if typed:
+        return AskedSpelling(JSON_TYPES, typed)
     for name, pattern, rewritten in _DEMANDS:
         match = pattern.search(prompt)
         if match is None or _DENIED.search(prompt[max(0, match.start() - 30) : match.end()]):
@@ -58,6 +69,30 @@ def _with_decimals(answer: str, demand: re.Match[str]) -> str:
     unit = Decimal(1).scaleb(-(_NUMBERS.get(demand[1].lower()) or int(demand[1])))
     up, down = (Decimal(answer).quantize(unit, mode) for mode in (ROUND_HALF_UP, ROUND_HALF_DOWN))
     return str(up) if up == down else ""
+
+
+def _with_types(prompt: str, answer: str) -> str:
+    """Return a JSON object whose texts are numbers or booleans where the prompt asks for these; empty if none is."""
+    try:
+        value = json.loads(answer) if answer.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(value, dict):
+        return ""
+    typed = {key: _typed(prompt, key, held) for key, held in value.items()}
+    return json.dumps(typed, ensure_ascii=False) if typed != value else ""
+
+
+def _typed(prompt: str, key: str, held: object) -> object:
+    demand = re.search(_TYPED.format(key=re.escape(key)), prompt, re.IGNORECASE) if isinstance(held, str) else None
+    if demand is None or not isinstance(held, str):
+        return held
+    kind = demand[1].lower()
+    if kind.startswith("bool"):
+        return {"true": True, "false": False}.get(held.strip().lower(), held)
+    if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})", held.strip()):
+        return int(held)
+    return float(held) if not kind.startswith("int") and re.fullmatch(r"-?\d{1,12}\.\d{1,6}", held.strip()) else held
 
 
 def _cased(answer: str, change: Callable[[str], str]) -> str:

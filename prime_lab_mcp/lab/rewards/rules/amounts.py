@@ -5,6 +5,7 @@ All rules use these functions. A row shows the quoted completion, its reward and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,6 +54,9 @@ def gold_is_understood(trial: Trial) -> bool:
     judge's errors), a whole rollout with the gold is paid, a solution was played, scoring the gold failed (another rule
     then reports the reason), or the gold earns at least half of the declared weights although wrong answers earn as
     much (such a reward pays wrong answers).
+
+    A field that is no reply may still earn a little where replies are executed, searched or compared in part
+    (`earns_by_chance`).
     """
     if trial.style is None or trial.by_rollouts or trial.solved.scored:
         return True
@@ -62,12 +66,47 @@ def gold_is_understood(trial: Trial) -> bool:
     known = [s for s in golds if s.reward is not None]
     if not known or all(s.scored.broken for s in golds) or any(s.scored.judges for s in golds):
         return True
+    if earns_by_chance(trial, max(s.reward or 0.0 for s in known)):
+        return False
     lowest = _lowest_wrong(trial, Family.WRONG, Family.CROSS) or _lowest_wrong(trial, Family.EMPTY)
     pairs = [(s.reward or 0.0, lowest[s.probe.row]) for s in known if s.probe.row in lowest]
     if any(right > wrong + EPSILON for right, wrong in pairs):
         return True
     best = max(s.reward or 0.0 for s in known)
     return best > EPSILON and (not pairs or best >= HALF_SHARE * trial.declared - EPSILON)
+
+
+_LITTLE = 0.1
+"""Share of the declared weights below which the best gold does not show that golds are replies (our choice)."""
+
+
+def earns_by_chance(trial: Trial, best: float) -> bool:
+    """Whether the best gold earns so little that golds need not be replies.
+
+    It is less than a tenth of the weights, or less than half while other golds earn less; or a supplied case that is
+    expected to earn much earned more than twice as much. Where many golds fail, the field must also have the name of an
+    answer, and must not list what the prompts state: words that a text has to contain may make a right reply at times.
+    """
+    cases = [s.scored_probe.reward or 0.0 for s in trial.supplied if s.high]
+    if max(cases, default=0.0) > 2 * max(best, 0.0) + EPSILON:
+        return True
+    if best < _LITTLE * trial.declared - EPSILON:
+        return True
+    scored = [s for s in exclude_not_run(trial.golds) if s.reward is not None]
+    failing = sum(not earned_in_full(s, trial) for s in scored)
+    if failing <= (1 - GOLD_PASS) * len(scored):
+        return False
+    if best < HALF_SHARE * trial.declared - EPSILON and len({round(s.reward or 0.0, 6) for s in scored}) > 2:
+        return True
+    place = trial.style.golds.place if trial.style is not None else ""
+    return failing > _UNNAMED * len(scored) and (trial.listed_in_prompts or not _TELLS_ANSWER.search(place))
+
+
+_UNNAMED = 0.2
+"""Share of failing golds above which a field is the answer only if its name says so (our choice)."""
+_TELLS_ANSWER = re.compile(
+    r"(?i)accept|alias|answer|gold|correct|valid|right|expect|soluti|target|label|refer|truth|resul|outp"
+)
 
 
 def _lowest_wrong(trial: Trial, *families: Family) -> dict[int, float]:

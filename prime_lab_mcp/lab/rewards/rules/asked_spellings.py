@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.rewards.observations import Trial
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.probes.asked_spellings import JSON_TYPES
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.rewards.rules.amounts import case_row, earned_in_full, paid_text
-from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
+from prime_lab_mcp.lab.rewards.rules.amounts import case_row, earned_in_full, exclude_not_run, paid_text
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 
 _FEWEST_REFUSED = 2
 """Smallest number of tasks on which the demanded spelling must be refused."""
+
+
+def _refused_share(scored_probe: ScoredProbe) -> float:
+    """Return the share of the maximum up to which a reply counts as refused.
+
+    A JSON object may be paid key by key. No reply with the types of the prompt then earns the maximum.
+    """
+    return FULL_SHARE - 2 * EPSILON if scored_probe.probe.variant == JSON_TYPES else HALF_SHARE
 
 
 def asked_spelling(trial: Trial) -> Iterator[Finding]:
@@ -21,8 +30,9 @@ def asked_spelling(trial: Trial) -> Iterator[Finding]:
     and training teaches the model to ignore the prompt.
     """
     paid = {s.probe.row for s in trial.golds if earned_in_full(s, trial)}
-    asked = [s for s in trial.of(Family.ASKED_SPELLING) if s.reward is not None and s.probe.row in paid]
-    refused = [s for s in asked if (s.reward or 0.0) <= HALF_SHARE * trial.maximum(s.probe.row) + EPSILON]
+    tried = exclude_not_run(trial.of(Family.ASKED_SPELLING))
+    asked = [s for s in tried if s.probe.row in paid and (s.reward is not None or s.scored.errors)]
+    refused = [s for s in asked if (s.reward or 0.0) <= _refused_share(s) * trial.maximum(s.probe.row) + EPSILON]
     if len(refused) == len(asked) >= _FEWEST_REFUSED:
         yield Finding(
             "reward-contradicts-prompt",

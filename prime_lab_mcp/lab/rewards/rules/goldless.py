@@ -13,14 +13,14 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count
-from prime_lab_mcp.lab.rewards.goldless import OTHER_TASK
+from prime_lab_mcp.lab.rewards.goldless import IDLE, OTHER_TASK
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, case_row
 from prime_lab_mcp.lab.rewards.rules.hacks import APART, FORMAT_BLOCKS, FORMAT_WARNS
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import ScriptPart
-from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 
 _FEWEST_TASKS = 2
 _EXPECTED = "less than all that can be earned"
@@ -93,11 +93,50 @@ def pays_for_silence(trial: Trial) -> Iterator[Finding]:
         )
 
 
+_FEWEST_SILENT = 4
+"""Smallest number of tasks on which silence must be paid, so that giving up counts as paid."""
+_GIVEN_UP = 1 / 3
+"""Smallest share of the declared weights that silence must earn on every task (our choice)."""
+
+
+def giving_up_is_paid(trial: Trial) -> Iterator[Finding]:
+    """Saying nothing must not earn more than playing badly.
+
+    A blocker if silence earns at least a third of all that can be earned on every task, and replies in the asked form,
+    given blindly, earn less than half of this: a model that does not win yet learns to say nothing.
+    """
+    if trial.style is not None or trial.solved.scored or trial.declared <= 0:
+        return
+    silent = [p for p in trial.rollouts if p.script.part == "silent" and p.scored]
+    tried = [p for p in trial.rollouts if p.script.part == "blind" and p.scored]
+    # A reply that leads to another turn is one that the environment has read.
+    rows = {p.row for p in tried if p.result.turns > 1}
+    earned = [p.result.reward or 0.0 for p in silent]
+    if len(rows) < _FEWEST_SILENT or len(silent) < _FEWEST_SILENT or min(earned) < _GIVEN_UP * trial.declared - EPSILON:
+        return
+    read = [p for p in tried if p.result.turns > 1]
+    mean = sum(p.result.reward or 0.0 for p in read) / len(read)
+    if mean < HALF_SHARE * min(earned):
+        worst = min(read, key=lambda p: p.result.reward or 0.0)
+        yield Finding(
+            "reward-malformed-beats-wrong",
+            "blocker",
+            f"giving up is paid: a model that says nothing earned {min(earned):g} on each of "
+            f"{count(len(silent), 'task')}, and one that replies blindly in the asked form {mean:.2g} on average",
+            "Pay a rollout that ends by a missing or refused reply like a lost one.",
+            rows=(
+                rollout_row(silent[0], "no more than a lost rollout"),
+                rollout_row(worst, "at least as much as silence"),
+            ),
+        )
+
+
 def paid_programs(trial: Trial) -> Iterator[Finding]:
     """Programs that solve nothing must not earn the maximum.
 
     A blocker: in published training runs, models learned each of these exploits within a hundred steps
-    (docs/validation.md, Known attacks).
+    (docs/validation.md, Known attacks). A program that does nothing may be right on some tasks, so it must be paid on
+    most of them.
     """
     if not trial.goldless or trial.solved.scored:
         return
@@ -106,6 +145,9 @@ def paid_programs(trial: Trial) -> Iterator[Finding]:
         if (scored_probe.reward or 0.0) >= FULL_SHARE * trial.declared - EPSILON:
             paid.setdefault(scored_probe.probe.variant, []).append(scored_probe)
     often = {variant: completions for variant, completions in paid.items() if len(completions) > 1}
+    tried = {s.probe.row for s in trial.of(Family.PROGRAM_HACK) if s.probe.variant == IDLE}
+    if len({s.probe.row for s in often.get(IDLE, ())}) <= HALF_SHARE * len(tried):
+        often.pop(IDLE, None)
     if often:
         first = next(iter(often.values()))
         yield Finding(
@@ -150,4 +192,4 @@ def _one_of_each(attempts: list[_Attempt]) -> list[_Attempt]:
     return list({a.what: a for a in reversed(attempts)}.values())[:4]
 
 
-GOLDLESS_RULES: tuple[RewardRule, ...] = (pays_any_reply, pays_for_silence, paid_programs)
+GOLDLESS_RULES: tuple[RewardRule, ...] = (pays_any_reply, pays_for_silence, giving_up_is_paid, paid_programs)

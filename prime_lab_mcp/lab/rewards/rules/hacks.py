@@ -31,6 +31,8 @@ FORMAT_WARNS = 0.2
 (docs/validation.md, Reward tests)."""
 _LENGTH = 0.05
 """Share of the maximum from which on a gain by repetition or length is reported."""
+_FEWEST_FORMS = 3
+"""Smallest number of tasks with an empty form of a supplied case."""
 _ECHO_MARGIN = 0.25
 """Share of tasks by which the repeated prompt must exceed the deserved share to block, because some prompts contain the
 answer."""
@@ -100,12 +102,17 @@ def two_answers(trial: Trial) -> Iterator[Finding]:
 def form_alone(trial: Trial) -> Iterator[Finding]:
     """The asked form without an answer must earn little, because models learn the form first and may stop there.
 
-    A blocker above `FORMAT_BLOCKS` of the maximum, and a warning above `FORMAT_WARNS`.
+    A blocker above `FORMAT_BLOCKS` of the maximum, and a warning above `FORMAT_WARNS`. Without golds, the forms are
+    those of supplied cases (case_skeletons.py): an empty one may be right on some tasks, so all of several must be
+    paid.
     """
     scored_probes = [s for s in trial.of(Family.FORM_ALONE) if s.reward is not None]
     if not scored_probes or trial.max_reward <= 0:
         return
-    worst = max(scored_probes, key=lambda s: (s.reward or 0) / trial.maximum(s.probe.row))
+    if trial.style is None and len({s.probe.row for s in scored_probes}) < _FEWEST_FORMS:
+        return
+    which = max if trial.style is not None else min
+    worst = which(scored_probes, key=lambda s: (s.reward or 0) / trial.maximum(s.probe.row))
     share = (worst.reward or 0) / trial.maximum(worst.probe.row)
     if share > FORMAT_WARNS:
         yield hack_finding(

@@ -206,7 +206,28 @@ def judge_persuaded(trial: Trial) -> Iterator[Finding]:
     )
 
 
+def judge_misread(trial: Trial) -> Iterator[Finding]:
+    """A negative verdict of the judge must not be paid like the positive one.
+
+    A blocker: whatever the judge says, the reply is paid. The verdicts are those that the judge's prompt names, and a
+    stand-in gave them (stand_in_judge.py), so that this holds for any judge.
+    """
+    misread = trial.misread
+    if misread is not None:
+        rewards = [scored.reward or 0.0 for _, scored in misread.paid]
+        yield Finding(
+            "reward-wrong-passes",
+            "blocker",
+            f"the judge's verdict {quote(misread.negative, 40)} is paid like {quote(misread.positive, 40)}: "
+            f"{min(rewards):g} on {count(len(rewards), 'task')} for a wrong answer that a stand-in judged so",
+            "Compare the whole verdict, without white space and case, with the one word that means a right answer; "
+            "never look for that word inside of the verdict.",
+            rows=tuple(case_row(ScoredProbe(p, s), "nothing for this verdict", trial) for p, s in misread.paid[:2]),
+        )
+
+
 JUDGE_RULES: tuple[RewardRule, ...] = (
+    judge_misread,
     judge_unreachable,
     judge_unread,
     judge_unpinned,

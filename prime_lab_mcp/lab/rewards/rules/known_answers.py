@@ -11,6 +11,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import (
     case_row,
+    earns_by_chance,
     gold_is_understood,
     paid_text,
 )
@@ -71,8 +72,9 @@ def meets_expectation(case: ScoredCase, trial: Trial) -> bool:
     reward, expected = case.scored_probe.reward, case.expected
     if reward is None:
         return False
-    half = HALF_SHARE * (trial.max_reward or trial.declared)
     if isinstance(expected, str):
+        high = [s.scored_probe.reward or 0.0 for s in trial.supplied if s.high]
+        half = HALF_SHARE * (max(trial.max_reward, *high, 0.0) or trial.declared)
         return reward >= half - EPSILON if expected == "high" else reward < half
     scores = [reward, reward / (trial.max_reward or trial.declared), reward / trial.declared]
     parts = case.scored_probe.scored.components
@@ -136,11 +138,13 @@ def gold_not_understood(trial: Trial) -> Iterator[Finding]:
     golds = trial.style.golds
     best = max((s.reward or 0.0 for s in trial.golds), default=0.0)
     tried = f" in any of {trial.renderings} ways to write it" if trial.renderings else ""
+    how = f"earned no more than wrong ones{tried}"
+    if best > EPSILON and earns_by_chance(trial, best):
+        how = "earned little, or on some tasks only, as a text may that is no reply"
     yield Finding(
         "gold-not-understood",
         "blocker",
-        f"{quote(golds.place, 60)} was taken for the answer (as {golds.format}) and earned no more than wrong ones"
-        f"{tried}: at most {best:g}",
+        f"{quote(golds.place, 60)} was taken for the answer (as {golds.format}) and {how}: at most {best:g}",
         Fix(
             "Call ",
             NamedCall("test_reward"),

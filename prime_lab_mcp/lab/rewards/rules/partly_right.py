@@ -21,6 +21,9 @@ _CROSSED = 0.1
 """Share of golds of other tasks that are paid in full from which on the rule blocks (docs/validation.md, Reward
 tests)."""
 
+_CROSSED_CASES, _FEWEST_CROSSED = 0.9, 9
+"""The same share, and the smallest number of replies, if the replies are right ones of the caller (our choice)."""
+
 
 def truncated_answer(trial: Trial) -> Iterator[Finding]:
     """A completion that is truncated before its answer must not earn more than a wrong answer.
@@ -53,19 +56,28 @@ def truncated_answer(trial: Trial) -> Iterator[Finding]:
 
 
 def crossed_answer(trial: Trial) -> Iterator[Finding]:
-    """The unrelated answers of other tasks must not earn the maximum. A blocker from a share of 10% on."""
+    """The unrelated answers of other tasks must not earn the maximum. A blocker from a share of 10% on.
+
+    Without golds, the answers are right replies of the caller, and a reply may be right for several tasks. Then nearly
+    all of them must be paid on nearly all tasks.
+    """
     scored_probes = [s for s in trial.of(Family.CROSS) if s.reward is not None]
     passing = [
         s
         for s in scored_probes
         if s.reward is not None and s.reward >= FULL_SHARE * trial.maximum(s.probe.row) - EPSILON > EPSILON
     ]
-    if len(passing) >= max(1.0, _CROSSED * len(scored_probes)) and passing:
+    needed = _CROSSED if trial.style is not None else _CROSSED_CASES
+    if trial.style is None and len(scored_probes) < _FEWEST_CROSSED:
+        return
+    if len(passing) >= max(1.0, needed * len(scored_probes)) and passing:
         yield hack_finding(
             "blocker",
             passing,
             f"{len(passing)} of {len(scored_probes)} answers of other tasks earned the maximum",
-            "Compare the answer with the gold of its own task, whole.",
+            "Compare the answer with the gold of its own task, whole."
+            if trial.style is not None
+            else "Compare the reply with what its own task asks for.",
             trial,
             "reward-wrong-passes",
         )

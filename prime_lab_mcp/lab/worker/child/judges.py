@@ -7,6 +7,7 @@ rewards and rubrics often turn an unreachable judge into a score of 0.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import sys
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,61 @@ from .protocol import JudgeReply
 _MOST_JUDGES = 5
 """Most different judges that are noted for one case."""
 _DEPTH = 6
+_QUESTION = 20_000
+"""Most characters of a question to a stand-in that are reported."""
+
+
+class StandIn:
+    """Answers every question to a judge with the same text, so that nothing is sent. `questions` are the questions."""
+
+    def __init__(self, verdict: str) -> None:
+        self.verdict = verdict
+        self.questions: list[str] = []
+
+    def answered(self, kind: Any, body: Mapping[str, Any]) -> Any:
+        """Return the reply of a chat completion as the openai client would; None for any other request."""
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not hasattr(kind, "model_validate"):
+            return None
+        texts = [coercion.text(m.get("content"), _QUESTION) for m in messages if isinstance(m, Mapping)]
+        self.questions.append("\n".join(texts)[-_QUESTION:])
+        choice = {
+            "index": 0,
+            "finish_reason": "stop",
+            "logprobs": None,
+            "message": {"role": "assistant", "content": self.verdict, "refusal": None},
+        }
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        reply = {"id": "stand-in", "object": "chat.completion", "created": 0, "model": str(body.get("model"))}
+        return kind.model_validate({**reply, "choices": [choice], "usage": usage})
+
+
+_stand_ins: list[StandIn] = []
+"""The stand-in that answers now, if any."""
+
+
+@contextlib.contextmanager
+def standing_in(verdict: str | None) -> Iterator[StandIn | None]:
+    """Answer all questions to judges with `verdict`; with None, questions are sent."""
+    if verdict is None:
+        yield None
+        return
+    stand_in = StandIn(verdict)
+    _stand_ins[:] = [stand_in]
+    try:
+        yield stand_in
+    finally:
+        _stand_ins.clear()
+
+
+def _stand_in_reply(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return the stand-in's reply to a request; None if none answers, or if the request is no chat completion."""
+    options = kwargs.get("options") or next((a for a in args if hasattr(a, "json_data")), None)
+    body = getattr(options, "json_data", None)
+    kind = kwargs.get("cast_to") or next((a for a in args if isinstance(a, type)), None)
+    reply = _stand_ins[0].answered(kind, body) if _stand_ins and isinstance(body, Mapping) else None
+    parse = getattr(options, "post_parser", None)  # what reads a structured reply
+    return parse(reply) if reply is not None and callable(parse) else reply
 
 
 def observe_requests() -> None:
@@ -54,6 +110,9 @@ def _watched_async(request: Any) -> Any:
     @functools.wraps(request)
     async def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         observation = _note_request(self, args, kwargs)
+        reply = _stand_in_reply(args, kwargs)
+        if reply is not None:
+            return reply
         try:
             return await request(self, *args, **kwargs)
         except BaseException as error:
@@ -67,6 +126,9 @@ def _watched(request: Any) -> Any:
     @functools.wraps(request)
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         observation = _note_request(self, args, kwargs)
+        reply = _stand_in_reply(args, kwargs)
+        if reply is not None:
+            return reply
         try:
             return request(self, *args, **kwargs)
         except BaseException as error:

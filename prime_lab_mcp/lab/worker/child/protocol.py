@@ -312,13 +312,15 @@ class FactsReply(TypedDict):
 class CaseRequest(TypedDict):
     """A completion of a task. `key` is the task's hash in an earlier reply.
 
-    `rest_of_group` are the other completions that a group reward gets.
+    `rest_of_group` are the other completions that a group reward gets. `verdict` is what a stand-in answers in place of
+    the reward's judge.
     """
 
     row: int
     messages: Messages
     key: NotRequired[str | None]
     rest_of_group: NotRequired[list[Messages]]
+    verdict: NotRequired[str]
 
 
 class ScoreRequest(TypedDict):
@@ -335,7 +337,10 @@ class ScoreRequest(TypedDict):
 
 
 class ScoreReply(TypedDict):
-    """One scored case. `ms` is the duration in milliseconds; `members` are the results of a group scored together."""
+    """One scored case. `ms` is the duration in milliseconds; `members` are the results of a group scored together.
+
+    `questions` are what the reward asked its judge, if a stand-in answered.
+    """
 
     reward: float | None
     components: dict[str, ComponentReply]
@@ -346,6 +351,7 @@ class ScoreReply(TypedDict):
     ms: float
     members: NotRequired[list[ScoreReply]]
     branches: NotRequired[list[str]]
+    questions: NotRequired[list[str]]
 
 
 # --- side effects ----------------------------------------------------------------------------------------------------

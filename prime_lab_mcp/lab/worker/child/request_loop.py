@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from . import branches, coercion, environment, observer
+from . import branches, coercion, environment, judges, observer
 from .adapter import Adapter, locate, stated_solutions
 from .adapter_v0 import AdapterV0
 from .adapter_v1 import AdapterV1
@@ -27,6 +27,8 @@ _MOST_BYTES = 24 << 20
 _BROKEN_PIPE = 73
 _MOST_TIMEOUTS = 3
 """Timed-out cases of one request after which the remaining cases are left out; rewards/scorer.py has the same limit."""
+_MOST_QUESTIONS = 4
+"""Most reported questions to a stand-in for one case."""
 _SLOW_MS = 2000.0
 _SPENT_MS = 60_000.0
 """Total milliseconds of cases slower than `_SLOW_MS` after which the remaining cases of a request are left out."""
@@ -110,9 +112,14 @@ def _score(adapter: Adapter, request: ScoreRequest | RescoreRequest) -> Iterator
 
 
 def _score_case(adapter: Adapter, case: CaseRequest, request: ScoreRequest) -> ScoreReply:
-    """Score one case. In a search, add the branches that no earlier case of the search took."""
-    with branches.following(request.get("search")) as new:
+    """Score one case. In a search, add the branches that no earlier case of the search took.
+
+    With a verdict for a stand-in, add the questions that the reward asks its judge.
+    """
+    with branches.following(request.get("search")) as new, judges.standing_in(case.get("verdict")) as stand_in:
         scored = adapter.score(case, request["case_timeout"])
+    if stand_in is not None:
+        scored = {**scored, "questions": stand_in.questions[:_MOST_QUESTIONS]}
     return {**scored, "branches": new} if new else scored
 
 

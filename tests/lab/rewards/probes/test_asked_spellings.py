@@ -15,6 +15,12 @@ from prime_lab_mcp.lab.rewards.probes.asked_spellings import asked_spelling
         ("Write the amount with two decimals.", "12.346", "12.35"),
         ("Put the word in capitals.", "Oslo", "OSLO"),
         ("Give each name in lower case.", "Oslo, Rome", "oslo, rome"),
+        ('{"who": string, "sum": number}', '{"who": "7", "sum": "12.5"}', '{"who": "7", "sum": 12.5}'),
+        (
+            "Keys: `nights` (integer), `paid` (boolean).",
+            '{"nights": "3", "paid": "true"}',
+            '{"nights": 3, "paid": true}',
+        ),
     ],
 )
 def test_a_demand_of_the_prompt_is_followed(prompt: str, answer: str, asked: str) -> None:
@@ -34,6 +40,9 @@ def test_a_demand_of_the_prompt_is_followed(prompt: str, answer: str, asked: str
         ("Do not write any word in capitals.", "Oslo"),
         ("Give the formula in lower case.", "\\FRAC{1}{2}"),
         ("Put the word in capitals.", "OSLO"),
+        ('{"who": string, "sum": number}', '{"who": "7", "sum": 12.5}'),
+        ('{"code": string}', '{"code": "0123"}'),
+        ('{"code": integer}', '{"code": "0123"}'),
     ],
 )
 def test_what_is_not_demanded_without_doubt_is_left_alone(prompt: str, answer: str) -> None:

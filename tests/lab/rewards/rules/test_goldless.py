@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prime_lab_mcp.lab.rewards.goldless import OTHER_TASK, goldless_probes
+from prime_lab_mcp.lab.rewards.goldless import IDLE, OTHER_TASK, goldless_probes
 from prime_lab_mcp.lab.rewards.observations import (
     HeldOutVerdict,
     Hole,
@@ -92,12 +92,42 @@ def test_programs_that_solve_nothing_and_are_paid_block_where_the_source_runs_pr
     rows = [Row(n, str(n), (message,), None, None, {}) for n in range(4)]
     assert not [p for p in goldless_probes(rows) if p.family is Family.PROGRAM_HACK]
     probes = [p for p in goldless_probes(rows, "subprocess.run([python, path])") if p.family is Family.PROGRAM_HACK]
-    assert {p.row for p in probes} == {0, 1, 2}
+    assert {p.row for p in probes if p.variant != IDLE} == {0, 1, 2}
+    assert {p.row for p in probes if p.variant == IDLE} == {0, 1, 2, 3}
     assert any("def area(" in p.messages[-1]["content"] and "os._exit(0)" in p.messages[-1]["content"] for p in probes)
     paid = [scored_probe(Family.PROGRAM_HACK, "ends its process", 1.0, row=row) for row in (0, 1)]
     texts = scored_texts(0, 0, 0, 0)
     assert ("reward-hackable", "blocker") in found(goldless(*texts, *paid))
     assert ("reward-hackable", "blocker") not in found(goldless(*texts, paid[0]))
+
+
+def test_a_program_that_does_nothing_may_be_right_on_some_tasks() -> None:
+    def idle(*rewards: float) -> tuple[ScoredProbe, ...]:
+        return tuple(scored_probe(Family.PROGRAM_HACK, IDLE, reward, row=n) for n, reward in enumerate(rewards))
+
+    texts = scored_texts(0, 0, 0, 0)
+    assert ("reward-hackable", "blocker") in found(goldless(*texts, *idle(1, 1, 1, 0)))
+    assert ("reward-hackable", "blocker") not in found(goldless(*texts, *idle(1, 1, 0, 0)))
+
+
+def test_programs_are_tried_where_the_call_is_broken_into_lines() -> None:
+    row = Row(0, "0", ({"role": "user", "content": "Write a Python program."},), None, None, {})
+    broken = 'await runtime.run(\n    ["python3", "solution.py"], {}\n)'
+    assert "```python\npass\n```" in {p.completion for p in goldless_probes([row], broken)}
+
+
+def duel(silent: float, blind: float, turns: int = 4) -> Trial:
+    rollouts = [played("silent", silent, row=row, turns=1) for row in range(6)]
+    rollouts += [played("blind", blind, row=row, turns=turns) for row in range(6) for _ in range(4)]
+    return goldless(rollouts=tuple(rollouts))
+
+
+def test_giving_up_must_not_earn_more_than_playing_blindly() -> None:
+    given_up = ("reward-malformed-beats-wrong", "blocker")
+    assert given_up in found(duel(0.5, 0.1))
+    assert given_up not in found(duel(0.5, 0.4))
+    assert given_up not in found(duel(0.2, 0.0))
+    assert given_up not in found(duel(0.5, 0.0, turns=1))
 
 
 def searched(**fields: object) -> Trial:

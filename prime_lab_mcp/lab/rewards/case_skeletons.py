@@ -1,0 +1,96 @@
+"""Makes wrong replies of the caller's right ones: skeletons of them, and the right replies to other tasks.
+
+Tasks without a gold have no other completion in the asked form than those that the caller supplies. A skeleton of one
+keeps its tags, its code fence or its JSON keys. A reward that pays skeletons pays for the form alone, and one that pays
+nearly every right reply on other tasks does not ask whether the reply belongs to its task.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from prime_lab_mcp.lab.datasets.task_golds import prompt_of
+from prime_lab_mcp.lab.rewards.observations import Expected
+from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
+from prime_lab_mcp.lab.worker.description import Row
+
+_MOST = 4
+"""Largest number of tasks whose right reply is emptied."""
+FEWEST_CROSSED, _OTHERS = 3, 6
+"""Smallest number of different right replies, and number of other tasks to which each is given."""
+_FENCE = re.compile(r"```([\w+#-]*)[ \t]*\n.*?```", re.S)
+_TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>[^<]*</\1>", re.S)
+_PYTHON = frozenset({"python", "py", "python3"})
+
+
+def skeleton_probes(placed: Sequence[tuple[Probe, Expected]]) -> list[Probe]:
+    """Return skeletons of the replies that are expected to earn much, of one reply for each of some tasks."""
+    return [
+        Draft(Family.FORM_ALONE, skeleton, "nothing").probe(f"skeleton/{row}/{number}", row)
+        for row, text in list(_right_replies(placed).items())[:_MOST]
+        for number, skeleton in enumerate(dict.fromkeys(s for s in skeletons(text) if s.strip() != text.strip()))
+    ]
+
+
+def crossed_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) -> list[Probe]:
+    """Return the right replies of at least three tasks as replies to other tasks whose prompts differ; else none."""
+    right = list(_right_replies(placed).items())[:_MOST]
+    prompts = {row.index: prompt_of(row).strip() for row in rows}
+    if len({text for _, text in right}) < FEWEST_CROSSED:
+        return []
+    others = [row.index for row in rows if row.index not in dict(right) and prompts[row.index]]
+    others = list({prompts[row]: row for row in others}.values())[-_OTHERS:]
+    return [
+        Draft(Family.CROSS, text).probe(f"crossed/{row}/{other}", other)
+        for row, text in right
+        for other in others
+        if prompts.get(row) != prompts[other]
+    ]
+
+
+def _right_replies(placed: Sequence[tuple[Probe, Expected]]) -> dict[int, str]:
+    """Map tasks to the first of their replies that is expected to earn much. Whole conversations are left out."""
+    right: dict[int, str] = {}
+    for probe, expected in placed:
+        high = expected == "high" or (isinstance(expected, int | float) and expected >= HALF_SHARE)
+        if high and [m.get("role") for m in probe.messages] == ["assistant"]:
+            right.setdefault(probe.row, probe.completion)
+    return right
+
+
+def skeletons(text: str) -> Iterator[str]:
+    """Yield a reply with empty tags, with programs that do nothing, and with empty values of its JSON."""
+    if _FENCE.search(text):
+        yield _FENCE.sub(_emptied_fence, text)
+    elif _TAG.search(text):
+        yield _TAG.sub(lambda match: f"<{match[1]}></{match[1]}>", text)
+    else:
+        value = _read(text)
+        if isinstance(value, dict) and value:
+            yield json.dumps(_emptied(value))
+
+
+def _emptied_fence(match: re.Match[str]) -> str:
+    language = match[1].lower()
+    inner = _read(match[0].partition("\n")[2].removesuffix("```"))
+    content = json.dumps(_emptied(inner)) if isinstance(inner, dict | list) else "pass" if language in _PYTHON else ""
+    return f"```{match[1]}\n{content}\n```"
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _emptied(value: Any) -> Any:
+    """Return a JSON value with the same keys and nothing in them."""
+    if isinstance(value, dict):
+        return {key: _emptied(inner) for key, inner in value.items()}
+    return [] if isinstance(value, list) else "" if isinstance(value, str) else 0 if value is not None else None

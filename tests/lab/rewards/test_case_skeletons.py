@@ -1,0 +1,60 @@
+"""Skeletons of the caller's right replies: the same form with nothing in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, skeleton_probes, skeletons
+from prime_lab_mcp.lab.rewards.observations import Expected
+from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.worker.description import Row
+
+
+@pytest.mark.parametrize(
+    ("reply", "skeleton"),
+    [
+        ("Here:\n```python\nprint(input())\n```", "Here:\n```python\npass\n```"),
+        ("```sql\nSELECT 1\n```", "```sql\n\n```"),
+        ('```json\n{"rows": [1, 2]}\n```', '```json\n{"rows": []}\n```'),
+        ("<queue>email</queue>\n<urgency>low</urgency>", "<queue></queue>\n<urgency></urgency>"),
+        ('{"who": "Ada", "age": 36, "tags": ["x"]}', '{"who": "", "age": 0, "tags": []}'),
+    ],
+)
+def test_the_form_of_a_reply_stays(reply: str, skeleton: str) -> None:
+    assert list(skeletons(reply)) == [skeleton]
+
+
+def test_plain_text_has_no_skeleton() -> None:
+    assert not list(skeletons("A short text about a lamp."))
+
+
+def case(row: int, text: str, expected: Expected) -> tuple[Probe, Expected]:
+    return Draft(Family.SUPPLIED, text, "case").probe(f"case/{row}", row), expected
+
+
+def test_only_replies_that_are_expected_to_earn_much_are_emptied() -> None:
+    placed = [case(0, "<a>1</a>", "high"), case(1, "<a>2</a>", "low"), case(2, "<a>3</a>", 1.0), case(2, "<a>4</a>", 1)]
+    assert [(p.row, p.family, p.completion) for p in skeleton_probes(placed)] == [
+        (0, Family.FORM_ALONE, "<a></a>"),
+        (2, Family.FORM_ALONE, "<a></a>"),
+    ]
+
+
+def rows(*prompts: str) -> list[Row]:
+    return [Row(n, str(n), ({"role": "user", "content": text},), None, None, {}) for n, text in enumerate(prompts)]
+
+
+def test_right_replies_are_given_to_other_tasks() -> None:
+    tasks = rows(*(f"Plan trip {n}." for n in range(5)))
+    placed = [case(n, f"plan {n}", "high") for n in range(3)]
+    crossed = crossed_probes(placed, tasks)
+    assert {(p.family, p.row, p.completion) for p in crossed} == {
+        (Family.CROSS, row, f"plan {n}") for row in (3, 4) for n in range(3)
+    }
+
+
+def test_fewer_than_three_right_replies_and_equal_prompts_show_nothing() -> None:
+    placed = [case(n, f"plan {n}", "high") for n in range(3)]
+    assert not crossed_probes(placed[:2], rows("a", "b", "c", "d"))
+    assert not crossed_probes(placed, rows(*["Write anything."] * 6))
