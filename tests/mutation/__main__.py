@@ -8,6 +8,7 @@ test fails. Only tests that run in this process count. A survivor is to be kille
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import gc
 import importlib
@@ -29,7 +30,10 @@ _STATE, _SERVER = "prime_lab_mcp.lab.state", "prime_lab_mcp.server"
 _UNIT = "tests/lab/state"
 MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
     "gates": (f"{_STATE}.gates", (f"{_UNIT}/test_gates.py", f"{_UNIT}/test_gate_rows.py")),
-    "ledger": (f"{_STATE}.ledger.ledger", (f"{_UNIT}/test_ledger.py", f"{_UNIT}/test_once.py")),
+    "ledger": (
+        f"{_STATE}.ledger.ledger",
+        (f"{_UNIT}/test_ledger_rows.py", f"{_UNIT}/test_once_outcomes.py", f"{_UNIT}/test_ledger.py"),
+    ),
     "fingerprint": (
         f"{_STATE}.fingerprint",
         (f"{_UNIT}/test_fingerprint.py", "tests/attacks/test_fingerprint.py", f"{_UNIT}/test_snapshot.py"),
@@ -134,7 +138,9 @@ def apply(mutant: Mutant, module: ModuleType) -> None:
     code = compile(mutant.tree, str(module.__file__), "exec")
     target = _function(module, mutant.where)
     if target is not None:
-        target.__code__ = _code_of(code, mutant.where.split("."))
+        parts = mutant.where.split(".")
+        target.__code__ = _code_of(code, parts)
+        _change_defaults(target, mutant.tree, parts)
         return
     # A table or the body of a class: run the module anew. Every module that imported a table gets the new one.
     fresh = ModuleType(module.__name__)
@@ -154,6 +160,23 @@ def apply(mutant: Mutant, module: ModuleType) -> None:
     for other in list(sys.modules.values()):
         if getattr(other, "__name__", "").startswith(("prime_lab_mcp", "tests")) and vars(other).get(name) is old:
             vars(other)[name] = vars(fresh)[name]
+
+
+def _change_defaults(target: FunctionType, tree: ast.Module, parts: list[str]) -> None:
+    """Give a function the constants that its changed definition has as defaults."""
+    node: ast.AST = tree
+    for part in parts:
+        node = next(n for n in ast.iter_child_nodes(node) if getattr(n, "name", None) == part)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            break
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    arguments, named = node.args, dict(target.__kwdefaults__ or {})
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if isinstance(default, ast.Constant):
+            named[argument.arg] = default.value
+    old = target.__defaults__ or ()
+    changed = (n.value if isinstance(n, ast.Constant) else was for n, was in zip(arguments.defaults, old, strict=True))
+    target.__defaults__, target.__kwdefaults__ = tuple(changed) or None, named or None
 
 
 def _change_class(old: type, changed: type) -> None:
@@ -200,12 +223,12 @@ def _code_of(code: CodeType, parts: list[str]) -> CodeType:
     raise LookupError(".".join(parts))
 
 
-def run(name: str, part: tuple[int, int], jobs: int) -> bool:
+def run(name: str, part: tuple[int, int], jobs: int, only: str = "") -> bool:
     """Try the mutants of one module. True if each that survived is explained."""
     dotted, tests = MODULES[name]
     module = importlib.import_module(dotted)
     every = mutants_of(Path(str(module.__file__)).read_text(encoding="utf-8"))
-    chosen = every[part[0] - 1 :: part[1]]
+    chosen = [mutant for mutant in every if only in mutant.name][part[0] - 1 :: part[1]]
     plugin = _Session(module, chosen, jobs)
     with tempfile.TemporaryDirectory(prefix="mutation-", ignore_cleanup_errors=True) as scratch:
         options = ["-q", "-q", "-p", "no:cacheprovider", "--no-header", "-m", "not slow and not stress and not live"]
@@ -230,9 +253,10 @@ def main() -> int:
     parser.add_argument("modules", nargs="*", choices=[*MODULES, []], help="which modules; without one: all")
     parser.add_argument("--part", default="1/1", help="1/4: the first of each four mutants")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at the same time")
+    parser.add_argument("--only", default="", help="mutants whose name contains this text")
     given = parser.parse_args()
     first, whole = (int(n) for n in given.part.split("/"))
-    sound = [run(name, (first, whole), given.jobs) for name in given.modules or MODULES]
+    sound = [run(name, (first, whole), given.jobs, given.only) for name in given.modules or MODULES]
     return 0 if all(sound) else 1
 
 
