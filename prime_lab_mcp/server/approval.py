@@ -25,6 +25,7 @@ from prime_lab_mcp.tools.tool import Intent
 
 if TYPE_CHECKING:
     from prime_lab_mcp.lab.loading import PulledUnconfined
+    from prime_lab_mcp.lab.state.ledger.rows import Approval
 
 Answer = Literal["approved", "declined", "cannot-ask"]
 Ask = Callable[[str], Awaitable[Answer]]
@@ -75,7 +76,7 @@ async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -
         return None
     always = lab.limits.always or bool(request.personal)
     if request.confirm is not None:
-        return _confirmed(lab, intent, request, always)
+        return _confirmed(lab, intent, request, request.confirm, always)
     if request.yes and lab.settings.max_spend is not None and not always and not request.cautions:
         return None
     answer: Answer = await ask(_with_file(intent)) if ask is not None else "cannot-ask"
@@ -198,27 +199,30 @@ def _refused(code: Code, message: str, fix: str, next: Next) -> Report:
     )
 
 
-def _confirmed(lab: Lab, intent: Intent, request: Request, always: bool) -> Report | None:
-    approval = lab.ledger.approval(request.confirm or "")
-    fits = (
-        approval is not None
-        and approval.intent == intent.key
+def _confirmed(lab: Lab, intent: Intent, request: Request, token: str, always: bool) -> Report | None:
+    approval = lab.ledger.approval(token)
+    if approval is None or not _is_about(approval, lab, intent, request):
+        return _offer(lab, intent, request, always, "That token is for something else, or too old. ")
+    if always and approval.approved_at is None:
+        return Report(
+            "needs_confirmation",
+            "A person must approve this in a terminal first.",
+            data={"confirm": token, "question": intent.question},
+            findings=(_terminal_finding(token), *map(_ceiling_finding, request.ceilings)),
+            next=(_call_with_token(request, token),),
+        )
+    return None
+
+
+def _is_about(approval: Approval, lab: Lab, intent: Intent, request: Request) -> bool:
+    """True if the question of a token said everything that this intent's question says, not long ago."""
+    return (
+        approval.intent == intent.key
         and approval.platform == lab.platform
         and _covers(approval.max_cost, intent.max_cost)
         and all(sentence in approval.question for sentence in (*request.cautions, *request.evidence))
         and time.time() - approval.at < TOKEN_SECONDS
     )
-    if not fits:
-        return _offer(lab, intent, request, always, "That token is for something else, or too old. ")
-    if always and (approval is None or approval.approved_at is None):
-        return Report(
-            "needs_confirmation",
-            "A person must approve this in a terminal first.",
-            data={"confirm": request.confirm, "question": intent.question},
-            findings=(_terminal_finding(request.confirm or ""), *map(_ceiling_finding, request.ceilings)),
-            next=(_call_with_token(request, request.confirm or ""),),
-        )
-    return None
 
 
 def _covers(agreed: float | None, now: float | None) -> bool:

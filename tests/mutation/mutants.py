@@ -62,7 +62,7 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, _Path, ast.AST]]:
             if field in ("annotation", "returns", "decorator_list", "type_comment"):
                 continue
             for number, child in enumerate(value) if isinstance(value, list) else ((None, value),):
-                if not isinstance(child, ast.AST):
+                if not isinstance(child, ast.AST) or _is_for_types(child):
                     continue
                 here = (*path, (field, number))
                 name = where
@@ -92,7 +92,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         yield node, ast.Constant(not node.value)
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         yield node, ast.Constant(node.value + 1)
-    elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
+    elif isinstance(node, ast.Return) and node.value is not None and not _is_truth_value(node.value):
         yield node, ast.Return(ast.Constant(None))
     elif isinstance(node, ast.If | ast.IfExp) and not isinstance(node.test, ast.Compare | ast.BoolOp | ast.UnaryOp):
         negated = copy.copy(node)
@@ -100,8 +100,9 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         yield node.test, negated.test
 
 
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_truth_value(node: ast.AST) -> bool:
+    """None, and a truth value: None instead of True is the change of the constant to False, and of False no change."""
+    return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool))
 
 
 def _replaced(tree: ast.Module, path: _Path, after: ast.AST) -> ast.Module:
@@ -123,6 +124,11 @@ def _replaced(tree: ast.Module, path: _Path, after: ast.AST) -> ast.Module:
     result = rebuilt(tree, path)
     assert isinstance(result, ast.Module)
     return ast.fix_missing_locations(result)
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    """Whether a statement holds imports that only the type checker runs."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def _negated(node: ast.If | ast.IfExp) -> ast.AST:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import ast
 import base64
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
@@ -51,12 +52,6 @@ _OPENERS = frozenset({"open", "open_text", "open_binary", "read_text", "read_byt
 _READS_ITSELF = re.compile(rb"__doc__|getsource|getcomments|getdoc|tokenize")
 _OPAQUE = (".so", ".pyd", ".pyc", ".dll", ".dylib", ".pth", ".pkl", ".pickle")
 _SCRIPT = (".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".lua")
-_PREFILTER = re.compile(
-    rb"readme|metadata|pyproject|-info|pkg_resources|exec|eval|compile|__import__|import_module|run_path|run_module"
-    rb"|co_filename|getsource|getfile|getabsfile|__loader__|pkgutil|linecache|decode|fromhex|unhexlify|decompress"
-    rb"|translate|unescape|unquote|__file__|__path__|getcwd|cwd\(|get_paths|importlib|sys\.modules|glob|iterdir|listdir|scandir|walk|importlib|chr\(|fromhex|b64decode|\[::|join|format|replace|\+|%|bytes\(",
-    re.I,
-)
 
 
 def content_fingerprint(contents: Mapping[str, bytes]) -> str:
@@ -113,20 +108,29 @@ def _readers(contents: Mapping[str, bytes], manifest: Manifest) -> Iterator[str]
             yield f"{path}: it holds code that cannot be read"
         elif path.endswith(_SCRIPT) and _OWN_FILE.search(data.decode("utf-8", "replace")):
             yield f"{path}: it names the README or the package's metadata"
-        elif path.endswith(".py") and _PREFILTER.search(data):
+        elif path.endswith(".py"):
             try:
-                tree = parse_python(data, path)
-            except (SyntaxError, ValueError, RecursionError):
-                continue  # Python cannot run the file either
-            line = _reader_line(tree, manifest.name or "", "/" not in path.removeprefix("src/"))
-            line = line or outside_line(tree, path)
-            if line is not None:
-                yield f"{path}:{line[0]}: {line[1]}"
-            if any(
-                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in _DYNAMIC
-                for n in ast.walk(tree)
-            ):
-                yield from _run_texts(contents, path)
+                yield from _of_module(contents, path, manifest.name or "")
+            except (RecursionError, MemoryError):
+                # Python runs what is too deep for the analysis, and another Python what is too deep for the parser.
+                yield f"{path}: its expressions are nested too deeply to be analysed"
+
+
+def _of_module(contents: Mapping[str, bytes], path: str, own: str) -> Iterator[str]:
+    """Yield a reason for each way in which a Python file may read. Raises RecursionError or MemoryError."""
+    try:
+        tree = parse_python(contents[path], path)
+    except (SyntaxError, ValueError):
+        # The file may be data, or the code of a newer Python.
+        if _OWN_FILE.search(contents[path].decode("latin-1")):
+            yield f"{path}: it cannot be parsed, and it names the README or the package's metadata"
+        return
+    line = _reader_line(tree, own, "/" not in path.removeprefix("src/")) or outside_line(tree, path)
+    if line is not None:
+        yield f"{path}:{line[0]}: {line[1]}"
+    called = (n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
+    if not _DYNAMIC.isdisjoint(called):
+        yield from _run_texts(contents, path)
 
 
 def _run_texts(contents: Mapping[str, bytes], path: str) -> Iterator[str]:
@@ -245,7 +249,7 @@ def _foreign_uses(nodes: list[ast.AST], names: Mapping[str, str], own: str) -> f
         if not isinstance(node, ast.Call) or not node.args or not _is_metadata(node.func, names):
             continue
         head, _, rest = (_dotted(node.func) or "").partition(".")
-        function = f"{names.get(head, head)}.{rest}".rstrip(".").rsplit(".", 1)[-1]
+        function = f"{names.get(head, head)}.{rest}".rstrip(".").rpartition(".")[2]
         queried = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
         if function in _METADATA_OF and isinstance(queried, str) and own and _canonical(queried) != _canonical(own):
             foreign.update(id(n) for n in ast.walk(node.func))
@@ -257,14 +261,14 @@ def _canonical(name: str) -> str:
 
 
 def _call_reason(node: ast.Call, climbs: bool, constants: Mapping[str, str]) -> str | None:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = _last(node.func)
     argument = folded_text(node.args[0], constants) if node.args else None
     if name in _IMPORTING and argument is None:
         return "it imports a module whose name is not literal"
     if name == "getattr" and len(node.args) > 1 and _dotted(node.args[0]) == "importlib":
         return "it reads the metadata of installed packages"
     if name in _LISTING and climbs:
-        pattern = (argument or "*").rsplit("/", 1)[-1] or "*"
+        pattern = (argument or "*").rpartition("/")[2] or "*"
         if any(fnmatch(file, pattern) for file in OWN_NAMES):
             return "it lists files outside of its package"
     return None
@@ -307,22 +311,27 @@ def _dotted(node: ast.AST) -> str | None:
     if isinstance(node, ast.Name):
         return node.id
     head = _dotted(node.value) if isinstance(node, ast.Attribute) else None
-    return f"{head}.{node.attr}" if head and isinstance(node, ast.Attribute) else None
+    return f"{head}.{_last(node)}" if head else None
 
 
 def constant_texts(nodes: Iterable[ast.AST]) -> dict[str, str]:
     """Map names to the constant text that they hold, so that a file name made of several parts is recognised."""
     constants: dict[str, str] = {}
     for node in nodes:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             text = folded_text(node.value, constants)
-            if text is not None:
-                constants[node.targets[0].id] = text
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            constants |= {t.id: text for t in targets if isinstance(t, ast.Name) and text is not None}
     return constants
 
 
 _LONGEST = 4_000
 """Characters at which a joined text is cut."""
+_DEEPEST = 40
+"""Levels of an expression below which its parts count as not constant."""
+_PERCENT = re.compile(r"%()s")
+_BRACES = re.compile(r"\{(\w*)[^{}]*\}")
+_Fold = Callable[[ast.AST], str | None]
 
 
 def folded_text(node: ast.AST, constants: Mapping[str, str], depth: int = 0) -> str | None:
@@ -331,7 +340,7 @@ def folded_text(node: ast.AST, constants: Mapping[str, str], depth: int = 0) -> 
     def fold(inner: ast.AST) -> str | None:
         return folded_text(inner, constants, depth + 1)
 
-    if depth > 40:
+    if depth > _DEEPEST:
         return None
     if isinstance(node, ast.Constant):
         value = node.value
@@ -342,44 +351,61 @@ def folded_text(node: ast.AST, constants: Mapping[str, str], depth: int = 0) -> 
         return "".join(fold(part) or "" for part in node.values)  # a part that is not constant counts as empty
     if isinstance(node, ast.FormattedValue):
         return fold(node.value)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod | ast.Div):
-        left, right = fold(node.left), fold(node.right)
-        if left is None or right is None:
-            return None
-        return left.replace("%s", right) if isinstance(node.op, ast.Mod) else (left + right)[:_LONGEST]
+    if isinstance(node, ast.BinOp):
+        return _folded_operation(node, fold)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
         whole = fold(node.value)
         bounds = [_integer(b) for b in (node.slice.lower, node.slice.upper, node.slice.step)]
         return whole[slice(*bounds)] if whole is not None and bounds[2] != 0 else None
-    return _folded_call(node, constants, depth) if isinstance(node, ast.Call) else None
+    return _folded_call(node, fold) if isinstance(node, ast.Call) else None
 
 
-def _folded_call(node: ast.Call, constants: Mapping[str, str], depth: int) -> str | None:
-    name, arguments = _last(node.func), [folded_text(a, constants, depth + 1) for a in node.args]
+def _folded_operation(node: ast.BinOp, fold: _Fold) -> str | None:
+    inserted = node.right.elts if isinstance(node.op, ast.Mod) and isinstance(node.right, ast.Tuple) else [node.right]
+    left, texts = fold(node.left), [fold(one) for one in inserted]
+    if left is None or None in texts:
+        return None
+    rights = [text or "" for text in texts]
+    if isinstance(node.op, ast.Mod):
+        return _filled(_PERCENT, left, {str(place): text for place, text in enumerate(rights)})
+    return (left + rights[0])[:_LONGEST] if isinstance(node.op, ast.Add | ast.Div) else None
+
+
+def _folded_call(node: ast.Call, fold: _Fold) -> str | None:
+    name, arguments = _last(node.func), [fold(argument) for argument in node.args]
+    first = arguments[0] if arguments else None
     if name in ("chr", "bytes", "bytearray", "map") and node.args:
         numbers = [_integer(n) for n in ast.walk(node.args[-1]) if isinstance(n, ast.Constant)]
         return "".join(chr(n) for n in numbers if n is not None and 0 <= n < 0x110000) or None
-    if name == "join" and node.args and isinstance(node.func, ast.Attribute):
-        between = folded_text(node.func.value, constants, depth + 1)
-        items = node.args[0].elts if isinstance(node.args[0], ast.List | ast.Tuple) else None
-        parts = [folded_text(i, constants, depth + 1) for i in items] if items is not None else arguments[:1]
-        return None if between is None or None in parts else between.join(p or "" for p in parts)
     try:
-        if name == "fromhex" and arguments and arguments[0]:
-            return bytes.fromhex(arguments[0]).decode("latin-1")
-        if name in ("b64decode", "urlsafe_b64decode") and arguments and arguments[0]:
-            return base64.b64decode(arguments[0]).decode("latin-1")
+        if name == "fromhex" and first:
+            return bytes.fromhex(first).decode("latin-1")
+        if name in ("b64decode", "urlsafe_b64decode") and first:
+            return base64.b64decode(first).decode("latin-1")
     except ValueError:
         return None
-    whole = folded_text(node.func.value, constants, depth + 1) if isinstance(node.func, ast.Attribute) else None
-    texts = [a for a in arguments if a is not None]
+    whole = fold(node.func.value) if isinstance(node.func, ast.Attribute) else None
     if whole is None:
         return None
+    if name == "join" and node.args:
+        joined = node.args[0]
+        parts = [fold(item) for item in joined.elts] if isinstance(joined, ast.List | ast.Tuple) else [first]
+        return None if None in parts else whole.join(part or "" for part in parts)
     if name in ("lower", "upper", "title", "strip", "swapcase", "encode", "decode"):
         return {"lower": whole.lower(), "upper": whole.upper(), "swapcase": whole.swapcase()}.get(name, whole)
-    if name == "replace" and len(texts) == 2 == len(arguments):
-        return whole.replace(texts[0], texts[1])[:_LONGEST]
-    return whole + "".join(texts) if name == "format" else None
+    if name == "replace" and len(arguments) == 2:
+        old, new = arguments
+        return None if old is None or new is None else whole.replace(old, new)[:_LONGEST]
+    if name == "format":
+        named = {keyword.arg: fold(keyword.value) for keyword in node.keywords}
+        return _filled(_BRACES, whole, {str(place): text for place, text in enumerate(arguments)} | named)
+    return None
+
+
+def _filled(gaps: re.Pattern[str], text: str, texts: Mapping[Any, str | None]) -> str:
+    """A text with its gaps filled, by their names or else one after the other. What is not constant counts as empty."""
+    places = itertools.count()
+    return gaps.sub(lambda gap: texts.get(gap[1] or str(next(places))) or "", text)[:_LONGEST]
 
 
 def _integer(node: ast.AST | None) -> int | None:
