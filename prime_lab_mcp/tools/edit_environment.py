@@ -1,4 +1,4 @@
-"""`edit_environment`: writes, moves or deletes one file or folder, and reports the diff and what is stale now."""
+"""`edit_environment`: writes, copies, moves or deletes one file or folder, and reports what is stale now."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import Field
 
 from prime_lab_mcp.lab.authoring.file_edits import (
     check_editable,
+    copy_file,
     delete_entry,
     listed_files,
     make_folder,
@@ -48,6 +49,9 @@ class Args(Arguments):
     ] = None
     delete: bool = False
     move_to: Annotated[str | None, Field(min_length=1, max_length=500, description="New path.")] = None
+    copy_from: Annotated[
+        str | None, Field(min_length=1, max_length=500, description="File of the workspace to copy to path.")
+    ] = None
 
 
 async def run(call: Call, args: Args) -> Outcome:
@@ -76,22 +80,23 @@ async def run(call: Call, args: Args) -> Outcome:
 
 def _without_empty_texts(args: Args) -> Args:
     """The arguments of a change that needs no text, without empty ones: some clients cannot leave an argument out."""
-    if not (args.delete or args.move_to is not None or args.path.endswith("/")):
+    if not (args.delete or args.move_to is not None or args.copy_from is not None or args.path.endswith("/")):
         return args
     return args.model_copy(update={name: getattr(args, name) or None for name in ("new", "old")})
 
 
 def _check_one_change(args: Args) -> None:
     """Raise BadInput unless the arguments say exactly one change."""
-    changes = (args.new is not None) + args.delete + (args.move_to is not None)
+    writes = (args.new is not None) + (args.copy_from is not None)
+    changes = writes + args.delete + (args.move_to is not None)
     makes_folder = not changes and args.path.endswith("/")
-    text_as_folder = args.new is not None and args.path.endswith("/")
-    if (changes == 1 or makes_folder) and not text_as_folder and (args.old is None or args.new is not None):
+    file_as_folder = writes and args.path.endswith("/")
+    if (changes == 1 or makes_folder) and not file_as_folder and (args.old is None or args.new is not None):
         return
     raise BadInput(
         "one call makes one change",
-        fix="Give new (with old to replace a part), or delete=true, or move_to, or a path that ends with / for a new "
-        "folder.",
+        fix="Give new (with old to replace a part), or copy_from, or delete=true, or move_to, or a path that ends with "
+        "/ for a new folder.",
         code="bad-argument",
     )
 
@@ -106,7 +111,8 @@ def _folder(lab: Lab, args: Args) -> tuple[EnvironmentFolder, bool]:
     try:
         return workspace.environment(named), False
     except BadInput as error:
-        creates = args.new is not None or (args.path.endswith("/") and not args.delete and args.move_to is None)
+        writes = args.new is not None or args.copy_from is not None
+        creates = writes or (args.path.endswith("/") and not args.delete and args.move_to is None)
         parts = named.strip("/").split("/")
         as_path = len(parts) == 2 and parts[0] == "environments"
         if error.code != "environment-not-found" or not creates or (len(parts) > 1 and not as_path):
@@ -150,6 +156,11 @@ def _change(lab: Lab, folder: EnvironmentFolder, args: Args) -> tuple[str, dict[
         return did, {"path": args.move_to, "moved_from": args.path, "moved": listed_files(files)}, []
     path = resolve_inside(folder.path, args.path)
     check_editable(args.path, path.relative_to(lab.workspace.root))
+    if args.copy_from is not None:
+        created = not path.exists()
+        size = copy_file(lab.workspace.root, args.copy_from, path, args.path)
+        did = f"Copied {quote(args.copy_from, 120)} ({size:,} bytes) to {quote(args.path, 120)}"
+        return did, {"path": args.path, "created": created, "copied_from": args.copy_from, "bytes": size}, []
     if args.new is None:
         if path.exists() and not path.is_dir():
             raise BadInput(f"{quote(args.path)} is a file", fix="Choose another path.", code="bad-argument")
@@ -274,8 +285,8 @@ def _findings(path: str, text: str) -> Iterator[Finding]:
 TOOL = Tool(
     name="edit_environment",
     title="Edit environment",
-    description="Write, replace text in, move or delete a file or folder of an environment, which may be new; shows "
-    "the diff and what is stale now.",
+    description="Write, replace text in, copy in, move or delete a file or folder of an environment, which may be new; "
+    "shows the diff and what is stale now.",
     args=Args,
     run=run,
     effect="writes",

@@ -181,6 +181,12 @@ async def test_folders_are_created_moved_and_deleted(lab: Lab, folder: Path) -> 
         ({"path": "README.md"}, "bad-argument"),
         ({"path": "README.md", "delete": True, "new": "x"}, "bad-argument"),
         ({"path": "docs/", "new": "x"}, "bad-argument"),
+        ({"path": "sums/shop.db", "copy_from": "gone.db"}, "not-found"),
+        ({"path": "sums/shop.db", "copy_from": "../shop.db"}, "outside-environment"),
+        ({"path": "sums/shop.db", "copy_from": "environments"}, "not-a-file"),
+        ({"path": "sums/shop.db", "copy_from": "environments", "new": "x"}, "bad-argument"),
+        ({"path": "sums", "copy_from": "environments/sums/README.md"}, "not-a-file"),
+        ({"path": ".prime/x", "copy_from": "environments/sums/README.md"}, "not-editable"),
     ],
 )
 async def test_a_change_that_cannot_be_made_changes_nothing(
@@ -191,6 +197,33 @@ async def test_a_change_that_cannot_be_made_changes_nothing(
         await change(lab, **args)
     assert refused.value.code == code
     assert sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*")) == before
+
+
+async def test_a_file_of_the_workspace_is_copied_byte_for_byte_into_the_package(lab: Lab, folder: Path) -> None:
+    await prove_all(lab)
+    (lab.workspace.root / "data").mkdir()
+    (lab.workspace.root / "data" / "shop.db").write_bytes(content := bytes(range(256)) * 40)
+    copied = await change(lab, path="sums/data/shop.db", copy_from="data/shop.db")
+    assert (folder / "sums" / "data" / "shop.db").read_bytes() == content
+    assert (copied.data["created"], copied.data["bytes"], copied.data["stale"]) == (True, len(content), LINE)
+    again = await change(lab, path="sums/data/shop.db", copy_from="data/shop.db", new="", old="")
+    assert (again.data["created"], again.data["newly_stale"]) == (False, [])
+
+
+async def test_hidden_files_are_not_copied_and_no_link_leads_to_one(lab: Lab, folder: Path) -> None:
+    (lab.workspace.root / ".env").write_text("PRIME_API_KEY=secret")
+    (lab.workspace.root / "plain").symlink_to(lab.workspace.root / ".env")
+    for source in (".env", "plain"):
+        with pytest.raises(BadInput) as refused:
+            await change(lab, path="sums/plain", copy_from=source)
+        assert refused.value.code == "not-editable"
+    assert not (folder / "sums" / "plain").exists()
+
+
+async def test_a_copied_file_begins_a_new_environment(lab: Lab, folder: Path) -> None:
+    made = await change(lab, "shop", path="shop/rows.jsonl", copy_from="environments/sums/README.md")
+    assert made.data["new_environment"] == "environments/shop"
+    assert (lab.workspace.environments / "shop" / "shop" / "rows.jsonl").read_text(encoding="utf-8") == "# sums\n"
 
 
 async def test_a_client_that_fills_every_argument_moves_and_makes_folders_and_empty_files(

@@ -124,6 +124,60 @@ def move_entry(path: Path, target: Path, named: str, target_named: str) -> list[
     return files
 
 
+MOST_COPIED_BYTES = 64 * 1024 * 1024
+"""A larger file does not belong into a package: every install downloads the package (our choice)."""
+
+
+def copy_file(workspace: Path, source: str, target: Path, target_named: str) -> int:
+    """Copy a file of the workspace, such as a database of the user, to a path. Returns the number of bytes.
+
+    The copy is a regular file with the contents of now. A file whose name, or that of a folder above it, begins with a
+    dot is refused: such files hold settings and keys.
+
+    Raises BadInput (`not-found`, `not-a-file`, `not-editable`, `file-too-big`, `unwritable-file`,
+    `outside-environment`).
+    """
+    path = resolve_inside(workspace, source)
+    if any(part.startswith(".") for part in path.relative_to(workspace.resolve()).parts):
+        raise BadInput(
+            f"{quote(source, 120)} is hidden: such files hold settings and keys, which no package needs",
+            fix="Give a file whose name begins with no dot.",
+            code="not-editable",
+        )
+    if not path.exists():
+        raise BadInput(
+            f"the workspace has no file {quote(source, 120)}",
+            fix="Give the path of a file, relative to the workspace.",
+            code="not-found",
+        )
+    if not path.is_file():
+        raise BadInput(f"{quote(source, 120)} is no regular file", fix="Give the path of a file.", code="not-a-file")
+    if target.is_dir():
+        raise BadInput(
+            f"{quote(target_named, 120)} is a folder",
+            fix=f"Add the name, e.g. {quote(f'{target_named.rstrip(chr(47))}/{path.name}', 120)}.",
+            code="not-a-file",
+        )
+    try:
+        size = path.stat().st_size
+        if size > MOST_COPIED_BYTES:
+            raise BadInput(
+                f"{quote(source, 120)} is larger than {MOST_COPIED_BYTES >> 20} MiB",
+                fix="Make a smaller extract of it: every install downloads what the package holds.",
+                code="file-too-big",
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        building = target.with_name(f".{target.name}.copying")
+        try:
+            shutil.copyfile(path, building)
+            os.replace(building, target)
+        finally:
+            building.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(target_named, error) from error
+    return size
+
+
 def remove_empty_folders(folder: Path) -> None:
     """Remove every folder in a folder, and the folder itself, that contains no file."""
     inside = (p for p in folder.rglob("*") if p.is_dir() and not p.is_symlink())

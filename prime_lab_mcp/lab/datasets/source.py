@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.base.fix import Fix, SameCall
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import text_files
 from prime_lab_mcp.lab.state.workspace import Workspace
@@ -155,13 +155,29 @@ def _refuse_config(config: str | None, why: str) -> None:
         raise BadInput(why, fix=Fix("Leave ", SameCall.without("config"), " out."), code="unknown-config")
 
 
+_DATABASES = frozenset({".db", ".sqlite", ".sqlite3", ".db3", ".duckdb"})
+
+
+def _database_fix(name: str) -> Fix:
+    return Fix(
+        "Where a model is to query it, call ",
+        NamedCall("create_environment", name=..., template="stateful_tools", task=...),
+        " and copy it into the package with ",
+        NamedCall("edit_environment", environment=..., path=..., copy_from=name),
+        " (",
+        NamedCall("read_reference", topic="guide/interaction"),
+        f" shows such an environment). Rows of it are a dataset in one of {text_files.known_endings()}.",
+    )
+
+
 def _one_file(path: Path) -> dict[str, tuple[Path, ...]]:
     if not path.is_file():
         raise BadInput(f"{quote(path.name)} is no regular file", fix="Name a file or folder.", code="not-a-file")
     if text_files.format_of(path.name) is None:
+        database = path.suffix.lower() in _DATABASES
         raise BadInput(
-            f"{quote(path.name)} is no dataset file",
-            fix=f"Use one of {text_files.known_endings()}.",
+            f"{quote(path.name)} is {'a database and ' if database else ''}no dataset file",
+            fix=_database_fix(path.name) if database else f"Use one of {text_files.known_endings()}.",
             code="unknown-file-type",
         )
     return {split_in(path.name) or "train": (path,)}
