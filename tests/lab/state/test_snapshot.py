@@ -165,3 +165,70 @@ def test_cleaning_keeps_the_newest_and_those_in_use(folder: Path, monkeypatch: p
     monkeypatch.setattr(snapshots, "MOST_SNAPSHOTS", 2)
     assert snapshots.clean_snapshots(store, frozenset({made[0]})) == 2
     assert {p.name for p in store.iterdir()} == {made[0], made[3], made[4]}
+
+
+def test_what_is_no_regular_file_is_left_out_by_name(folder: Path) -> None:
+    os.mkfifo(folder / "my_env" / "pipe")
+    (folder / "shared").symlink_to(folder.parent)
+    (folder / ".hidden_link").symlink_to(folder.parent)
+    left = {item.path: item.why for item in taken(folder).left_out}
+    assert left["my_env/pipe"] == "it is no regular file"
+    assert left["shared/"] == "a link to a folder is never pushed"
+    assert ".hidden_link/" not in left
+
+
+def test_a_folder_of_too_many_files_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "MAX_FILES", 3)
+    with pytest.raises(BadInput, match=r"environment holds \d+ files"):
+        taken(folder)
+
+
+def test_a_file_that_cannot_be_read_is_named(folder: Path) -> None:
+    with pytest.raises(BadInput) as caught:
+        snapshots._read(folder, ["gone.py"])
+    assert (caught.value.code, caught.value.message[:7]) == ("unreadable-file", "gone.py")
+
+
+def test_a_stored_snapshot_is_loaded_by_its_content_unless_its_copy_changed(folder: Path) -> None:
+    first, store = taken(folder), folder.parent / "store"
+    again = snapshots.stored_snapshot(store, first.content, folder.name)
+    assert again is not None
+    assert (again.source, again.cli_hash, again.files) == (first.source, first.cli_hash, first.files)
+    assert snapshots.stored_snapshot(store, "0" * 64, folder.name) is None
+    os.chmod(first.tree, 0o755)
+    (first.tree / "more.py").write_text("", encoding="utf-8")
+    assert snapshots.stored_snapshot(store, first.content, folder.name) is None
+
+
+@pytest.mark.parametrize("change", ["more", "fewer", "link"])
+def test_every_change_of_a_stored_copy_is_noticed(folder: Path, change: str) -> None:
+    first = taken(folder)
+    os.chmod(first.tree, 0o755)
+    if change == "more":
+        (first.tree / "more.py").write_text("", encoding="utf-8")
+    else:
+        (first.tree / "top.py").unlink()
+    if change == "link":
+        (first.tree / "top.py").symlink_to(folder / "top.py")
+    with pytest.raises(LabError, match="changed"):
+        snapshots.verify_snapshot(first)
+
+
+def test_a_copy_that_cannot_be_written_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(snapshots, "_write_tree", full)
+    with pytest.raises(OSError, match="No space"):
+        taken(folder)
+    assert list((folder.parent / "store").iterdir()) == []
+
+
+def test_a_copy_that_is_damaged_again_and_again_ends_in_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: object) -> None:
+        raise OSError(39, "Directory not empty")
+
+    monkeypatch.setattr(os, "rename", busy)
+    with pytest.raises(LabError, match="cannot be stored"):
+        taken(folder)
+    assert [path.name for path in (folder.parent / "store").iterdir() if path.name.startswith(".building")] == []

@@ -1,0 +1,16 @@
+"""The files and branches that the tests do not take in processes that are measured, each with the reason."""
+
+from __future__ import annotations
+
+_CHILD = "the environment's interpreter runs it, which has no coverage; tests/lab/worker drive it through the host"
+
+ELSEWHERE: dict[str, str] = {
+    "prime_lab_mcp/lab/worker/child/*": _CHILD,
+    "prime_lab_mcp/lab/sandbox/site/*": _CHILD,
+    "prime_lab_mcp/lab/sandbox/confine.py": "it confines its process for good, so that no coverage could be written",
+    "prime_lab_mcp/lab/prime/several_commands.py": "the Python of prime runs it, given as text",
+}
+"""The reason by pattern of paths, for files of which nothing counts."""
+
+NAMED: dict[str, dict[str, str]] = {}
+"""The reason by path and by `Place.name`."""
