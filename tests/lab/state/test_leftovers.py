@@ -52,3 +52,10 @@ def test_a_link_among_the_leftovers_leads_to_nothing_that_is_deleted(tmp_path: P
     os.utime(link, (NOW - UNFINISHED_SECONDS - 1,) * 2, follow_symlinks=False)
     assert clean_leftovers(tmp_path, NOW) == 0
     assert kept.exists()
+
+
+def test_caches_go_with_their_age(tmp_path: Path) -> None:
+    old = left(tmp_path, "caches/python-3.11/a", UNOWNED_SECONDS + 1)
+    new = left(tmp_path, "caches/python-3.11/b", UNOWNED_SECONDS - 1)
+    assert clean_leftovers(tmp_path, NOW) == 1
+    assert [path.exists() for path in (old, new)] == [False, True]
