@@ -12,5 +12,17 @@ ELSEWHERE: dict[str, str] = {
 }
 """The reason by pattern of paths, for files of which nothing counts."""
 
-NAMED: dict[str, dict[str, str]] = {}
+_VANISHED = "another server deletes the file between listing and looking, which no test can time"
+
+NAMED: dict[str, dict[str, str]] = {
+    "prime_lab_mcp/lab/state/leftovers.py": {"_age: except OSError:": _VANISHED},
+    "prime_lab_mcp/lab/state/limits.py": {
+        "PublishedLimits._others: except OSError:": "a disk that fails while its folder is listed",
+    },
+    "prime_lab_mcp/lab/state/snapshot.py": {"_intact: except OSError:": _VANISHED},
+    "prime_lab_mcp/lab/state/storage.py": {
+        "_last_used: except OSError:": _VANISHED,
+        "_bytes: except OSError:": _VANISHED,
+    },
+}
 """The reason by path and by `Place.name`."""

@@ -63,6 +63,8 @@ def test_a_path_above_the_package_is_found_with_its_line(code: str, reason: str)
         "importlib.resources.files('sums').joinpath(name)",
         "other.parent.parent / name",
         "open(name)",
+        "(f(HERE) / name).read_text()",
+        "open(" + " + ".join(["x"] * 60) + ")",
     ],
 )
 def test_what_lies_in_the_package_or_is_named_as_data_is_not_found(code: str) -> None:

@@ -323,3 +323,19 @@ def test_a_folder_is_read_again_only_where_something_in_it_changed(
 
 def test_a_folder_that_is_gone_has_no_times(tmp_path: Path) -> None:
     assert snapshots._folder_times(tmp_path / "gone") is None
+
+
+def test_of_two_calls_that_store_the_same_files_the_second_takes_the_copy_of_the_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renamed = os.rename
+
+    def lost(origin: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "rename", renamed)
+        taken(folder)
+        raise OSError(39, "Directory not empty")
+
+    monkeypatch.setattr(os, "rename", lost)
+    first = taken(folder)
+    assert (first.tree / "top.py").is_file()
+    assert [path.name for path in (folder.parent / "store").iterdir()] == [first.content]

@@ -115,7 +115,21 @@ def test_the_files_of_a_module_are_those_that_it_imports_too() -> None:
     assert "sums/other.py" not in found
 
 
+def test_imports_that_may_fail_are_told_from_those_that_must_not() -> None:
+    file = source(
+        "import a.b\nfrom c import d as e\nfrom . import f\n"
+        "try:\n    import g\nexcept ImportError:\n    pass\nif TYPE_CHECKING:\n    import h\n"
+    )
+    found = [(one.module, one.name, one.guarded) for one in file.imports()]
+    assert found == [("a.b", None, False), ("c", "d", False), ("g", None, True), ("h", None, True)]
+
+
 # Functions
+
+
+def test_every_function_of_a_file_is_found_at_any_depth() -> None:
+    file = source("def f():\n    def g(): ...\nclass A:\n    async def h(self): ...\n")
+    assert sorted(found.name for found in functions_of(file)) == ["f", "g", "h"]
 
 
 def test_a_function_knows_its_signature_and_its_own_names() -> None:
@@ -128,9 +142,9 @@ def test_a_function_knows_its_signature_and_its_own_names() -> None:
 
 
 def test_names_that_hold_the_same_text_are_followed() -> None:
-    found = function(
-        "def f(self, text):\n    low = text.lower()\n    a, b = low.strip(), 3\n    c = len(text)\n    text2 = a\n"
-    )
+    lines = ("low = text.lower()", "a, b = low.strip(), 3", "c = len(text)", "text2 = a")
+    body = "; ".join((*lines, "self.low = text", "g, h = 1, 2, text"))
+    found = function(f"def f(self, text):\n    {body}\n")
     assert found.derived(frozenset({"text", "self.text"})) == {"text", "self.text", "low", "a", "text2"}
 
 
@@ -172,6 +186,7 @@ def test_a_result_that_may_be_empty_is_unchecked_without_a_test_of_its_name(body
 # Generation
 
 V0 = "def load_environment(): ...\n"
+NAMED = "from verifiers.v1 import Taskset as T\nfrom other import Taskset\n\nclass Sums(T): ...\n"
 V1 = "import verifiers.v1 as vf\n\nclass Sums(vf.Taskset[Row]): ...\n"
 
 
@@ -179,6 +194,7 @@ V1 = "import verifiers.v1 as vf\n\nclass Sums(vf.Taskset[Row]): ...\n"
     ("files", "requires", "api", "reasons"),
     [
         ({"a": V1}, "verifiers", "v1", ["a.py:3 subclasses a v1 Taskset or Task"]),
+        ({"a": NAMED}, "verifiers", "v1", ["a.py:4 subclasses a v1 Taskset or Task"]),
         ({"a": V0}, "verifiers", "v0", ["a.py:1 defines load_environment"]),
         (
             {"a": V1, "b": V0},
@@ -189,8 +205,9 @@ V1 = "import verifiers.v1 as vf\n\nclass Sums(vf.Taskset[Row]): ...\n"
         ({"a": "class A(f()): ...\n"}, "verifiers>=0.4", "v1", ["pyproject.toml requires verifiers>=0.4"]),
         ({}, "verifiers<0.2", "v0", ["pyproject.toml requires verifiers<0.2"]),
         ({}, "verifiers", None, None),
+        ({}, "datasets", None, None),
     ],
-    ids=["v1", "v0", "both", "requires v1", "requires v0", "unknown"],
+    ids=["v1", "v1 by name", "v0", "both", "requires v1", "requires v0", "unknown", "requires neither"],
 )
 def test_the_generation_is_that_of_the_code_or_else_of_the_requirement(
     tmp_path: Path, files: dict[str, str], requires: str, api: Any, reasons: list[str] | None
