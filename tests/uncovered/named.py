@@ -15,6 +15,12 @@ ELSEWHERE: dict[str, str] = {
 _VANISHED = "another server deletes the file between listing and looking, which no test can time"
 
 NAMED: dict[str, dict[str, str]] = {
+    "prime_lab_mcp/server/call.py": {
+        (
+            'Calls._free: raise TypeError(f"{name} publishes or spends; it is no prerequisite that is run without '
+            'asking")'
+        ): "a guard for programmers: every prerequisite in the table of gates is free",
+    },
     "prime_lab_mcp/lab/state/leftovers.py": {"_age: except OSError:": _VANISHED},
     "prime_lab_mcp/lab/state/limits.py": {
         "PublishedLimits._others: except OSError:": "a disk that fails while its folder is listed",
