@@ -35,7 +35,6 @@ def structured(report: Report) -> dict[str, Any]:
         content = _cut(content, longest, texts)
     if _size(content) > MAX_CHARACTERS:
         content["data"] = {"left_out": "the result was too long to show"}
-        content["findings"] = content["findings"][:5]
     return content
 
 

@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.training.watch import change_token
 from prime_lab_mcp.server.app import LabServer, build_server
+from prime_lab_mcp.server.notices import Subscriber
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:resources/:mcp.MCPDeprecationWarning")]
 RUN = "lab://runs/run_1"
@@ -102,3 +103,36 @@ async def test_an_address_that_names_no_run_never_changes(settings: Settings) ->
     lab = Lab(settings)
     assert await change_token(lab, "lab://guide/workflow") is None
     assert await change_token(lab, "lab://evals/none/report") is None
+
+
+async def test_of_two_clients_only_the_one_that_follows_a_run_hears_of_it_even_beside_a_closed_one(
+    stand: Stand,
+) -> None:
+    heard: dict[str, list[str]] = {"follows": [], "other": []}
+
+    def hearing(name: str) -> Any:
+        async def hear(message: Any) -> None:
+            if isinstance(message, types.ResourceUpdatedNotification):
+                heard[name].append(str(message.params.uri))
+
+        return hear
+
+    class Closed:
+        async def send_resource_updated(self, uri: str) -> None:
+            raise anyio.ClosedResourceError
+
+    async with (
+        Client(stand.server, mode="legacy", message_handler=hearing("follows")) as follows,
+        Client(stand.server, mode="legacy", message_handler=hearing("other")) as other,
+    ):
+        await other.unsubscribe_resource(RUN)
+        await other.subscribe_resource("lab://runs/run_2")
+        await follows.subscribe_resource("lab://runs/run_3")
+        await follows.subscribe_resource(RUN)
+        stand.server.notices._subscribers["closed"] = Subscriber(Closed(), {RUN})  # type: ignore[index, arg-type]
+        await stand.server.notices._notify(RUN)
+        with anyio.fail_after(5):
+            while not heard["follows"]:
+                await anyio.sleep(0.01)
+        assert "closed" not in stand.server.notices._subscribers
+    assert heard == {"follows": [RUN], "other": []}

@@ -35,6 +35,14 @@ def test_where_no_key_can_be_kept_questions_are_sealed_all_the_same(tmp_path: Pa
     assert security.codec.unseal(security.codec.seal(b"words")) == b"words"
 
 
+def test_a_key_that_another_server_cut_short_at_the_same_time_stops_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", lambda _, path: path.write_bytes(b"short"))
+    security = question_security(tmp_path)
+    assert security.codec.unseal(security.codec.seal(b"words")) == b"words"
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
 def test_a_key_that_cannot_be_read_stops_no_server(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"k" * BYTES)

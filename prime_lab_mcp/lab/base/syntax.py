@@ -15,8 +15,14 @@ _TRIES = 5
 
 
 def parse_python(source: str | bytes, filename: str = "<unknown>") -> ast.Module:
-    """Parse source code like `ast.parse`. Raises SyntaxError, ValueError, RecursionError or MemoryError."""
-    return retry_parsing(lambda: ast.parse(source, filename=filename))
+    """Parse source code like `ast.parse`. Raises SyntaxError, ValueError or RecursionError.
+
+    CPython's parser reports code that is nested too deeply as a MemoryError.
+    """
+    try:
+        return retry_parsing(lambda: ast.parse(source, filename=filename))
+    except MemoryError as error:
+        raise RecursionError("the code is nested too deeply to be parsed") from error
 
 
 def retry_parsing(parse: Callable[[], T]) -> T:

@@ -111,13 +111,13 @@ def _readers(contents: Mapping[str, bytes], manifest: Manifest) -> Iterator[str]
         elif path.endswith(".py"):
             try:
                 yield from _of_module(contents, path, manifest.name or "")
-            except (RecursionError, MemoryError):
+            except RecursionError:
                 # Python runs what is too deep for the analysis, and another Python what is too deep for the parser.
                 yield f"{path}: its expressions are nested too deeply to be analysed"
 
 
 def _of_module(contents: Mapping[str, bytes], path: str, own: str) -> Iterator[str]:
-    """Yield a reason for each way in which a Python file may read. Raises RecursionError or MemoryError."""
+    """Yield a reason for each way in which a Python file may read. Raises RecursionError."""
     try:
         tree = parse_python(contents[path], path)
     except (SyntaxError, ValueError):

@@ -95,7 +95,7 @@ def _read(tree: Path, path: str) -> SourceFile:
     try:
         return SourceFile(path, text, parse_python(raw, path))
     except SyntaxError as error:
-        return SourceFile(path, text, None, f"line {error.lineno}: {error.msg}")
+        return SourceFile(path, text, None, f"line {error.lineno}: {error.msg}" if error.lineno else error.msg)
     except (ValueError, RecursionError) as error:
         return SourceFile(path, text, None, str(error)[:200])
 
@@ -131,12 +131,11 @@ def _type_checking(node: ast.AST) -> bool:
 
 def dotted_name(node: ast.AST) -> str | None:
     """Return `a.b.c` for a name or attribute chain; None for other expressions."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        head = dotted_name(node.value)
-        return f"{head}.{node.attr}" if head else None
-    return None
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.append(node.attr)
+        node = node.value
+    return ".".join((node.id, *reversed(attributes))) if isinstance(node, ast.Name) else None
 
 
 def import_aliases(file: SourceFile, package: str) -> dict[str, str]:

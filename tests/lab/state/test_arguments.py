@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.state import arguments
 from prime_lab_mcp.lab.state.arguments import (
     arguments_summary,
     canonical_arguments,
+    check_args,
     known_defaults,
     same_arguments,
     without_null_text,
 )
+from prime_lab_mcp.lab.state.manifest import parse_manifest
 from prime_lab_mcp.lab.state.snapshot import take_snapshot
 from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
 
@@ -53,6 +57,8 @@ def test_fields_of_simple_types_with_constant_defaults_are_known(tmp_path: Path)
         "    sizes: list[int] = [1]\n",
         "    size: Annotated[int, hooked] = 5\n",
         "    size: int = Field(5, alias='n')\n",
+        "    size: int | str = 5\n",
+        "    size: 'int' = 5\n",
     ],
 )
 def test_a_field_that_validation_could_change_is_not_known(tmp_path: Path, more: str) -> None:
@@ -140,3 +146,24 @@ def test_no_default_is_known_of_code_that_could_compare_objects(tmp_path: Path, 
 def test_a_comparison_with_none_tells_no_given_value_from_a_default(tmp_path: Path) -> None:
     code = f"{CONFIG}\n\ndef looks(config):\n    return config.share is None or config.lenient is not True\n"
     assert defaults(tmp_path, code) == DEFAULTS
+
+
+def test_a_field_whose_only_value_is_none_is_known(tmp_path: Path) -> None:
+    assert defaults(tmp_path, CONFIG.partition('    """Keys."""')[0] + "    share: None = None\n") == {"share": None}
+
+
+def test_a_config_class_that_a_decorator_may_change_has_no_known_defaults(tmp_path: Path) -> None:
+    assert defaults(tmp_path, CONFIG.replace("class SumsConfig", "@changed\nclass SumsConfig")) == {}
+
+
+def test_defaults_are_read_again_once_too_many_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arguments, "_MOST_KNOWN_DEFAULTS", 0)
+    assert defaults(tmp_path, CONFIG) == DEFAULTS
+
+
+def test_the_arguments_of_checks_are_a_table_of_the_manifest() -> None:
+    assert check_args(parse_manifest(b'[tool.prime-lab]\ncheck_args = { split = "train" }\n')) == {"split": "train"}
+    assert check_args(parse_manifest(b"tool = 3\n")) == check_args(parse_manifest(b"")) == {}
+    with pytest.raises(BadInput) as caught:
+        check_args(parse_manifest(b'[tool.prime-lab]\ncheck_args = "train"\n'))
+    assert caught.value.code == "bad-check-args"

@@ -10,18 +10,21 @@ from typing import Any, cast
 import pytest
 
 from prime_lab_mcp.lab.state.config_gate import (
+    HUB_DIFFERS,
     HubContent,
     HubFact,
     PackageFacts,
     SourceFacts,
+    agents_of,
     conflicting_packages,
+    override_cautions,
     own_keys_unmet,
     package_unmet,
     source_evaluation,
     source_unmet,
 )
 from prime_lab_mcp.server.gate import _next_call
-from tests.lab.state.evidence_rows import CHAIN, MODEL, blocked_by, ours, row
+from tests.lab.state.evidence_rows import CHAIN, MODEL, PUSH, blocked_by, ours, row
 
 EASY = (row(env_args={"split": "train"}), row("check_reward_distribution", model=MODEL, env_args={"split": "train"}))
 
@@ -218,3 +221,40 @@ def test_two_packages_that_are_imported_as_one_module_conflict() -> None:
 def test_settings_of_an_own_environment_class_are_unproven_and_a_strangers_are_not_ours_to_prove() -> None:
     assert [unmet.tool for unmet in own_keys_unmet(ours(), ["env.rounds"])] == ["write_training_config"]
     assert own_keys_unmet(STRANGERS, ["env.rounds"]) == []
+
+
+def test_a_waived_difference_on_the_hub_is_a_caution_of_the_question() -> None:
+    facts = ours(hub_content=HubContent("different", "the wheel differs"), waived=((PUSH.content, HUB_DIFFERS),))
+    assert source_unmet(facts, "prime", MODEL) == ([], ["a person waived that the wheel differs"])
+    unnamed = replace(facts, hub_content=HubContent("different"))
+    assert source_unmet(unnamed, "prime", MODEL) == ([], [])
+
+
+def test_an_evaluation_with_another_harness_than_the_config_names_proves_nothing() -> None:
+    evaluated = row("check_reward_distribution", model=MODEL, harness="owner/my-bash@1.0 (v1)")
+    same = ours(history=(CHAIN[0], evaluated), harness="my_bash")
+    assert missing(same) == []
+    assert missing(replace(same, harness="other")) == [("check_reward_distribution", "never-run")]
+    hosted = replace(same, harness="other", history=CHAIN)  # the platform does not report the harness
+    assert missing(hosted) == []
+
+
+def test_arguments_that_training_is_proven_with_are_offered_instead_of_those_without_evidence() -> None:
+    facts = ours(history=EASY, args={"split": "other"})
+    unmet = source_unmet(facts, "prime", MODEL)[0]
+    offered = [one.instead for one in unmet if one.tool == "write_training_config"]
+    assert offered[0] is not None
+    assert offered[0].arguments == {"environments": [facts.id], "env_args": {"split": "train"}}
+
+
+def test_the_agents_of_an_environment_are_those_of_its_last_check() -> None:
+    checked = row("check_environment", content="c1", data={"roles": [{"name": "judge"}, {"name": 3}, "x"]})
+    assert agents_of(ours(history=(checked, *CHAIN))) == {"agent", "judge"}
+    assert agents_of(ours(history=(replace(checked, data={"roles": "x"}),))) == {"agent"}
+    assert agents_of(ours()) == {"agent"}
+
+
+def test_keys_of_agents_that_were_set_in_no_evaluation_are_a_caution_of_a_training_source() -> None:
+    (caution,) = override_cautions(ours(), ["max_turns", "harness"])
+    assert "is trained with max_turns, harness" in caution
+    assert override_cautions(ours(), []) == override_cautions(ours(trains=False), ["max_turns"]) == []

@@ -104,3 +104,20 @@ def test_the_summary_names_model_host_tasks_and_the_date_of_the_evaluation_and_n
     assert '\\"' in injected
     assert "\n" not in injected
     assert "\u202e" not in injected
+
+
+@pytest.mark.parametrize(
+    ("sampling", "said"),
+    [
+        ({"temperature": 0.5, "max_tokens": 2000}, ", sampled at temperature 0.5 and at most 2,000 tokens a reply"),
+        ({"temperature": 0}, ", sampled at temperature 0 (training samples at 1)"),
+        ({"temperature": 1.0, "max_tokens": 2000}, None),
+        ({}, None),
+    ],
+    ids=str,
+)
+def test_an_evaluation_at_another_temperature_than_training_says_so(
+    sampling: dict[str, float], said: str | None
+) -> None:
+    sentence = evaluation_summary(replace(row(), sampling=sampling))
+    assert said in sentence if said else "sampled" not in sentence

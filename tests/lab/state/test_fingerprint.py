@@ -58,6 +58,22 @@ def test_a_manifest_that_cannot_be_read_is_part_of_source_as_its_bytes() -> None
     assert first != second
 
 
+def test_the_readme_and_the_version_are_part_of_the_source_of_code_that_reads_them() -> None:
+    reading = FILES | {MODULE: "X = open('README.md')\n"}
+    sources = {
+        prints(reading | changed)[1]
+        for changed in ({}, {"README.md": "# All\n"}, {"pyproject.toml": PYPROJECT.replace("0.1.0", "0.1.1")})
+    }
+    assert len(sources) == 3
+    assert prints(FILES)[1] == prints(FILES | {"README.md": "# All\n"})[1]
+
+
+def test_answers_are_right_however_many_packages_were_read() -> None:
+    for number in range(300):
+        assert reader(f"X = {number}\n") is None
+        assert reader(f"X = 'README', {number}\n") is not None
+
+
 # Readers: a place in the module
 
 READERS = {
@@ -80,6 +96,7 @@ READERS = {
     "formatted by number": ("X = '{1}{0}'.format('ME', 'READ')", NAMES),
     "formatted by name": ("X = 'READ{end}'.format(x, end='ME')", NAMES),
     "replaced": ("X = 'RE_ME'.replace('_', 'AD')", NAMES),
+    "part of a long sum": ("X = 'README' + " + " + ".join(["'.'"] * 60), NAMES),
     "sliced": ("X = 'xEMDAER'[:0:-1]", NAMES),
     "in capitals": ("X = 'metadata'.upper()", NAMES),
     "in swapped cases": ("X = 'metadata'.swapcase()", NAMES),

@@ -143,3 +143,18 @@ def test_a_distribution_that_is_too_small_leads_to_the_larger_evaluation() -> No
     assert upcoming == Next("run_eval", found.detail, {"environment": "env", "num_examples": 120})
     unclear = Standing(SIGNAL, "failed", "no signal", small)
     assert upcoming_call("env", "v1", [unclear]).tool == "read_eval"
+
+
+def test_arguments_of_checks_that_are_no_table_count_as_none(tmp_path: Path) -> None:
+    folder = tmp_path / "env"
+    package(folder, None)
+    (folder / "pyproject.toml").write_text('[tool.prime-lab]\ncheck_args = "train"\n', encoding="utf-8")
+    taken = take_snapshot(EnvironmentFolder("env", folder, "environments/env"), tmp_path / "again")
+    assert subject_of(taken).check_args == {}
+
+
+def test_arguments_that_were_tried_with_two_platforms_are_listed_once(ledger: Ledger, tmp_path: Path) -> None:
+    here = package(tmp_path / "env", None)
+    for platform in ("prime", "rehearsal"):
+        ledger.record(row(source=here.source, platform=platform))
+    assert tried_arguments(ledger, "w", here) == [{}]

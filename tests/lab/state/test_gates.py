@@ -304,3 +304,11 @@ def test_after_the_last_gate_comes_the_config_and_a_v0_environment_is_ported() -
 
 def test_the_version_of_verifiers_is_that_of_its_metadata() -> None:
     assert installed_verifiers() == importlib.metadata.version("verifiers")
+
+
+def test_without_verifiers_no_version_of_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    assert installed_verifiers() is None

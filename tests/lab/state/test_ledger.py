@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -15,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LedgerError
-from prime_lab_mcp.lab.state.ledger.database import SCHEMA_VERSION
+from prime_lab_mcp.lab.state.ledger import ledger as ledger_module
+from prime_lab_mcp.lab.state.ledger.database import SCHEMA_VERSION, ledger_error
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
 
@@ -198,3 +200,63 @@ def test_a_call_noted_inside_a_transaction_is_part_of_it(tmp_path: Path) -> None
         undone()
     assert ledger._db.execute("SELECT count(*) FROM calls").fetchone()[0] == 0
     assert ledger._db.execute("PRAGMA synchronous").fetchone()[0] == 2
+
+
+def test_a_reader_that_refuses_writes_reads_on(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    ledger.record(evidence())
+    ledger.refuse_writes()
+    with pytest.raises(LedgerError, match="written"):
+        ledger.record(evidence(1))
+    assert [row.source for row in ledger.evidence("w")] == ["s0"]
+
+
+@pytest.mark.parametrize(
+    ("number", "said", "code"),
+    [
+        (sqlite3.SQLITE_FULL, "the disk is full", "disk-full"),
+        (sqlite3.SQLITE_CORRUPT, "the file is damaged", "ledger-damaged"),
+        (sqlite3.SQLITE_NOTADB, "the file is damaged", "ledger-damaged"),
+        (sqlite3.SQLITE_BUSY, "another process holds it", LedgerError.default_code),
+        (sqlite3.SQLITE_IOERR, "disk I/O error", LedgerError.default_code),
+    ],
+)
+def test_an_error_of_the_database_says_its_cause(tmp_path: Path, number: int, said: str, code: str) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = number
+    told = ledger_error(error, tmp_path / "l.sqlite3")
+    assert (told.message, told.code) == (f"the ledger cannot be read: {said}", code)
+    full = ledger_error(OSError(errno.ENOSPC, "no space"), tmp_path / "l.sqlite3", "written")
+    assert full.code == "disk-full"
+
+
+def test_a_token_that_was_used_up_is_too_old(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    token = ledger.offer("key", "Evaluate?", 1.0, "prime")
+    ledger.use_up(token)
+    offered = ledger.approval(token)
+    assert offered is not None
+    assert offered.at == 0
+
+
+def test_verdicts_decide_as_before_where_their_query_no_longer_is_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "_MOST_CLASSES", 1)
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    for number in (0, 1, 0):
+        ledger.record(evidence(number))
+    for source in ("s0", "s1", "s0"):
+        assert [row.source for row in ledger.decisive("w", "test_reward", source=source)] == [source]
+
+
+def test_a_ledger_that_was_deleted_and_made_anew_elsewhere_decides_by_the_new_file(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    ledger.record(evidence())
+    assert len(ledger.decisive("w", "test_reward", source="s0")) == 1
+    for file in tmp_path.iterdir():
+        file.unlink()
+    Ledger(tmp_path / "l.sqlite3").close()
+    ledger.record(evidence(1))
+    assert ledger.decisive("w", "test_reward", source="s0") == []
+    assert [row.source for row in ledger.evidence("w")] == ["s1"]

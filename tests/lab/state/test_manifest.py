@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.state.manifest import next_version, parse_manifest, set_version
+from prime_lab_mcp.lab.state.manifest import Manifest, next_version, parse_manifest, set_version, write_atomic
 
 TEXT = """# a comment
 [project]
@@ -76,3 +76,56 @@ def test_a_manifest_knows_its_module_and_its_verifiers_requirement() -> None:
     found = parse_manifest(TEXT.replace('"e"', '"My-Env"').encode())
     assert found.module == "my_env"
     assert str(found.verifiers) == "verifiers<0.5,>=0.4.0"
+
+
+def test_a_requirement_that_cannot_be_read_hides_no_other() -> None:
+    found = parse_manifest(b'[project]\ndependencies = ["???", "verifiers>=0.4"]\n')
+    assert str(found.verifiers) == "verifiers>=0.4"
+    assert parse_manifest(b'[project]\ndependencies = ["???"]\n').verifiers is None
+
+
+@pytest.mark.parametrize("stated", ['"./README.md"', '{ file = "README.md", content-type = "text/markdown" }'])
+def test_the_readme_is_the_file_that_the_project_names(stated: str) -> None:
+    assert parse_manifest(f"[project]\nreadme = {stated}\n".encode()).readme == "README.md"
+
+
+def test_what_the_source_covers_of_a_manifest_lacks_its_version_alone() -> None:
+    assert parse_manifest(TEXT.encode()).sourced()["project"].keys() == {"name", "dependencies"}
+    assert parse_manifest(b"[tool.x]\ny = 1\n").sourced() == {"tool": {"x": {"y": 1}}}
+
+
+def test_a_version_that_is_none_cannot_be_raised() -> None:
+    with pytest.raises(BadInput, match="PEP 440"):
+        next_version("latest", "patch")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("name = [", "pyproject-invalid"),
+        ('[project]\nname = "e"\n', "no-version"),
+        ('[project]\n"versio\\u006e" = "0.1.0"\n[tool.other]\nversion = "1"\n', "no-version"),
+    ],
+    ids=["broken", "missing", "escaped"],
+)
+def test_a_version_that_cannot_be_changed_alone_is_refused_with_the_reason(
+    tmp_path: Path, text: str, code: str
+) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput) as caught:
+        set_version(path, "0.2.0")
+    assert caught.value.code == code
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_a_file_whose_replacement_fails_stays_as_it_was_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text("old", encoding="utf-8")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomic(path, "half of a pair: \ud800")
+    assert [(p.name, p.read_text(encoding="utf-8")) for p in tmp_path.iterdir()] == [("a.toml", "old")]
+
+
+def test_a_manifest_without_a_project_has_no_name() -> None:
+    assert (Manifest().name, Manifest().version, Manifest().module, Manifest().requirements) == (None, None, None, ())

@@ -9,6 +9,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.state import snapshot as snapshots
+from prime_lab_mcp.lab.state.manifest import parse_manifest
 from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
 from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
 
@@ -165,3 +166,176 @@ def test_cleaning_keeps_the_newest_and_those_in_use(folder: Path, monkeypatch: p
     monkeypatch.setattr(snapshots, "MOST_SNAPSHOTS", 2)
     assert snapshots.clean_snapshots(store, frozenset({made[0]})) == 2
     assert {p.name for p in store.iterdir()} == {made[0], made[3], made[4]}
+
+
+def test_what_is_no_regular_file_is_left_out_by_name(folder: Path) -> None:
+    os.mkfifo(folder / "my_env" / "pipe")
+    (folder / "shared").symlink_to(folder.parent)
+    (folder / ".hidden_link").symlink_to(folder.parent)
+    left = {item.path: item.why for item in taken(folder).left_out}
+    assert left["my_env/pipe"] == "it is no regular file"
+    assert left["shared/"] == "a link to a folder is never pushed"
+    assert ".hidden_link/" not in left
+
+
+def test_a_folder_of_too_many_files_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "MAX_FILES", 3)
+    with pytest.raises(BadInput, match=r"environment holds \d+ files"):
+        taken(folder)
+
+
+def test_a_file_that_cannot_be_read_is_named(folder: Path) -> None:
+    with pytest.raises(BadInput) as caught:
+        snapshots._read(folder, ["gone.py"])
+    assert (caught.value.code, caught.value.message[:7]) == ("unreadable-file", "gone.py")
+
+
+def test_a_stored_snapshot_is_loaded_by_its_content_unless_its_copy_changed(folder: Path) -> None:
+    first, store = taken(folder), folder.parent / "store"
+    again = snapshots.stored_snapshot(store, first.content, folder.name)
+    assert again is not None
+    assert (again.source, again.cli_hash, again.files) == (first.source, first.cli_hash, first.files)
+    assert snapshots.stored_snapshot(store, "0" * 64, folder.name) is None
+    os.chmod(first.tree, 0o755)
+    (first.tree / "more.py").write_text("", encoding="utf-8")
+    assert snapshots.stored_snapshot(store, first.content, folder.name) is None
+
+
+@pytest.mark.parametrize("change", ["more", "fewer", "link"])
+def test_every_change_of_a_stored_copy_is_noticed(folder: Path, change: str) -> None:
+    first = taken(folder)
+    os.chmod(first.tree, 0o755)
+    if change == "more":
+        (first.tree / "more.py").write_text("", encoding="utf-8")
+    else:
+        (first.tree / "top.py").unlink()
+    if change == "link":
+        (first.tree / "top.py").symlink_to(folder / "top.py")
+    with pytest.raises(LabError, match="changed"):
+        snapshots.verify_snapshot(first)
+
+
+def test_a_copy_that_cannot_be_written_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(snapshots, "_write_tree", full)
+    with pytest.raises(OSError, match="No space"):
+        taken(folder)
+    assert list((folder.parent / "store").iterdir()) == []
+
+
+def test_a_copy_that_is_damaged_again_and_again_ends_in_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: object) -> None:
+        raise OSError(39, "Directory not empty")
+
+    monkeypatch.setattr(os, "rename", busy)
+    with pytest.raises(LabError, match="cannot be stored"):
+        taken(folder)
+    assert [path.name for path in (folder.parent / "store").iterdir() if path.name.startswith(".building")] == []
+
+
+def code_of(folder: Path, pyproject: str = PYPROJECT) -> Path:
+    (folder / "pyproject.toml").write_text(pyproject, encoding="utf-8")
+    return snapshots.code_tree(taken(folder))
+
+
+def test_code_runs_without_the_readme_and_the_version_that_its_source_does_not_cover(folder: Path) -> None:
+    tree = code_of(folder)
+    assert not (tree / "README.md").exists()
+    manifest = parse_manifest((tree / "pyproject.toml").read_bytes())
+    assert (manifest.version, manifest.readme, manifest.name) == ("0", None, "my-env")
+    assert (tree / "top.py").read_text(encoding="utf-8") == "x = 1\n"
+    assert snapshots.code_tree(taken(folder)) == tree
+
+
+@pytest.mark.parametrize(
+    ("pyproject", "project"),
+    [("[project]\nname = 'a'\n", {"name": "a"}), ("[tool.x]\ny = 1\n", None), ("name = [", "broken")],
+    ids=["neither version nor readme", "no project", "broken"],
+)
+def test_code_runs_with_what_is_there_of_a_manifest(folder: Path, pyproject: str, project: object) -> None:
+    text = (code_of(folder, pyproject) / "pyproject.toml").read_bytes()
+    found = parse_manifest(text)
+    assert (pyproject == text.decode()) if project == "broken" else (found.table.get("project") == project)
+
+
+def test_code_that_reads_its_readme_runs_beside_it(folder: Path) -> None:
+    (folder / "top.py").write_text("x = open('README.md')\n", encoding="utf-8")
+    assert (code_of(folder) / "README.md").is_file()
+
+
+def test_a_folder_of_code_that_was_changed_is_made_anew(folder: Path) -> None:
+    tree = code_of(folder)
+    os.chmod(tree, 0o755)
+    (tree / "top.py").unlink()
+    with pytest.raises(LabError, match="changed"):
+        snapshots.verify_snapshot(taken(folder))
+    assert (snapshots.code_tree(taken(folder)) / "top.py").is_file()
+
+
+def test_where_files_cannot_be_linked_the_code_is_copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert (code_of(folder) / "top.py").read_text(encoding="utf-8") == "x = 1\n"
+
+
+def test_a_folder_of_code_that_cannot_be_stored_ends_in_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = taken(folder)
+
+    def busy(*_: object) -> None:
+        raise OSError(39, "Directory not empty")
+
+    monkeypatch.setattr(os, "rename", busy)
+    with pytest.raises(LabError, match="in which its code runs cannot be stored"):
+        snapshots.code_tree(snapshot)
+
+
+def test_of_two_calls_that_store_the_same_code_the_second_takes_that_of_the_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot, renamed = taken(folder), os.rename
+
+    def lost(origin: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "rename", renamed)
+        snapshots.code_tree(snapshot)
+        raise OSError(39, "Directory not empty")
+
+    monkeypatch.setattr(os, "rename", lost)
+    assert (snapshots.code_tree(snapshot) / "top.py").is_file()
+
+
+def test_a_folder_is_read_again_only_where_something_in_it_changed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "SETTLED_SECONDS", -3600.0)  # files of tests are new
+    reads, place = snapshots.FolderSnapshots(None), EnvironmentFolder(folder.name, folder, folder.name)
+    first = reads.take(place)
+    assert reads.take(place) is first
+    (folder / "top.py").write_text("x = 12\n", encoding="utf-8")
+    second = reads.take(place)
+    assert second is not first
+    (folder / "linked").symlink_to(folder.parent)
+    assert reads.take(place) is not reads.take(place)
+
+
+def test_a_folder_that_is_gone_has_no_times(tmp_path: Path) -> None:
+    assert snapshots._folder_times(tmp_path / "gone") is None
+
+
+def test_of_two_calls_that_store_the_same_files_the_second_takes_the_copy_of_the_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renamed = os.rename
+
+    def lost(origin: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "rename", renamed)
+        taken(folder)
+        raise OSError(39, "Directory not empty")
+
+    monkeypatch.setattr(os, "rename", lost)
+    first = taken(folder)
+    assert (first.tree / "top.py").is_file()
+    assert [path.name for path in (folder.parent / "store").iterdir()] == [first.content]

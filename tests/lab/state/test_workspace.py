@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.state.workspace import Workspace
+from prime_lab_mcp.lab.state.workspace import MAX_FILE_BYTES, Workspace, read_text, resolve_inside
 
 
 @pytest.fixture
@@ -43,3 +43,51 @@ def test_what_is_no_environment_of_the_workspace_is_refused(workspace: Workspace
 def test_a_new_environment_needs_a_fit_and_free_name(workspace: Workspace, name: str) -> None:
     with pytest.raises(BadInput):
         workspace.new_environment(name)
+
+
+def test_a_path_that_must_exist_is_refused_where_nothing_is(workspace: Workspace) -> None:
+    with pytest.raises(BadInput) as caught:
+        workspace.resolve("configs/none.toml", must_exist=True)
+    assert caught.value.code == "not-found"
+
+
+def test_a_workspace_without_environments_has_none_of_any_name(tmp_path: Path) -> None:
+    assert Workspace(tmp_path).similar_names("sums") == []
+
+
+def test_a_workspace_that_is_gone_says_so(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as caught:
+        Workspace(tmp_path / "gone").list_environments()
+    assert caught.value.code == "workspace-missing"
+
+
+@pytest.mark.parametrize("path", ["../outside", "/etc", "a\0b", " ", "a\\b", ".", "sneaky/x"])
+def test_a_file_of_an_environment_lies_in_its_folder(workspace: Workspace, path: str) -> None:
+    folder = workspace.environments / "my_env"
+    (folder / "sneaky").symlink_to(workspace.root)
+    with pytest.raises(BadInput) as caught:
+        resolve_inside(folder, path)
+    assert caught.value.code == "outside-environment"
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"\xff", "not-text"),
+        (b"a\0b", "not-text"),
+        (b" " * (MAX_FILE_BYTES + 1), "file-too-big"),
+        (None, "unreadable-file"),
+    ],
+    ids=["other encoding", "nul", "large", "missing"],
+)
+def test_only_text_of_a_fair_size_is_read(tmp_path: Path, content: bytes | None, code: str) -> None:
+    if content is not None:
+        (tmp_path / "a").write_bytes(content)
+    with pytest.raises(BadInput) as caught:
+        read_text(tmp_path / "a")
+    assert caught.value.code == code
+
+
+def test_text_is_read_with_its_line_endings(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes("é\r\n".encode())
+    assert read_text(tmp_path / "a") == "é\r\n"

@@ -1,0 +1,63 @@
+"""The sentence in the question of a push about the last comparison of rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.state.compared_rewards import comparison_sentence, record_comparison
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+from prime_lab_mcp.lab.state.manifest import Manifest
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+FILES = Snapshot("sums", "environments/sums", Path(), "s", "c", "h", {}, (), Manifest())
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = Ledger(tmp_path / "l.sqlite3")
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "sentence"),
+    [
+        (
+            {"verdict": "equal", "completions": 1},
+            "passed",
+            'it pays the same as "old" for 1 completion and each component',
+        ),
+        (
+            {"verdict": "equal-where-reached", "completions": 4},
+            "failed",
+            'it pays the same as "old" for 4 completions, which did not earn every component',
+        ),
+        ({"verdict": "not-compared"}, "failed", 'nothing could be compared with "old"'),
+        (
+            {"verdict": "different", "completions": 4, "differ": 2},
+            "failed",
+            '2 of 4 completions earned something else than in "old"',
+        ),
+        (
+            {"verdict": "different", "differ": 2},
+            "failed",
+            '2 of its completions earned something else than in "old"',
+        ),
+    ],
+    ids=["equal", "in part", "not compared", "different", "unknown number"],
+)
+def test_the_newest_comparison_of_these_files_is_told(
+    ledger: Ledger, data: dict[str, Any], status: str, sentence: str
+) -> None:
+    record_comparison(ledger, "w", FILES, {"environment": "older"})
+    record_comparison(ledger, "w", FILES, {"environment": "old", **data})
+    assert ledger.evidence("w", limit=1)[0].status == status
+    assert comparison_sentence(ledger, "w", FILES) == f" By the last comparison, {sentence}."
+
+
+def test_without_a_comparison_nothing_is_told(ledger: Ledger) -> None:
+    assert comparison_sentence(ledger, "w", FILES) == ""

@@ -1,0 +1,27 @@
+"""What a prompt says to the model holds what the user said."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import Client, MCPError
+
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.server.app import build_server
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_every_prompt_holds_each_of_its_arguments(settings: Settings) -> None:
+    async with Client(build_server(Lab(settings))) as client:
+        for prompt in (await client.list_prompts()).prompts:
+            given = {argument.name: f"the-{argument.name}-of-mine" for argument in prompt.arguments or []}
+            (message,) = (await client.get_prompt(prompt.name, given)).messages
+            missing = [words for words in given.values() if words not in message.content.text]  # type: ignore[union-attr]
+            assert missing == [], prompt.name
+
+
+async def test_a_prompt_without_what_it_needs_names_it(settings: Settings) -> None:
+    async with Client(build_server(Lab(settings))) as client:
+        with pytest.raises(MCPError, match=r"needs environment.* has no .colour."):
+            await client.get_prompt("debug_reward", {"colour": "red"})

@@ -1,0 +1,1 @@
+"""Compares the branches that no test takes with those whose reason is named."""
