@@ -242,6 +242,31 @@ async def test_a_pulled_folder_is_trained_on_as_it_is_on_the_hub_with_the_sizes_
     assert "nothing has to be published for that" in blind.fix
 
 
+async def test_keys_of_an_environment_of_others_are_judged_by_the_files_that_were_pulled(
+    lab: Lab, platform: StandIn
+) -> None:
+    """An edit of the pulled files changes nothing about the version on the Hub that the run loads."""
+    source = await pulled(lab)
+    no_fields = {"type": "object", "additionalProperties": False, "properties": {"id": {}}}
+    shapes = {"taskset": no_fields, "env": None, "tools": False}
+    proven(lab, {}, source=source)
+    unjudged = await write(lab, environments=[PINNED], model=MODEL, eval={"split": "eval"}, name="unjudged")
+    lab.ledger.record(
+        Evidence("check_environment", "passed", lab.key, "tiny_env", source, source, data={"shapes": shapes})
+    )
+    edited = lab.workspace.environments / "tiny_env" / "tiny_env" / "taskset.py"
+    edited.write_text('class Config(vf.TasksetConfig):\n    split: Literal["train", "eval"] = "train"\n', "utf-8")
+    with pytest.raises(BadInput) as refused:
+        await write(lab, environments=[PINNED], model=MODEL, eval={"split": "eval"})
+    assert refused.value.code == "config-unknown-taskset-key"
+    assert (await check(lab, unjudged.data["path"])).status == "failed"
+    written = await write(lab, environments=[PINNED], model=MODEL)
+    assert written.data["eval_sources"] == []
+    [blind] = [f for f in (await check(lab, written.data["path"])).findings if f.code == "config-no-eval"]
+    assert "has no held-out tasks" in blind.message
+    assert 'eval={"split"' not in str(blind.fix)
+
+
 async def test_a_hosted_evaluation_of_a_pulled_environment_forgets_neither_its_tasks_nor_its_code(
     lab: Lab, platform: StandIn
 ) -> None:

@@ -302,7 +302,7 @@ def _written_config(
         proposal=proposal,
         price_per_hour=price_per_hour(config, context),
         price_per_gpu_hour=price,
-        without_held_out=without_held_out(lab, context),
+        without_held_out=without_held_out(lab, context, known_schemas(lab, config, inputs.proofs)),
         uncounted={
             source.id: context.folders.get(source.id)
             for source in config.train_sources

@@ -88,6 +88,8 @@ class EnvironmentSchemas:
     exact: bool = True
     """Whether the schemas are those of the very files that the source names. Otherwise they come from the newest check
     of a folder with that name, whose files may have changed since."""
+    loaded: bool = True
+    """Whether the code was loaded for the schemas. Otherwise only the keys of the taskset were read in its source."""
 
 
 @dataclass(frozen=True, slots=True)

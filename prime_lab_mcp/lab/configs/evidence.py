@@ -22,7 +22,7 @@ from prime_lab_mcp.lab.state.arguments import canonical_arguments, same_argument
 from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
-from prime_lab_mcp.lab.state.pulled import pulled_as, pulled_source
+from prime_lab_mcp.lab.state.pulled import pulled_as, pulled_source, schema_of_pull
 
 _CONTAINERS = ("podman", "docker")
 """Runtimes of local evaluations of environments whose tasks need a container. The platform has runtimes of its own."""
@@ -313,7 +313,8 @@ def known_schemas(
 ) -> dict[str, EnvironmentSchemas]:
     """Return the config schemas of the environments of a config by source id, as their newest checks recorded them.
 
-    An environment that was never checked on this machine, or only by an older version of the server, is absent.
+    An environment that was neither checked nor pulled on this machine, or only by an older version of the server, is
+    absent.
     `proofs` maps a source id to the workspace, environment and source fingerprint of present files. Schemas that were
     recorded for these files are exact.
     """
@@ -328,6 +329,10 @@ def known_schemas(
         recorded = row.data.get("shapes") if row is not None else None
         if isinstance(recorded, Mapping):
             schemas[source.id] = _shapes(recorded, exact)
+        elif source.owner is not None and newest_push(lab, source.owner, source.env_name, source.version) is None:
+            taskset = schema_of_pull(lab.ledger, lab.key, source.owner, source.env_name, source.version)
+            if taskset is not None:
+                schemas[source.id] = EnvironmentSchemas(taskset=taskset, loaded=False)
     return schemas
 
 
@@ -353,13 +358,16 @@ async def present_proofs(lab: Lab, config: TrainingConfig) -> dict[str, tuple[st
 def _check(lab: Lab, source: ConfigSource) -> tuple[Evidence | None, bool]:
     """Return the newest check of the environment that a source names, and whether its files are exactly known.
 
-    The files are those of the push if the source has an owner, and else of a folder with the name of the source.
+    The files are those of the push or the pull if the source has an owner, and else of a folder with the name of the
+    source.
     """
     if source.owner is not None:
         push = newest_push(lab, source.owner, source.env_name, source.version)
         if push is None:
-            return None, True
-        rows = evidence_of_push(lab, push)
+            pulled = pulled_source(lab.ledger, lab.key, source.owner, source.env_name, source.version)
+            rows = evidence_of_source(lab, lab.key, *pulled) if pulled is not None else []
+        else:
+            rows = evidence_of_push(lab, push)
         return next((r for r in rows if r.tool == "check_environment" and "shapes" in r.data), None), True
     names = {source.env_name, source.env_name.replace("-", "_"), source.env_name.replace("_", "-")}
     rows = lab.ledger.evidence(lab.key, tool="check_environment")

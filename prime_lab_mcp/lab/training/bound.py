@@ -419,7 +419,7 @@ def _turns(source: ConfigSource | None, context: ConfigContext) -> int | None:
 def _exact_shape(source: ConfigSource, context: ConfigContext) -> EnvironmentSchemas | None:
     """The recorded schemas of the very files that a source names; None where nobody checked these files."""
     shape = context.shapes.get(source.id) if context.shapes is not None else None
-    return shape if shape is not None and shape.exact else None
+    return shape if shape is not None and shape.exact and shape.loaded else None
 
 
 def _rollouts_of_episode(source: ConfigSource | None, context: ConfigContext) -> int:
