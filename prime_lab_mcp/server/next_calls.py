@@ -68,12 +68,24 @@ def with_right_calls(report: Report, present: PresentCall) -> Report:
         if report.status in _FINAL_STATUSES and _repeats(completed, present) and not _passes(report):
             calls += _mending(report, present)
         else:
-            calls.append(_due(completed, present) if report.status == "passed" else completed)
+            due = _due(completed, present) if report.status == "passed" else completed
+            calls.append(_as_it_can_go(due, present))
     if not calls and report.status in (*_FINAL_STATUSES, "inconclusive"):
         calls = _mending(report, present)
     if report.status == "passed" and present.tool.name == "test_reward" and (free := _rescoring(present)) is not None:
         calls.append(free)
     return replace(report, next=_distinct(calls))
+
+
+def _as_it_can_go(one: Next, present: PresentCall) -> Next:
+    """The recommendation; for a push of the present files, the call that is not refused and that somebody wants."""
+    snapshot = present.snapshot
+    of_these = snapshot is not None and (one.arguments or {}).get("environment") in (snapshot.name, snapshot.relative)
+    if snapshot is None or not of_these or one.tool != "push_environment" or present.tool.name == one.tool:
+        return one
+    from prime_lab_mcp.lab.training.next_step import push_as_it_can_go
+
+    return push_as_it_can_go(present.lab, snapshot, one)
 
 
 def needs_files(report: Report) -> bool:

@@ -62,6 +62,8 @@ class SourceMeasurement:
     """Names of environment variables that the environment's code reads without a default."""
     held_out: Mapping[str, Any] | None = None
     """Taskset keys that select held-out tasks, as the check recorded them."""
+    held_out_tasks: int | None = None
+    """Number of tasks that these keys select; None if they are more than a check samples."""
     sampled: int | None = None
     """Number of tasks in the platform's evaluation, where the files of that version are here to be compared with."""
     turns: int | None = None

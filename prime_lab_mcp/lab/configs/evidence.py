@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.base.text import finite_or_none
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
 from prime_lab_mcp.lab.environment.credentials import variables_of
+from prime_lab_mcp.lab.environment.load_check import SAMPLED_TASKS
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
@@ -27,7 +28,7 @@ from prime_lab_mcp.lab.state.pulled import pulled_as, pulled_source, schema_of_p
 _CONTAINERS = ("podman", "docker")
 """Runtimes of local evaluations of environments whose tasks need a container. The platform has runtimes of its own."""
 _EVALS = ("check_reward_distribution", "run_eval")
-_COMPARED = re.compile(r"(\w+)=(.+): [\d,]+ tasks compared$")
+_COMPARED = re.compile(r"(\w+)=(.+): ([\d,]+) tasks compared$")
 _TURNS = ("max_turns", "num_turns", "turns")
 
 
@@ -132,6 +133,7 @@ def _with_facts_of_pull(lab: Lab, id: str, measured: SourceMeasurement) -> Sourc
         infinite=check.infinite,
         duplicates=check.duplicates,
         held_out=measured.held_out or check.held_out,
+        held_out_tasks=measured.held_out_tasks or check.held_out_tasks,
         secrets=measured.secrets or check.secrets,
         turns=measured.turns or check.turns,
     )
@@ -177,6 +179,16 @@ def evidence_of_source(lab: Lab, workspace: str, environment: str, source: str) 
     """Return the evidence about the files with this source fingerprint, on the present platform, newest first."""
     rows = lab.ledger.evidence(workspace, environment=environment)
     return [r for r in rows if r.source == source and r.platform in (None, lab.platform)]
+
+
+def evidence_of_files(lab: Lab, source: ConfigSource) -> list[Evidence]:
+    """Return the evidence about exactly the files that a source on the Hub names, newest first: those of its push, or
+    those that were pulled into this workspace."""
+    push = newest_push(lab, str(source.owner), source.env_name, source.version)
+    if push is not None:
+        return evidence_of_push(lab, push)
+    pulled = pulled_source(lab.ledger, lab.key, str(source.owner), source.env_name, source.version)
+    return evidence_of_source(lab, lab.key, *pulled) if pulled is not None else []
 
 
 def evaluated_model(
@@ -227,6 +239,7 @@ def _measurement(
         fields["duplicates"] = any(f.get("code") == "duplicate-prompt" for f in check.findings)
         fields["secrets"] = variables_of(check.findings)
         fields["held_out"] = _held_out(check.data.get("held_out"))
+        fields["held_out_tasks"] = _held_out_tasks(check.data.get("held_out"))
         fields["turns"] = _turns(check.data.get("args"))
     if arguments is not None:
         stated = check.data.get("args") if check is not None else None
@@ -279,6 +292,13 @@ def _held_out(comparison: Any) -> dict[str, str] | None:
     """
     match = _COMPARED.match(comparison) if isinstance(comparison, str) else None
     return {match[1]: match[2]} if match else None
+
+
+def _held_out_tasks(comparison: Any) -> int | None:
+    """Return the number of held-out tasks in such a recorded comparison; None if only a sample was compared."""
+    match = _COMPARED.match(comparison) if isinstance(comparison, str) else None
+    tasks = int(match[3].replace(",", "")) if match else 0
+    return tasks if 0 < tasks < SAMPLED_TASKS else None
 
 
 def _stated_defaults(args: Any) -> dict[str, Any]:
@@ -362,12 +382,7 @@ def _check(lab: Lab, source: ConfigSource) -> tuple[Evidence | None, bool]:
     source.
     """
     if source.owner is not None:
-        push = newest_push(lab, source.owner, source.env_name, source.version)
-        if push is None:
-            pulled = pulled_source(lab.ledger, lab.key, source.owner, source.env_name, source.version)
-            rows = evidence_of_source(lab, lab.key, *pulled) if pulled is not None else []
-        else:
-            rows = evidence_of_push(lab, push)
+        rows = evidence_of_files(lab, source)
         return next((r for r in rows if r.tool == "check_environment" and "shapes" in r.data), None), True
     names = {source.env_name, source.env_name.replace("-", "_"), source.env_name.replace("_", "-")}
     rows = lab.ledger.evidence(lab.key, tool="check_environment")

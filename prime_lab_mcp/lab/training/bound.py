@@ -503,6 +503,8 @@ def _examples(config: TrainingConfig, context: ConfigContext, source: ConfigSour
     measurement = context.each.get(source.id, SourceMeasurement())
     # The check counted the tasks of the default arguments; other arguments may select more.
     tasks = measurement.tasks if not source.args and not measurement.infinite else None
+    if source.args and source.args == measurement.held_out:
+        tasks = measurement.held_out_tasks
     if requested is None and tasks is None:
         raise _UnboundedError(
             EVALS_KEY,

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
 from prime_lab_mcp.lab.configs.plan.batching import choose_batching, choose_steps, own_group_sizes
 from prime_lab_mcp.lab.configs.plan.choices import ChosenValue, ConfigChoices, round_up
 from prime_lab_mcp.lab.configs.plan.hardware import Hardware, choose_gpu_type
@@ -277,13 +277,22 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
         eval_interval=_interval(
             choices.eval_interval, int(length.value), 10, why.get("eval_interval"), "ten points a run"
         ),
-        eval_tasks=ChosenValue(
-            choices.eval_tasks or EVAL_TASKS, why.get("eval_tasks", "about one training batch of rollouts each time")
-        ),
+        eval_tasks=_eval_tasks(choices, context),
         ckpt_interval=_interval(
             choices.ckpt_interval, int(length.value), 4, why.get("ckpt_interval"), "four points to go back to"
         ),
     )
+
+
+def _eval_tasks(choices: ConfigChoices, context: ConfigContext) -> ChosenValue:
+    """The tasks of each eval source: no more than there are, because the bound counts what is written."""
+    tasks, why = choices.eval_tasks or EVAL_TASKS, "about one training batch of rollouts each time"
+    measured = [context.each.get(s.id, SourceMeasurement()) for s in choices.sources if s.held_out is not None]
+    known = [m.held_out_tasks for m in measured if m.held_out_tasks is not None]
+    there = max(known) if known and len(known) == len(measured) else None
+    if there is not None and there < tasks:
+        return ChosenValue(there, f"all {count(there, 'held-out task')} that there are")
+    return ChosenValue(tasks, choices.because.get("eval_tasks", why))
 
 
 def _interval(requested: int | None, steps: int, parts: int, because: str | None, reason: str) -> ChosenValue:
