@@ -105,7 +105,7 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
     if _is_complete(one, report, present):
         called = _as_called(one.arguments or {}, present)
         model = {"model": _model(called["environment"], present)} if one.tool == "run_eval" else {}
-        return replace(one, arguments={**called, **model})
+        return replace(_with_other_models(one, model.get("model"), present), arguments={**called, **model})
     tool = present.tools[one.tool]
     fields = tool.args.model_fields
     given = dict(one.arguments or {})
@@ -124,6 +124,7 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
         given.setdefault("budget", present.carried["budget"])
     if tool.name == "run_eval" and not given.get("model") and not given.get("rescore"):
         given["model"] = _model(given.get("environment"), present)
+        one = _with_other_models(one, given["model"], present)
     given = _as_called(given, present)
     return replace(one, arguments=given or None) if arguments.can_be_called(tool, given) else None
 
@@ -165,6 +166,13 @@ def _model(environment: Any, present: PresentCall) -> str:
             if isinstance(model, str) and checkpoint_purpose(present.lab, model) is None:
                 return model
     return DEFAULT_MODEL
+
+
+def _with_other_models(one: Next, model: str | None, present: PresentCall) -> Next:
+    """Say that the default model is a choice, because nobody asked for it."""
+    if model != DEFAULT_MODEL or "model" in present.carried:
+        return one
+    return replace(one, why=f"{one.why}; search_hub kind=model lists other models, also smaller ones")
 
 
 def _as_called(given: Mapping[str, Any], present: PresentCall) -> dict[str, Any]:

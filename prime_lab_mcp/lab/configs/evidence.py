@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas,
 from prime_lab_mcp.lab.environment.credentials import variables_of
 from prime_lab_mcp.lab.environment.load_check import SAMPLED_TASKS
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import or_smaller
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.state.arguments import canonical_arguments, same_arguments, without_null_text
@@ -217,7 +218,8 @@ def evaluated_model(
     newest_first = list(dict.fromkeys(str(row.model) for row in sorted(rows, key=lambda row: -row.at)))
     best, *others = sorted(newest_first, key=lambda model: -usable[model])
     if not others:
-        return best, "the evaluation of it passed, and no other model was asked for"
+        why = "the evaluation of it passed, and no other model was asked for"
+        return best, why + or_smaller(best, trainable)
     beside = " and ".join(f"{model} ({usable[model]:.0%})" for model in others[:3])
     why = f"most usable groups ({usable[best]:.0%}) of the models whose evaluations passed; the others: {beside}"
     return best, why

@@ -27,7 +27,7 @@ from prime_lab_mcp.lab.configs.plan.batching import choose_batching, choose_step
 from prime_lab_mcp.lab.configs.plan.choices import ChosenValue, ConfigChoices, round_up
 from prime_lab_mcp.lab.configs.plan.hardware import Hardware, choose_gpu_type
 from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN
-from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
+from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL, or_smaller
 from prime_lab_mcp.lab.models.registry import find_model
 
 SHORT_RUN_STEPS = 100
@@ -254,7 +254,9 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
     sample = choose_sequence_length(choices, context, int(completion.value), model)
     gpu_type, hardware = choose_gpu_type(choices, context, model, lora, int(sample.value))
     rank, alpha = choose_lora(choices)
-    model_reason = "as asked" if choices.model else "the model of two LoRA recipes of prime-rl"
+    trainable = context.models.trainable if context.models is not None else ()
+    recipes = f"the model of two LoRA recipes of prime-rl{or_smaller(model, trainable)}"
+    model_reason = "as asked" if choices.model else recipes
     return ConfigPlan(
         choices=choices,
         model=ChosenValue(model, why.get("model", model_reason)),
