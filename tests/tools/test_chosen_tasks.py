@@ -261,6 +261,9 @@ async def test_keys_of_an_environment_of_others_are_judged_by_the_files_that_wer
     with pytest.raises(BadInput) as refused:
         await write(lab, environments=[PINNED], model=MODEL, eval={"split": "eval"})
     assert refused.value.code == "config-unknown-taskset-key"
+    given = {"environments": [PINNED], "eval": {"split": "eval"}}
+    [without] = calls_of_fix(refused.value.fix, "write_training_config", given, {t.name: t.args for t in TOOLS})
+    assert (without.tool, without.arguments) == ("write_training_config", {"environments": [PINNED]})
     assert (await check(lab, unjudged.data["path"])).status == "failed"
     written = await write(lab, environments=[PINNED], model=MODEL)
     assert written.data["eval_sources"] == []
