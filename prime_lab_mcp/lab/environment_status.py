@@ -29,7 +29,7 @@ from prime_lab_mcp.lab.state.gates import (
 from prime_lab_mcp.lab.state.proven_arguments import proven_arguments
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
-from prime_lab_mcp.lab.training.next_step import step_after_the_push
+from prime_lab_mcp.lab.training.next_step import push_as_it_can_go, step_after_the_push
 
 _KEEP_SECONDS = 30.0
 _TRIED = 5
@@ -163,7 +163,8 @@ def _upcoming(lab: Lab, snapshot: Snapshot, api: str | None, standings: list[Sta
     if missing is not None and missing.need.tool in EVALUATED and (other := _with_other_arguments(lab, snapshot, api)):
         return other
     after = None if missing is not None or api == "v0" else step_after_the_push(lab, snapshot)
-    return after or upcoming_call(snapshot.name, api, standings)
+    due = after or upcoming_call(snapshot.name, api, standings)
+    return push_as_it_can_go(lab, snapshot, due) if due.tool == "push_environment" else due
 
 
 def _with_other_arguments(lab: Lab, snapshot: Snapshot, api: str | None) -> Next | None:

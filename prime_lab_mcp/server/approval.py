@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -255,8 +255,14 @@ def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: st
             "max_cost": intent.max_cost,
             **({"file": _escaped_lines(intent.file)} if intent.file else {}),
         },
-        next=(_call_with_token(request, token),),
+        next=(_call_with_token(request, token), *_instead_of_pushing(intent)),
     )
+
+
+def _instead_of_pushing(intent: Intent) -> Iterator[Next]:
+    """What else there is where the user declines a push; a declined run has its calls once it was declined."""
+    for one in intent.instead if intent.kind == "push" else ():
+        yield replace(one, why=f"if the user declines: {one.why}")
 
 
 def _with_file(intent: Intent) -> str:

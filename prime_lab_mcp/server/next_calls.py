@@ -68,12 +68,24 @@ def with_right_calls(report: Report, present: PresentCall) -> Report:
         if report.status in _FINAL_STATUSES and _repeats(completed, present) and not _passes(report):
             calls += _mending(report, present)
         else:
-            calls.append(_due(completed, present) if report.status == "passed" else completed)
+            due = _due(completed, present) if report.status == "passed" else completed
+            calls.append(_as_it_can_go(due, present))
     if not calls and report.status in (*_FINAL_STATUSES, "inconclusive"):
         calls = _mending(report, present)
     if report.status == "passed" and present.tool.name == "test_reward" and (free := _rescoring(present)) is not None:
         calls.append(free)
     return replace(report, next=_distinct(calls))
+
+
+def _as_it_can_go(one: Next, present: PresentCall) -> Next:
+    """The recommendation; for a push of the present files, the call that is not refused and that somebody wants."""
+    snapshot = present.snapshot
+    of_these = snapshot is not None and (one.arguments or {}).get("environment") in (snapshot.name, snapshot.relative)
+    if snapshot is None or not of_these or one.tool != "push_environment" or present.tool.name == one.tool:
+        return one
+    from prime_lab_mcp.lab.training.next_step import push_as_it_can_go
+
+    return push_as_it_can_go(present.lab, snapshot, one)
 
 
 def needs_files(report: Report) -> bool:
@@ -93,7 +105,7 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
     if _is_complete(one, report, present):
         called = _as_called(one.arguments or {}, present)
         model = {"model": _model(called["environment"], present)} if one.tool == "run_eval" else {}
-        return replace(one, arguments={**called, **model})
+        return replace(_with_other_models(one, model.get("model"), present), arguments={**called, **model})
     tool = present.tools[one.tool]
     fields = tool.args.model_fields
     given = dict(one.arguments or {})
@@ -112,6 +124,7 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
         given.setdefault("budget", present.carried["budget"])
     if tool.name == "run_eval" and not given.get("model") and not given.get("rescore"):
         given["model"] = _model(given.get("environment"), present)
+        one = _with_other_models(one, given["model"], present)
     given = _as_called(given, present)
     return replace(one, arguments=given or None) if arguments.can_be_called(tool, given) else None
 
@@ -157,6 +170,13 @@ def _model(environment: Any, present: PresentCall) -> str:
             if isinstance(model, str) and checkpoint_purpose(present.lab, model) is None:
                 return model
     return DEFAULT_MODEL
+
+
+def _with_other_models(one: Next, model: str | None, present: PresentCall) -> Next:
+    """Say that the default model is a choice, because nobody asked for it."""
+    if model != DEFAULT_MODEL or "model" in present.carried:
+        return one
+    return replace(one, why=f"{one.why}; search_hub kind=model lists other models, also smaller ones")
 
 
 def _as_called(given: Mapping[str, Any], present: PresentCall) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedSplit
 from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.hub.ownership import note_pulled
 from prime_lab_mcp.lab.state.arguments import arguments_summary
+from prime_lab_mcp.lab.state.open_warnings import record_port
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -327,6 +328,7 @@ async def _port(call: Call, args: Args, old: str, names: PackageNames, target: P
         await call.progress(0.5, 1.0, message)
 
     done = await port_environment(call.lab, snapshot, target, names, say)
+    record_port(call.lab.ledger, call.lab.key, await call.lab.snapshot(names.module), done.findings)
     ported, given = done.ported, {"environment": names.module, "same_as": snapshot.relative}
     if done.rendering is not None:
         given["rendering"] = done.rendering

@@ -13,17 +13,22 @@ from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.configs.evidence import evidence_of_source
 from prime_lab_mcp.lab.hub import lookup, publish
 from prime_lab_mcp.lab.hub.publish import PublishRequest, PublishResult, PublishTarget
 from prime_lab_mcp.lab.hub.version_bump import bumped_version
+from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Runtime
 from prime_lab_mcp.lab.rewards import surroundings
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.compared_rewards import comparison_sentence
 from prime_lab_mcp.lab.state.config_gate import HUB_DIFFERS, HubContent
+from prime_lab_mcp.lab.state.open_warnings import warnings_sentence
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.state.pulled import pull_of_folder
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation, read_source
+from prime_lab_mcp.lab.training.next_step import config_of_pull
 from prime_lab_mcp.tools.argument_types import Slug, Text
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Plan, PlannedTool
 
@@ -92,8 +97,27 @@ async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     work = PushPlan(target, key, args)
     if target.problem is not None:
         return Plan(work, Intent("push", key, f"{target.ref}: nothing is sent.", ask=False))
-    compared = comparison_sentence(call.lab.ledger, call.lab.key, snapshot)
-    return Plan(work, Intent("push", key, _question(snapshot, target, args.env_args) + compared))
+    question = _question(snapshot, target, args.env_args) + comparison_sentence(call.lab.ledger, call.lab.key, snapshot)
+    known = warnings_sentence(snapshot.name, evidence_of_source(call.lab, call.lab.key, snapshot.name, snapshot.source))
+    question += _origin(call.lab, snapshot) + (f" {known}" if known else "")
+    return Plan(work, Intent("push", key, question, instead=_after_decline(call.lab, snapshot)))
+
+
+def _origin(lab: Lab, snapshot: Snapshot) -> str:
+    """Whose environment the files are, as a sentence of the question; empty where they were not pulled."""
+    pulled = pull_of_folder(lab.ledger, lab.key, snapshot.name)
+    if pulled is None:
+        return ""
+    edited = pulled.source != snapshot.source
+    how = ", and edited since" if edited else " and unchanged, which is trained on as it is without being published"
+    return f" It was pulled as {pulled.ref} of another owner{how}."
+
+
+def _after_decline(lab: Lab, snapshot: Snapshot) -> tuple[Next, ...]:
+    """What else can be done with an environment that is not to be published."""
+    train = config_of_pull(lab, snapshot)
+    files = Next("read_environment", "its files, to change what the user wants changed", {"environment": snapshot.name})
+    return (files,) if train is None else (train, files)
 
 
 async def _plan_present(

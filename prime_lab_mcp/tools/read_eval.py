@@ -62,7 +62,14 @@ async def run(call: Call, args: Args) -> Outcome:
     judged = await anyio.to_thread.run_sync(_judged, lab, job, here) if args.view in _PICTURED else None
     two_models = other is not None and other.spec.model != here.spec.model
     trained = await _trained_by_platform(lab) if two_models else ()
-    viewed = await anyio.to_thread.run_sync(_viewed, lab, here, other, judged, files, args, trained)
+    pair = None
+    if other is not None and two_models:
+        other_job = EvaluationJobs(lab).get(other.id) if other.id.startswith("eval-") else None
+        pair = (
+            await anyio.to_thread.run_sync(_judged, lab, job, here),
+            await anyio.to_thread.run_sync(_judged, lab, other_job, other),
+        )
+    viewed = await anyio.to_thread.run_sync(_viewed, lab, here, other, judged, files, args, trained, pair)
     if job is not None and args.view in ("zeros", "difficulty"):
         viewed = replace(viewed, next=await anyio.to_thread.run_sync(_with_ways_out, lab, job, here, args.view, viewed))
     if job is not None and any(one.tool == "write_training_config" for one in viewed.next):
@@ -128,6 +135,7 @@ def _viewed(
     files: summary.Files,
     args: Args,
     trained: Collection[str],
+    pair: tuple[verdict.EvaluationVerdict, verdict.EvaluationVerdict] | None,
 ) -> ViewResult:
     if args.view == "summary":
         assert judged is not None
@@ -142,7 +150,7 @@ def _viewed(
         return difficulty.difficulty_view(here, args.page)
     assert other is not None
     candidates = [e.spec.model for e in (here, other) if _can_be_trained(lab, e, trained)]
-    return compare.compare_view(here, other, candidates=candidates)
+    return compare.compare_view(here, other, candidates=candidates, verdicts=pair)
 
 
 async def _trained_by_platform(lab: Lab) -> Collection[str]:

@@ -12,6 +12,7 @@ import tomlkit
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.evidence import evidence_of_files
 from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.configs.rules.unproven import unproven_sentence
 from prime_lab_mcp.lab.hub.lookup import hub_fact
@@ -21,6 +22,7 @@ from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.rewards.surroundings import surroundings_sentence
 from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
 from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.state.open_warnings import warnings_sentence
 from prime_lab_mcp.lab.training.card import note_on_card
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.declined import calls_after_decline
@@ -77,6 +79,7 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     parts += [_sentence(f.message) for f in known.findings if f.code in ("wandb-key-missing", "wallet-low")]
     parts.append(unproven_sentence(config))
     parts.append(_check_warnings(lab, config))
+    parts += _known_warnings(lab, config)
     parts += _surroundings(lab, config)
     if known.validation.outcome == "unavailable":
         reason = quote(known.validation.problems[0], 200) if known.validation.problems else "no reason given"
@@ -151,6 +154,15 @@ def _surroundings(lab: Lab, config: TrainingConfig) -> list[str]:
         sentence = surroundings_sentence([str(name) for name in names])
         sentences += [sentence.replace("Its code", f"The code of {source.id}", 1)] if sentence else []
     return sentences
+
+
+def _known_warnings(lab: Lab, config: TrainingConfig) -> list[str]:
+    """What the checks of each environment warned of, for those whose files are known here."""
+    sentences = (
+        warnings_sentence(source.id, evidence_of_files(lab, source))
+        for source in {s.id: s for s in config.train_sources if s.owner}.values()
+    )
+    return [sentence for sentence in sentences if sentence]
 
 
 def _sentence(message: str) -> str:

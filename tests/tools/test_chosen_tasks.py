@@ -13,16 +13,18 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.configs.config import read_config
+from prime_lab_mcp.lab.configs.evidence import evidence_of_source
 from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.state.config_gate import HubFact, SourceFacts, source_unmet
 from prime_lab_mcp.lab.state.evaluation_evidence import evaluation_summary
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Push
+from prime_lab_mcp.lab.state.open_warnings import warnings_sentence
 from prime_lab_mcp.server.app import build_server
 from prime_lab_mcp.server.fix_calls import calls_of_fix
 from prime_lab_mcp.server.next_calls import PresentCall, with_right_calls
-from prime_lab_mcp.tools import push_environment
+from prime_lab_mcp.tools import push_environment, submission_question
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.lab.evals.conftest import write_environment
 from tests.tools.test_training_config import Platform as StandIn
@@ -240,6 +242,93 @@ async def test_a_pulled_folder_is_trained_on_as_it_is_on_the_hub_with_the_sizes_
     assert "pulls it" not in blind.fix
     assert "Give the taskset in the folder here a field `split:" in blind.fix
     assert "nothing has to be published for that" in blind.fix
+
+
+async def test_keys_of_an_environment_of_others_are_judged_by_the_files_that_were_pulled(
+    lab: Lab, platform: StandIn
+) -> None:
+    """An edit of the pulled files changes nothing about the version on the Hub that the run loads."""
+    source = await pulled(lab)
+    no_fields = {"type": "object", "additionalProperties": False, "properties": {"id": {}}}
+    shapes = {"taskset": no_fields, "env": None, "tools": False}
+    proven(lab, {}, source=source)
+    unjudged = await write(lab, environments=[PINNED], model=MODEL, eval={"split": "eval"}, name="unjudged")
+    lab.ledger.record(
+        Evidence("check_environment", "passed", lab.key, "tiny_env", source, source, data={"shapes": shapes})
+    )
+    edited = lab.workspace.environments / "tiny_env" / "tiny_env" / "taskset.py"
+    edited.write_text('class Config(vf.TasksetConfig):\n    split: Literal["train", "eval"] = "train"\n', "utf-8")
+    with pytest.raises(BadInput) as refused:
+        await write(lab, environments=[PINNED], model=MODEL, eval={"split": "eval"})
+    assert refused.value.code == "config-unknown-taskset-key"
+    given = {"environments": [PINNED], "eval": {"split": "eval"}}
+    [without] = calls_of_fix(refused.value.fix, "write_training_config", given, {t.name: t.args for t in TOOLS})
+    assert (without.tool, without.arguments) == ("write_training_config", {"environments": [PINNED]})
+    assert (await check(lab, unjudged.data["path"])).status == "failed"
+    written = await write(lab, environments=[PINNED], model=MODEL)
+    assert written.data["eval_sources"] == []
+    [blind] = [f for f in (await check(lab, written.data["path"])).findings if f.code == "config-no-eval"]
+    assert "has no held-out tasks" in blind.message
+    assert 'eval={"split"' not in str(blind.fix)
+
+
+async def after(lab: Lab, tool: str, folder: str = "tiny_env") -> Next:
+    """The call that a report leads to which recommends the push of a folder."""
+    push = Next("push_environment", "the reward distribution can be trained on", {"environment": folder})
+    given = {"environment": folder, "model": MODEL}
+    present = PresentCall(lab, BY_NAME[tool], given, BY_NAME, await lab.snapshot(folder))
+    return with_right_calls(Report("inconclusive", "", next=(push,)), present).next[0]
+
+
+async def test_no_report_leads_to_publishing_somebody_elses_environment_as_it_is(lab: Lab, platform: StandIn) -> None:
+    await pulled(lab)
+    train = await after(lab, "run_eval")
+    assert (train.tool, train.arguments) == ("write_training_config", {"environments": [PINNED]})
+    declined = push_environment._after_decline(lab, await lab.snapshot("tiny_env"))
+    assert [one.tool for one in declined] == ["write_training_config", "read_environment"]
+    assert f"pulled as {PINNED} of another owner and unchanged" in push_environment._origin(
+        lab, await lab.snapshot("tiny_env")
+    )
+    (lab.workspace.environments / "tiny_env" / "tiny_env" / "own.py").write_text("EDITED = True\n", "utf-8")
+    assert (await after(lab, "run_eval")).tool == "push_environment"
+    assert "and edited since" in push_environment._origin(lab, await lab.snapshot("tiny_env"))
+
+
+async def test_a_push_of_a_version_that_was_published_with_other_files_is_offered_with_the_next_one(
+    lab: Lab, platform: StandIn
+) -> None:
+    environment(lab)
+    assert (await after(lab, "run_eval")).arguments == {"environment": "tiny_env"}
+    pushed(lab)
+    assert (await after(lab, "run_eval")).arguments == {"environment": "tiny_env", "bump": "patch"}
+
+
+async def test_both_questions_name_what_the_checks_warned_of(lab: Lab, platform: StandIn) -> None:
+    source = await pulled(lab)
+    proven(lab, {}, source=source)
+    found = [{"code": code, "severity": "warning"} for code in ("small-set", "readme-incomplete")]
+    hack = [{"code": "reward-hackable", "severity": "warning"}]
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "tiny_env", source, source, findings=found))
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, "tiny_env", source, source, findings=hack))
+    written = await write(lab, environments=[PINNED], model=MODEL)
+    config = read_config(lab.workspace.resolve(written.data["path"]))
+    [sentence] = submission_question._known_warnings(lab, config)
+    assert sentence.startswith(f"Known of {PINNED} and not mended: reward-hackable (a completion without a right")
+    assert "; small-set (so few prompts that training would memorise them)." in sentence
+    assert sentence == warnings_sentence(PINNED, evidence_of_source(lab, lab.key, "tiny_env", source))
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, "tiny_env", source, source))
+    assert "reward-hackable" not in submission_question._known_warnings(lab, config)[0]
+
+
+async def test_no_more_held_out_tasks_are_paid_for_than_there_are(lab: Lab, platform: StandIn) -> None:
+    environment(lab, split='Literal["train", "eval"] = "train"')
+    pushed(lab)
+    proven(lab, {})
+    checked = {"tasks": 140, "held_out": "split=eval: 11 tasks compared"}
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "tiny_env", "s", "c", data=checked))
+    written = await write(lab, environments=[PINNED], model=MODEL)
+    table = tomllib.loads(lab.workspace.resolve(written.data["path"]).read_text(encoding="utf-8"))
+    assert table["orchestrator"]["eval"]["num_examples"] == 11
 
 
 async def test_a_hosted_evaluation_of_a_pulled_environment_forgets_neither_its_tasks_nor_its_code(

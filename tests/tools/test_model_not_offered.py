@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.report import Report
-from prime_lab_mcp.lab.models.offered import not_served_finding, not_trained_finding
+from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL, not_served_finding, not_trained_finding, or_smaller
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.tools.loopback import CONFIG, Desk, NoPages
@@ -82,3 +82,9 @@ async def test_the_question_before_a_run_repeats_the_warnings_of_the_config_chec
     await calls.execute("submit_training", {"config": "configs/rl/warned.toml"}, ask=ask)
     (question,) = asked
     assert [w for w in warnings if w.rstrip(".") not in question] == []
+
+
+def test_beside_a_model_that_nobody_asked_for_the_smallest_is_named_that_can_be_trained() -> None:
+    trained = ("Qwen/Qwen3-4B-Instruct-2507", "Qwen/Qwen3-0.6B", "owner/of-unknown-size")
+    assert or_smaller(DEFAULT_MODEL, trained) == "; Qwen/Qwen3-0.6B is the smallest that can be trained"
+    assert or_smaller("Qwen/Qwen3-0.6B", trained) == or_smaller(DEFAULT_MODEL, ()) == ""

@@ -117,7 +117,7 @@ def build_environment(
     constants["METADATA_COLUMNS"] = columns
     read = with_metadata(template_row_reader(kind.answers or kind.base, constants), columns)
     held_out = table.held_out.rows if table.held_out else None
-    train, out, dropped = split_rows(table.main.rows, held_out, read)
+    train, out, dropped = split_rows(table.main.rows, held_out, read, inspection.format or "")
     tests = split_rows(third.rows, (), read)[0] if third is not None else []
     test_questions = {normalised_text(row["question"]) for row in tests}
     train, out = (

@@ -28,6 +28,7 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds
+from prime_lab_mcp.lab.datasets.near_duplicates import ComparedPrompt, search_near_duplicates
 
 RowReader = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 RawRow = tuple[int, Mapping[str, Any]]
@@ -150,12 +151,13 @@ class DroppedRows:
 
 
 def split_rows(
-    train: Iterable[RawRow], held_out: Iterable[RawRow] | None, read: RowReader
+    train: Iterable[RawRow], held_out: Iterable[RawRow] | None, read: RowReader, format: str = ""
 ) -> tuple[list[PackagedExample], list[PackagedExample], DroppedRows]:
     """Return the training examples, the held-out examples, and the dropped rows. Training examples are shuffled with a
     seed.
 
-    Without a held-out split, a tenth of the examples (at most 500) is held out, spread evenly over the answers.
+    Without a held-out split, a tenth of the examples (at most 500) is held out, spread evenly over the answers. An
+    example that paraphrases another one is trained on. `format` is that of the answers.
     """
     dropped = DroppedRows()
     unique = _unique_rows(train, read, dropped)
@@ -170,7 +172,7 @@ def split_rows(
     examples = list(unique.values())
     chance.shuffle(examples)
     number = min(MOST_HELD_OUT, max(1, int(len(examples) * HELD_OUT_SHARE))) if len(examples) > 1 else 0
-    chosen_rows = _spread(examples, number)
+    chosen_rows = _without_paraphrases(examples, _spread(examples, number), format)
     return (
         [e for n, e in enumerate(examples) if n not in chosen_rows],
         [examples[n] for n in sorted(chosen_rows)],
@@ -182,6 +184,42 @@ def _spread(examples: list[PackagedExample], number: int) -> set[int]:
     """Positions of `number` examples among which each answer has the same share as in the whole."""
     ordered = sorted(range(len(examples)), key=lambda n: _answer(examples[n]))
     return {ordered[int((n + 0.5) * len(ordered) / number)] for n in range(number)}
+
+
+_DRAWS = 4
+"""Most times that paraphrased examples are replaced. Each draw is a search for near duplicates."""
+
+
+def _without_paraphrases(examples: list[PackagedExample], chosen: set[int], format: str) -> set[int]:
+    """The chosen positions, where each example that has a near duplicate among the others is replaced by another.
+
+    The replacement has the same answer if there is one left. What is still paraphrased at the end is not held out, as
+    long as something is.
+    """
+    prompts = [
+        ComparedPrompt(n, golds.normalised_text(row["question"]), _answer(row).encode())
+        for n, row in enumerate(examples)
+    ]
+    refused: set[int] = set()
+    for draw in range(_DRAWS + 1):
+        inside = [p for p in prompts if p.index not in chosen]
+        near = search_near_duplicates(inside, [p for p in prompts if p.index in chosen], format).matches
+        if not near:
+            return chosen
+        refused |= near.keys()
+        left = [n for n in range(len(examples)) if n not in chosen and n not in refused and n not in near.values()]
+        kept = chosen - near.keys()
+        if draw == _DRAWS:
+            return kept or chosen
+        for n in sorted(near):
+            same = next((m for m in left if _answer(examples[m]) == _answer(examples[n])), None)
+            if same is not None:
+                left.remove(same)
+                kept.add(same)
+        if not kept:
+            return chosen
+        chosen = kept
+    return chosen
 
 
 def _unique_rows(rows: Iterable[RawRow], read: RowReader, dropped: DroppedRows) -> dict[str, PackagedExample]:

@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs import registry
 from prime_lab_mcp.lab.configs.advice import advise_on_config
@@ -271,7 +272,10 @@ def _require_known_keys(lab: Lab, config: TrainingConfig, inputs: _Inputs) -> No
             if inputs.base is not None and not inputs.request.environments:
                 name = inputs.base.path.name
                 older = f" Correct {name} if it stands there, or pass environments=[...] to write the sources anew."
-            raise BadInput(finding.message, fix=finding.fix + older, code=finding.code, where=finding.where)
+            fix: str | Fix = finding.fix + older
+            if inputs.request.held_out and str(finding.where).startswith("orchestrator.eval"):
+                fix = Fix(fix, " Or leave ", SameCall.without("eval"), " out.")
+            raise BadInput(finding.message, fix=fix, code=finding.code, where=finding.where)
 
 
 def _written_config(
@@ -302,7 +306,7 @@ def _written_config(
         proposal=proposal,
         price_per_hour=price_per_hour(config, context),
         price_per_gpu_hour=price,
-        without_held_out=without_held_out(lab, context),
+        without_held_out=without_held_out(lab, context, known_schemas(lab, config, inputs.proofs)),
         uncounted={
             source.id: context.folders.get(source.id)
             for source in config.train_sources

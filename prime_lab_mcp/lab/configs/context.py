@@ -62,6 +62,8 @@ class SourceMeasurement:
     """Names of environment variables that the environment's code reads without a default."""
     held_out: Mapping[str, Any] | None = None
     """Taskset keys that select held-out tasks, as the check recorded them."""
+    held_out_tasks: int | None = None
+    """Number of tasks that these keys select; None if they are more than a check samples."""
     sampled: int | None = None
     """Number of tasks in the platform's evaluation, where the files of that version are here to be compared with."""
     turns: int | None = None
@@ -88,6 +90,8 @@ class EnvironmentSchemas:
     exact: bool = True
     """Whether the schemas are those of the very files that the source names. Otherwise they come from the newest check
     of a folder with that name, whose files may have changed since."""
+    loaded: bool = True
+    """Whether the code was loaded for the schemas. Otherwise only the keys of the taskset were read in its source."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,19 +15,21 @@ from prime_lab_mcp.lab.base.text import finite_or_none
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
 from prime_lab_mcp.lab.environment.credentials import variables_of
+from prime_lab_mcp.lab.environment.load_check import SAMPLED_TASKS
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import or_smaller
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.state.arguments import canonical_arguments, same_arguments, without_null_text
 from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
-from prime_lab_mcp.lab.state.pulled import pulled_as, pulled_source
+from prime_lab_mcp.lab.state.pulled import pulled_as, pulled_source, schema_of_pull
 
 _CONTAINERS = ("podman", "docker")
 """Runtimes of local evaluations of environments whose tasks need a container. The platform has runtimes of its own."""
 _EVALS = ("check_reward_distribution", "run_eval")
-_COMPARED = re.compile(r"(\w+)=(.+): [\d,]+ tasks compared$")
+_COMPARED = re.compile(r"(\w+)=(.+): ([\d,]+) tasks compared$")
 _TURNS = ("max_turns", "num_turns", "turns")
 
 
@@ -121,6 +123,7 @@ def _with_facts_of_pull(lab: Lab, id: str, measured: SourceMeasurement) -> Sourc
         infinite=check.infinite,
         duplicates=check.duplicates,
         held_out=measured.held_out or check.held_out,
+        held_out_tasks=measured.held_out_tasks or check.held_out_tasks,
         secrets=measured.secrets or check.secrets,
         turns=measured.turns or check.turns,
     )
@@ -168,6 +171,16 @@ def evidence_of_source(lab: Lab, workspace: str, environment: str, source: str) 
     return [r for r in rows if r.source == source and r.platform in (None, lab.platform)]
 
 
+def evidence_of_files(lab: Lab, source: ConfigSource) -> list[Evidence]:
+    """Return the evidence about exactly the files that a source on the Hub names, newest first: those of its push, or
+    those that were pulled into this workspace."""
+    push = lab.newest_push(str(source.owner), source.env_name, source.version)
+    if push is not None:
+        return evidence_of_push(lab, push)
+    pulled = pulled_source(lab.ledger, lab.key, str(source.owner), source.env_name, source.version)
+    return evidence_of_source(lab, lab.key, *pulled) if pulled is not None else []
+
+
 def evaluated_model(
     lab: Lab, proofs: Iterable[tuple[str, str, str] | None], trainable: Collection[str]
 ) -> tuple[str, str] | None:
@@ -194,7 +207,8 @@ def evaluated_model(
     newest_first = list(dict.fromkeys(str(row.model) for row in sorted(rows, key=lambda row: -row.at)))
     best, *others = sorted(newest_first, key=lambda model: -usable[model])
     if not others:
-        return best, "the evaluation of it passed, and no other model was asked for"
+        why = "the evaluation of it passed, and no other model was asked for"
+        return best, why + or_smaller(best, trainable)
     beside = " and ".join(f"{model} ({usable[model]:.0%})" for model in others[:3])
     why = f"most usable groups ({usable[best]:.0%}) of the models whose evaluations passed; the others: {beside}"
     return best, why
@@ -216,6 +230,7 @@ def _measurement(
         fields["duplicates"] = any(f.get("code") == "duplicate-prompt" for f in check.findings)
         fields["secrets"] = variables_of(check.findings)
         fields["held_out"] = _held_out(check.data.get("held_out"))
+        fields["held_out_tasks"] = _held_out_tasks(check.data.get("held_out"))
         fields["turns"] = _turns(check.data.get("args"))
     if arguments is not None:
         stated = check.data.get("args") if check is not None else None
@@ -270,6 +285,13 @@ def _held_out(comparison: Any) -> dict[str, str] | None:
     return {match[1]: match[2]} if match else None
 
 
+def _held_out_tasks(comparison: Any) -> int | None:
+    """Return the number of held-out tasks in such a recorded comparison; None if only a sample was compared."""
+    match = _COMPARED.match(comparison) if isinstance(comparison, str) else None
+    tasks = int(match[3].replace(",", "")) if match else 0
+    return tasks if 0 < tasks < SAMPLED_TASKS else None
+
+
 def _stated_defaults(args: Any) -> dict[str, Any]:
     """Return the defaults that a check recorded, by the name of the argument."""
     stated = [a for a in args if isinstance(a, Mapping)] if isinstance(args, list) else []
@@ -302,7 +324,8 @@ def known_schemas(
 ) -> dict[str, EnvironmentSchemas]:
     """Return the config schemas of the environments of a config by source id, as their newest checks recorded them.
 
-    An environment that was never checked on this machine, or only by an older version of the server, is absent.
+    An environment that was neither checked nor pulled on this machine, or only by an older version of the server, is
+    absent.
     `proofs` maps a source id to the workspace, environment and source fingerprint of present files. Schemas that were
     recorded for these files are exact.
     """
@@ -317,6 +340,10 @@ def known_schemas(
         recorded = row.data.get("shapes") if row is not None else None
         if isinstance(recorded, Mapping):
             schemas[source.id] = _shapes(recorded, exact)
+        elif source.owner is not None and lab.newest_push(source.owner, source.env_name, source.version) is None:
+            taskset = schema_of_pull(lab.ledger, lab.key, source.owner, source.env_name, source.version)
+            if taskset is not None:
+                schemas[source.id] = EnvironmentSchemas(taskset=taskset, loaded=False)
     return schemas
 
 
@@ -342,13 +369,11 @@ async def present_proofs(lab: Lab, config: TrainingConfig) -> dict[str, tuple[st
 def _check(lab: Lab, source: ConfigSource) -> tuple[Evidence | None, bool]:
     """Return the newest check of the environment that a source names, and whether its files are exactly known.
 
-    The files are those of the push if the source has an owner, and else of a folder with the name of the source.
+    The files are those of the push or the pull if the source has an owner, and else of a folder with the name of the
+    source.
     """
     if source.owner is not None:
-        push = lab.newest_push(source.owner, source.env_name, source.version)
-        if push is None:
-            return None, True
-        rows = evidence_of_push(lab, push)
+        rows = evidence_of_files(lab, source)
         return next((r for r in rows if r.tool == "check_environment" and "shapes" in r.data), None), True
     names = {source.env_name, source.env_name.replace("-", "_"), source.env_name.replace("_", "-")}
     rows = lab.ledger.evidence(lab.key, tool="check_environment")

@@ -119,10 +119,11 @@ async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformRea
     prime = platform or lab.prime
     elsewhere = await old_reading_of_prime(lab, config) if old_reading_here(config) is None else None
     context = gather_context(lab, config.train_sources, config.model, None)
+    shapes = known_schemas(lab, config, await present_proofs(lab, config))
     context = replace(
         context,
-        without_held_out=without_held_out(lab, context),
-        shapes=known_schemas(lab, config, await present_proofs(lab, config)),
+        without_held_out=without_held_out(lab, context, shapes),
+        shapes=shapes,
         read_by_prime=elsewhere,
     )
     findings = [

@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
+from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
 from prime_lab_mcp.lab.configs.evidence import hub_proof
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.lab import Lab
@@ -47,14 +47,28 @@ def held_out_keys(folder: Path) -> dict[str, Any] | None:
     return None
 
 
-def without_held_out(lab: Lab, context: ConfigContext) -> frozenset[str]:
-    """Return the ids of the sources whose code is in this workspace and has no key that selects held-out tasks."""
+def without_held_out(
+    lab: Lab, context: ConfigContext, schemas: Mapping[str, EnvironmentSchemas] | None = None
+) -> frozenset[str]:
+    """Return the ids of the sources whose code is known and has no key that selects held-out tasks.
+
+    `schemas` are those of the files that the sources name. They decide where the files of the workspace were edited
+    since, so that their keys are not those of the source.
+    """
     return frozenset(
         id
         for id, folder in context.folders.items()
         if not context.each.get(id, SourceMeasurement()).held_out
-        and held_out_keys(lab.workspace.root / "environments" / folder) is None
+        and not _selects(lab.workspace.root / "environments" / folder, (schemas or {}).get(id))
     )
+
+
+def _selects(folder: Path, schemas: EnvironmentSchemas | None) -> bool:
+    """Whether the code of a source has a key that selects held-out tasks."""
+    keys = held_out_keys(folder)
+    if keys is None or schemas is None or not schemas.exact or not schemas.taskset:
+        return keys is not None
+    return keys.keys() <= dict(schemas.taskset.get("properties", {})).keys()
 
 
 def _literal_splits(tree: ast.Module) -> Iterator[list[str]]:
@@ -166,7 +180,7 @@ async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: 
         version = version or push.version
     elif (pulled := pulled_as(lab.ledger, lab.key, owner, name, version)) is not None:
         of_pull = lab.workspace.root / "environments" / pulled
-        folder = of_pull if of_pull.is_dir() else None
+        folder = of_pull if of_pull.is_dir() and await _is_as_pulled(lab, pulled) else None
     findings: tuple[Finding, ...] = (_v0(f"{owner}/{name}"),) if push is not None and push.api == "v0" else ()
     if version is None and hosted:
         from prime_lab_mcp.lab.hub.lookup import look_up_environment
@@ -180,6 +194,15 @@ async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: 
             findings = (*findings, _v0(f"{owner}/{name}"))
     id = f"{owner}/{name}@{version}" if version else f"{owner}/{name}"
     return ResolvedSource(id, folder, findings, _proof(push) if push else hub_proof(lab, owner, name, version))
+
+
+async def _is_as_pulled(lab: Lab, folder: str) -> bool:
+    """Whether a folder still holds the files that were pulled into it, so that its code is that of the source."""
+    pulled = pull_of_folder(lab.ledger, lab.key, folder)
+    try:
+        return pulled is not None and (await lab.snapshot(f"environments/{folder}")).source == pulled.source
+    except LabError:
+        return False
 
 
 def _unpinned(id: str, reason: str) -> Finding:

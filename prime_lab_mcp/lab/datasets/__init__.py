@@ -10,6 +10,7 @@ ENTRY = (
     "formats",
     "golds",
     "inspection",
+    "near_duplicates",
     "reading",
     "scan",
     "source",

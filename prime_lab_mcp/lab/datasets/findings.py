@@ -284,6 +284,28 @@ def _pairs(tally: FlawTally) -> str:
     return f" (held-out row {named}{', ...' if tally.total > len(pairs) else ''}; numbers from 0)"
 
 
+_SHOWN_PAIRS, _SHOWN_CHARACTERS = 3, 60
+
+
+def _shown_pairs(tally: FlawTally) -> str:
+    """The numbers and beginnings of some held-out rows and of the training rows that they paraphrase."""
+    pairs = [row for row in tally.examples if "train_row" in row][:_SHOWN_PAIRS]
+    if not pairs:
+        return ""
+    named = "; ".join(
+        f"held-out row {row['row']} {_beginning(row['value'])} = training row {row['train_row']} "
+        f"{_beginning(row['train'])}"
+        for row in pairs
+    )
+    return f": {named}{'; ...' if tally.total > len(pairs) else ''} (numbers from 0)"
+
+
+def _beginning(quoted: str) -> str:
+    """The beginning of a text that is quoted already."""
+    text = quoted[1:-1]
+    return f'"{text}"' if len(text) <= _SHOWN_CHARACTERS else f'"{text[:_SHOWN_CHARACTERS].rstrip()}..."'
+
+
 def leak_near(observations: RowObservations) -> Iterator[Finding]:
     """Report held-out prompts that paraphrase training prompts."""
     near = observations.near
@@ -296,13 +318,14 @@ def leak_near(observations: RowObservations) -> Iterator[Finding]:
     )
     answer = " and answer" if near.golds_compared else ""
     sampled += " (the search was stopped early; there may be more)" if near.stopped else ""
+    shown = _shown_pairs(near.rows)
     yield tally_finding(
         "leak-near",
         "blocker" if near.rows.total > 0.05 * near.compared else "warning",
         near.rows,
         near.compared,
-        f"of the held-out split are training prompts in other words, with the same numbers{answer}{sampled}.",
-        "Compare the rows shown with their train_row; remove them from the training split.",
+        f"of the held-out split are training prompts in other words, with the same numbers{answer}{sampled}{shown}.",
+        "Compare the rows shown with their training rows; remove these from the training split.",
     )
 
 

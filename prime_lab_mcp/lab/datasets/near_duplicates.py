@@ -5,10 +5,10 @@ tasks and no leak. Methods for near-duplicates in web text would report all such
 
 A pair of a training prompt and a held-out prompt is a near-duplicate if all of these hold:
 
-1. Their golds agree, and so do their numbers (in order, if the prompt has a calculation). Another number or answer
-   means another task. Tasks without golds must have the same data outside of the prompt (a database, a secret). Where
-   different golds can both be right, golds are not compared; but if the prompts differ in one place only, by one or
-   two words, and the golds differ too, the prompts are different tasks.
+1. Their golds agree, and so do their numbers (in order, if the prompt has a calculation), months and days of the
+   week. Another of these means another task. Tasks without golds must have the same data outside of the prompt (a
+   database, a secret). Where different golds can both be right, golds are not compared; but if the prompts differ in
+   one place only, by one or two words, and the golds differ too, the prompts are different tasks.
 2. Their words agree. Either they share 70 % of their words by weight (words that are rare in the training prompts weigh
    more) and half by number; from 25 words on, also half of the pairs of neighbouring words. Or, from 25 words on, half
    of the held-out prompt's runs of eight words occur in the training prompt. Lines and runs that many prompts share
@@ -58,6 +58,12 @@ _NUMBER_WORDS = {
     "eleven": "11",
     "twelve": "12",
 }
+_DAYS = (
+    "january february march april june july august september october november december "
+    "monday tuesday wednesday thursday friday saturday sunday"
+)
+_NUMBER_WORDS |= {day: day for day in _DAYS.split()}
+"""Words that say which task it is, as numbers do. `may` is not among them, because it is a verb more often."""
 
 
 _UNKNOWN_WORD_WEIGHT = 1.0
@@ -278,6 +284,8 @@ class NearDuplicates:
     compared: int = 0
     of: int = 0
     stopped: bool = False
+    matches: dict[int, int] = field(default_factory=dict)
+    """The index of the training row by the index of the held-out row."""
     golds_compared: bool = True
     """False in formats where two different golds can both be right."""
 
@@ -338,6 +346,7 @@ def search_near_duplicates(
     matches = {**_by_numbers(state), **_without_siblings(state)}
     for place, match in sorted(matches.items()):
         training = train[match]
+        near.matches[held_out[place].index] = training.index
         near.rows.add(
             held_out[place].index, held_out[place].text, train_row=training.index, train=quote(training.text, 160)
         )

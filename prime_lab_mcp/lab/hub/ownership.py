@@ -26,10 +26,12 @@ from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Runtime
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
+from prime_lab_mcp.lab.state.arguments import taskset_fields
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.manifest import parse_manifest
 from prime_lab_mcp.lab.state.pulled import PULL
 from prime_lab_mcp.lab.state.snapshot import take_snapshot
+from prime_lab_mcp.lab.state.source_code import read_source
 
 _JUDGING_TOOLS = ("check_environment", "test_reward", "check_reward_distribution")
 
@@ -141,6 +143,7 @@ async def note_pulled(lab: Lab, ref: str, folder: Path) -> None:
                 "cli_hash": snapshot.cli_hash,
                 "source": snapshot.source,
                 "content": snapshot.content,
+                "taskset_fields": await anyio.to_thread.run_sync(lambda: taskset_fields(read_source(snapshot))),
             },
         )
     )

@@ -21,6 +21,20 @@ DEFAULT_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 """The model of a new config if the request names none. Two LoRA recipes of prime-rl use it."""
 
 
+def smallest_trainable(model: str, trainable: Collection[str]) -> str | None:
+    """Return the smallest of the models that the platform trains, if it is smaller than `model`; else None."""
+    sizes = {name: size for name in trainable if (size := find_model(name).parameters) is not None}
+    own = find_model(model).parameters
+    smallest = min(sizes, key=lambda name: (sizes[name], name), default=None)
+    return smallest if smallest is not None and own is not None and sizes[smallest] < own else None
+
+
+def or_smaller(model: str, trainable: Collection[str]) -> str:
+    """A clause that names the smallest trainable model beside one that nobody asked for; empty without one."""
+    smaller = smallest_trainable(model, trainable)
+    return f"; {quote(smaller, 80)[1:-1]} is the smallest that can be trained" if smaller is not None else ""
+
+
 def not_trained_message(model: str) -> str:
     return f"the platform does not train {quote(model, 100)}"
 

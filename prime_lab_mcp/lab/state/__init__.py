@@ -15,6 +15,7 @@ ENTRY = (
     "limits",
     "manifest",
     "once",
+    "open_warnings",
     "outcome",
     "proven_arguments",
     "pulled",

@@ -132,19 +132,36 @@ _KNOWN_DEFAULTS: dict[tuple[Path, str], Mapping[str, Any]] = {}
 _MOST_KNOWN_DEFAULTS = 1024
 
 
+def taskset_fields(code: SourceCode) -> tuple[str, ...] | None:
+    """Return the names of the fields that the taskset's config class adds; no code runs.
+
+    None if they are not certain: with several config classes, another base than verifiers' own, or other statements
+    than fields in the class.
+    """
+    declared = _config_class(code)
+    if declared is None:
+        return None
+    body = declared.body
+    return tuple(s.target.id for s in body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name))
+
+
 def _read_defaults(code: SourceCode) -> dict[str, Any]:
     nodes = [node for file in code.files if file.tree is not None for node in ast.walk(file.tree)]
     if any(file.tree is None for file in code.files) or _passes_getattr(nodes) or any(map(_may_distinguish, nodes)):
         return {}
+    declared = _config_class(code)
+    return dict(_fields(declared)) if declared is not None else {}
+
+
+def _config_class(code: SourceCode) -> ast.ClassDef | None:
+    """The one config class of a taskset, if it only declares fields."""
     classes = [
         (node, import_aliases(file, "verifiers"))
         for file in code.files
         for node in ast.walk(file.tree or ast.Module([], []))
         if isinstance(node, ast.ClassDef) and any((dotted_name(b) or "").endswith("TasksetConfig") for b in node.bases)
     ]
-    if len(classes) != 1 or not _only_declares_fields(*classes[0]):
-        return {}
-    return dict(_fields(classes[0][0]))
+    return classes[0][0] if len(classes) == 1 and _only_declares_fields(*classes[0]) else None
 
 
 _TRUSTED_NAMES = {"Literal": ("typing", "typing_extensions"), "Field": ("pydantic",), **dict.fromkeys(_SIMPLE, ())}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
@@ -56,6 +58,22 @@ def pulled_source(ledger: Ledger, workspace: str, owner: str, name: str, version
         source = row.data.get("source")
         if row.environment and isinstance(source, str) and known == f"{owner}/{name}" and version in (None, of):
             return row.environment, source
+    return None
+
+
+def schema_of_pull(
+    ledger: Ledger, workspace: str, owner: str, name: str, version: str | None
+) -> Mapping[str, Any] | None:
+    """The keys that the taskset of a pulled environment takes, as its source said when it was pulled; None if unknown.
+
+    It is a JSON schema without the types of the keys.
+    """
+    for row in ledger.evidence(workspace, tool=PULL):
+        known, _, of = str(row.data.get("pulled") or "").partition("@")
+        fields = row.data.get("taskset_fields")
+        if known == f"{owner}/{name}" and version in (None, of) and isinstance(fields, list):
+            names = ("id", "task", "system_prompt", *map(str, fields))
+            return {"type": "object", "additionalProperties": False, "properties": {name: {} for name in names}}
     return None
 
 

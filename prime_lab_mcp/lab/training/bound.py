@@ -430,7 +430,7 @@ def _turns(source: ConfigSource | None, context: ConfigContext) -> int | None:
 def _exact_shape(source: ConfigSource, context: ConfigContext) -> EnvironmentSchemas | None:
     """The recorded schemas of the very files that a source names; None where nobody checked these files."""
     shape = context.shapes.get(source.id) if context.shapes is not None else None
-    return shape if shape is not None and shape.exact else None
+    return shape if shape is not None and shape.exact and shape.loaded else None
 
 
 def _rollouts_of_episode(source: ConfigSource | None, context: ConfigContext) -> int:
@@ -514,6 +514,8 @@ def _examples(config: TrainingConfig, context: ConfigContext, source: ConfigSour
     measurement = context.each.get(source.id, SourceMeasurement())
     # The check counted the tasks of the default arguments; other arguments may select more.
     tasks = measurement.tasks if not source.args and not measurement.infinite else None
+    if source.args and source.args == measurement.held_out:
+        tasks = measurement.held_out_tasks
     if requested is None and tasks is None:
         raise _UnboundedError(
             EVALS_KEY,

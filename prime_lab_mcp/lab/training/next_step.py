@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
@@ -17,14 +18,58 @@ from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
 from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.state.pulled import pull_of_folder
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.source_code import detect_generation
 from prime_lab_mcp.lab.training.declined import calls_after_decline, newest_decline
+
+
+def _published_as(lab: Lab, snapshot: Snapshot) -> set[str]:
+    """The names on the Hub under which these files were pushed or pulled."""
+    pushes = lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform)
+    pulled = pull_of_folder(lab.ledger, lab.key, snapshot.name)
+    names = {f"{push.owner}/{push.name}@{push.version}" for push in pushes}
+    return names | {pulled.ref} if pulled is not None and pulled.source == snapshot.source else names
+
+
+def config_of_pull(lab: Lab, snapshot: Snapshot) -> Next | None:
+    """The step towards training on an environment that was pulled and not changed; None for any other.
+
+    The Hub has it already, so that nothing has to be published.
+    """
+    pulled = pull_of_folder(lab.ledger, lab.key, snapshot.name)
+    if pulled is None or pulled.source != snapshot.source:
+        return None
+    if detect_generation(snapshot).api == "v0":
+        port = {"name": f"{snapshot.name}_v1", "port": snapshot.name}
+        return Next("create_environment", "v0 cannot be trained; makes a v1 port beside it", port)
+    why = f"it is {pulled.ref} as the Hub holds it, so that nothing has to be published"
+    after = step_after_the_push(lab, snapshot)
+    return after or Next("write_training_config", why, {"environments": [pulled.ref]})
+
+
+def push_as_it_can_go(lab: Lab, snapshot: Snapshot, push: Next) -> Next:
+    """The recommended push of these files, with a new version where the present one was published with other files.
+
+    Files that were pulled and not changed are trained on instead.
+    """
+    train = config_of_pull(lab, snapshot)
+    if train is not None:
+        return train
+    given = dict(push.arguments or {})
+    version = snapshot.manifest.version
+    pushes = lab.ledger.pushes(workspace=lab.key, environment=snapshot.name, platform=lab.platform)
+    taken = any(one.version == version and one.source != snapshot.source for one in pushes)
+    if not taken or "bump" in given:
+        return push
+    return replace(
+        push, why=f"{push.why}; {version} was published with other files", arguments={**given, "bump": "patch"}
+    )
 
 
 def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
     """The next call for the newest config of the pushed environment; None if no active hosted config names it."""
-    pushes = lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform)
-    names = {f"{push.owner}/{push.name}@{push.version}" for push in pushes}
+    names = _published_as(lab, snapshot)
     live = next((run for run in live_runs(lab) if names & set(run.data.get("environments") or ())), None)
     if live is not None:
         return watch_call(live)
@@ -55,8 +100,7 @@ def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
 
 def config_waits_for(lab: Lab, snapshot: Snapshot, env_args: Mapping[str, Any]) -> bool:
     """Whether the newest config of the pushed files uses them with these arguments."""
-    pushes = lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform)
-    names = {f"{push.owner}/{push.name}@{push.version}" for push in pushes}
+    names = _published_as(lab, snapshot)
     try:
         entries = load_registry(lab.workspace.resolve(REGISTRY)) if names else []
         newest = next((e for e in reversed(entries) if e.active and names & set(e.environments)), None)

@@ -51,6 +51,8 @@ class RunReading:
     missing: Mapping[str, LabError]
     rollouts: Mapping[str, Any] = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=dict)
+    price_per_hour: float | None = None
+    """US dollars per hour at which the run was started; None for a run of others."""
 
     @property
     def status(self) -> str:
@@ -81,9 +83,16 @@ class RunReading:
 
     @property
     def expected(self) -> float | None:
-        """Expected US dollars for the whole run at its pace so far; None unless the run is active."""
+        """Expected US dollars for the whole run; None unless the run is active.
+
+        What `eta` says is billed at the price of the run, so that both are one forecast. Without either, the steps to
+        come cost what those so far did.
+        """
         going = self.status in ("RUNNING", "PAUSING")
-        return expected_spend(self.rows, self.step, self.max_steps, self.spend) if going else None
+        at_this_pace = expected_spend(self.rows, self.step, self.max_steps, self.spend) if going else None
+        if at_this_pace is None or self.spend is None or self.eta is None or self.price_per_hour is None:
+            return at_this_pace
+        return self.spend + self.eta / 3600 * self.price_per_hour
 
     @property
     def eta(self) -> float | None:
@@ -131,6 +140,7 @@ async def watch_run(
         replies.get("distribution", {}),
         (),
         first.missing,
+        price_per_hour=recorded.price_per_hour if recorded is not None else None,
     )
     if count_cost:
         _correct_reservation(lab, reading, recorded)

@@ -91,7 +91,7 @@ def test_a_folder_that_may_have_changed_is_only_a_warning() -> None:
 
 def test_an_unknown_environment_is_said_once_and_proves_nothing() -> None:
     (finding,) = found('splt = "train"', seen=ConfigContext(shapes={}))
-    assert (finding.code, finding.severity) == ("config-taskset-unchecked", "info")
+    assert (finding.code, finding.severity) == ("config-taskset-unchecked", "warning")
     assert found('splt = "train"', seen=ConfigContext()) == []
 
 

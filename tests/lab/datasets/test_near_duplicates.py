@@ -150,6 +150,16 @@ def test_the_same_numbers_the_other_way_round_are_another_task_where_one_calcula
     assert leak(rows, [(f"What is {n + 7} - {n} then?", "-7") for n in range(100, 300)], "numeric") is None
 
 
+def test_another_month_or_day_is_another_task() -> None:
+    told = "I was charged twice for {} and would like to {} the whole amount back before the next bill is sent"
+    train = [(told.format("July", "get"), "billing"), ("Where do I find the lost parcel of my neighbour", "shipping")]
+    assert leak(train, [(told.format("March", "have"), "billing")], "class_label") is None
+    finding = leak(train, [(told.format("July", "have"), "billing")], "class_label")
+    assert finding is not None
+    shown = f'held-out row 0 "{told.format("July", "have")[:60].rstrip()}..." = training row 0 "I was charged twice'
+    assert shown in finding.message
+
+
 def test_the_finding_blocks_above_a_twentieth_and_shows_both_rows() -> None:
     train, clean = distinct(story, 600), distinct(story, 200, seed=8)
     known = {q for q, _ in train}

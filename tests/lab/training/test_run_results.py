@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,3 +79,14 @@ def test_a_run_that_ended_early_never_worked_but_says_where_it_ended_and_what_is
 
 def test_a_run_that_made_all_its_steps_is_judged_as_before() -> None:
     assert "- Whether it worked: yes; the run's own evaluations" in text_of_results(RUN, reading(), outcome())
+
+
+def test_what_a_run_will_cost_and_how_long_it_takes_are_one_forecast() -> None:
+    """Steps that become slower cost more than those so far."""
+    rows = [{"step": n, "time/step": 60.0 if n < 30 else 120.0} for n in range(40)]
+    run = {"status": "RUNNING", "max_steps": 116}
+    reading = RunReading(run, rows, {"total_cost_usd": 5.37}, [], {}, {}, (), {}, price_per_hour=7.0)
+    assert reading.eta is not None
+    assert reading.expected == pytest.approx(5.37 + reading.eta / 3600 * 7.0)
+    unpriced = replace(reading, price_per_hour=None)
+    assert unpriced.expected == pytest.approx(5.37 * 116 / 40)

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
 from prime_lab_mcp.lab.configs.plan.batching import choose_batching, choose_steps, own_group_sizes
 from prime_lab_mcp.lab.configs.plan.choices import ChosenValue, ConfigChoices, round_up
 from prime_lab_mcp.lab.configs.plan.hardware import Hardware, choose_gpu_type
 from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN
-from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
+from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL, or_smaller
 from prime_lab_mcp.lab.models.registry import find_model
 
 SHORT_RUN_STEPS = 100
@@ -254,7 +254,9 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
     sample = choose_sequence_length(choices, context, int(completion.value), model)
     gpu_type, hardware = choose_gpu_type(choices, context, model, lora, int(sample.value))
     rank, alpha = choose_lora(choices)
-    model_reason = "as asked" if choices.model else "the model of two LoRA recipes of prime-rl"
+    trainable = context.models.trainable if context.models is not None else ()
+    recipes = f"the model of two LoRA recipes of prime-rl{or_smaller(model, trainable)}"
+    model_reason = "as asked" if choices.model else recipes
     return ConfigPlan(
         choices=choices,
         model=ChosenValue(model, why.get("model", model_reason)),
@@ -277,13 +279,22 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
         eval_interval=_interval(
             choices.eval_interval, int(length.value), 10, why.get("eval_interval"), "ten points a run"
         ),
-        eval_tasks=ChosenValue(
-            choices.eval_tasks or EVAL_TASKS, why.get("eval_tasks", "about one training batch of rollouts each time")
-        ),
+        eval_tasks=_eval_tasks(choices, context),
         ckpt_interval=_interval(
             choices.ckpt_interval, int(length.value), 4, why.get("ckpt_interval"), "four points to go back to"
         ),
     )
+
+
+def _eval_tasks(choices: ConfigChoices, context: ConfigContext) -> ChosenValue:
+    """The tasks of each eval source: no more than there are, because the bound counts what is written."""
+    tasks, why = choices.eval_tasks or EVAL_TASKS, "about one training batch of rollouts each time"
+    measured = [context.each.get(s.id, SourceMeasurement()) for s in choices.sources if s.held_out is not None]
+    known = [m.held_out_tasks for m in measured if m.held_out_tasks is not None]
+    there = max(known) if known and len(known) == len(measured) else None
+    if there is not None and there < tasks:
+        return ChosenValue(there, f"all {count(there, 'held-out task')} that there are")
+    return ChosenValue(tasks, choices.because.get("eval_tasks", why))
 
 
 def _interval(requested: int | None, steps: int, parts: int, because: str | None, reason: str) -> ChosenValue:

@@ -226,19 +226,25 @@ def _environment_key(source: ConfigSource, problem: SchemaProblem, judge: str, c
 
 
 def unchecked_environments(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Informs which environments have taskset keys that could not be judged."""
+    """Warns which environments have taskset keys that could not be judged."""
     if context.shapes is None:
         return
     unknown = [s.id for s in config.sources if s.id and s.args and s.id not in context.shapes]
     if unknown:
         names = ", ".join(quote(name, limit=80) for name in dict.fromkeys(unknown))
+        pull = next((s for s in config.sources if s.id in unknown and s.owner and s.id not in context.folders), None)
         yield Finding(
             "config-taskset-unchecked",
-            "info",
+            "warning",
             f"The taskset keys of {names} were not judged: their config classes are not known on this machine, "
-            "and `prime train validate` does not judge them either.",
-            "For an environment of yours call check_environment, which records them; for another, compare the keys "
-            "with its README. A wrong one is found only when the run has begun.",
+            "and `prime train validate` does not judge them either; a wrong one ends the run after it has begun.",
+            Fix(
+                "Pull it with ",
+                NamedCall("create_environment", name=pull.env_name.replace("-", "_"), hub=pull.id),
+                " and call check_environment, which records its keys.",
+            )
+            if pull is not None
+            else "Call check_environment for the environment, which records its keys.",
             "orchestrator.train.source",
         )
 

@@ -10,13 +10,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.report import Next, Verdict
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 
-Candidate = tuple[EvalSpec, Distribution]
-"""The specification of an evaluation, and the distribution of its rewards."""
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model that could be trained, with its evaluation. `verdict` is the one that the gates use, and `why_not` names
+    the blockers of a verdict that did not pass."""
+
+    spec: EvalSpec
+    distribution: Distribution
+    verdict: Verdict
+    why_not: tuple[str, ...] = ()
+
+    @property
+    def standing(self) -> str:
+        """The verdict with its blockers, such as `failed (distribution-at-floor)`."""
+        return f"{self.verdict} ({', '.join(self.why_not[:3])})" if self.why_not else self.verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +60,16 @@ class ChosenModel:
 
 def choose_model(here: Candidate, there: Candidate) -> ChosenModel:
     """Choose between the models of two evaluations of the same tasks."""
-    (spec, judged), (other, other_judged) = here, there
+    spec, other = here.spec, there.spec
     environment = spec.environment
-    passed = [one.model for one, its in (here, there) if its.status == "passed"]
+    passed = [one for one in (here, there) if one.verdict == "passed"]
     if not passed:
         return ChosenModel(environment, None, "neither verdict passed, so the tasks or the reward are changed first")
     if len(passed) == 1:
-        lost = judged if passed[0] == other.model else other_judged
-        return ChosenModel(environment, passed[0], f"its verdict passed, and that of the other is {lost.status}")
-    usable, other_usable = judged.usable_groups, other_judged.usable_groups
+        lost = here if passed[0] is there else there
+        why = f"its verdict passed, and that of the other is {lost.standing}"
+        return ChosenModel(environment, passed[0].spec.model, why)
+    usable, other_usable = here.distribution.usable_groups, there.distribution.usable_groups
     share, other_share = usable.share or 0.0, other_usable.share or 0.0
     if share == other_share:
         equal = quote(other.model, 80)[1:-1]

@@ -20,9 +20,11 @@ from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD, attainable_reward
 from prime_lab_mcp.lab.distribution.sample_size import MOST_ROLLOUTS
+from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.views.chosen_model import choose_model
+from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict
+from prime_lab_mcp.lab.evals.views.chosen_model import Candidate, choose_model
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.rollouts.components import earned_for_answer
 from prime_lab_mcp.lab.rollouts.conversation import task_names
@@ -214,12 +216,17 @@ def _on_the_same_tasks(spec: EvalSpec, other: EvalSpec) -> Next:
 
 
 def compare_view(
-    evaluated: FinishedEvaluation, other: FinishedEvaluation, *, candidates: Collection[str] = ()
+    evaluated: FinishedEvaluation,
+    other: FinishedEvaluation,
+    *,
+    candidates: Collection[str] = (),
+    verdicts: tuple[EvaluationVerdict, EvaluationVerdict] | None = None,
 ) -> ViewResult:
     """Return the comparison of two evaluations; differences are `evaluated` minus `other`.
 
     `candidates` are those of the two models that could be trained. Of two, the view says which one to train; of one,
-    how much room it has up to the other. Raises EvalError (`compare-no-shared-tasks`).
+    how much room it has up to the other. `verdicts` are those that the gates use; without them, the rewards alone are
+    judged. Raises EvalError (`compare-no-shared-tasks`).
     """
     side, other_side = ComparedSide.read(evaluated), ComparedSide.read(other)
     shared = [key for key in side.tasks if key in other_side.tasks]
@@ -287,11 +294,18 @@ def compare_view(
             f"{quote(candidate, 80)[1:-1]} has, {room:.2f} of attainable."
         )
     elif len(models) == 2 and set(models) <= set(candidates):
-        chosen = choose_model((evaluated.spec, judged), (other.spec, other_judged))
+        first, second = verdicts or (None, None)
+        chosen = choose_model(_candidate(evaluated, judged, first), _candidate(other, other_judged, second))
         data["to_train"] = {"model": chosen.model, "why": chosen.why}
         summary = f"{summary} {chosen.sentence()}"
         calls = (*calls, chosen.call())
     return ViewResult(summary, data, findings, calls)
+
+
+def _candidate(evaluated: FinishedEvaluation, judged: Distribution, verdict: EvaluationVerdict | None) -> Candidate:
+    status, findings = (judged.status, judged.findings) if verdict is None else (verdict.status, verdict.findings)
+    blockers = tuple(dict.fromkeys(f.code for f in findings if f.severity == "blocker"))
+    return Candidate(evaluated.spec, judged, status, blockers)
 
 
 def paired_difference(differences: Sequence[float]) -> PairedDifference:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict
 from prime_lab_mcp.lab.evals.views.compare import _deciding_size, compare_view, paired_difference
 from prime_lab_mcp.lab.relay.endpoints import Price
 from tests.lab.evals.test_spec import SPEC
@@ -167,7 +169,8 @@ def test_of_two_models_that_can_be_trained_the_view_says_which_one_and_what_deci
     both = (some.spec.model, "owner/base")
     found = compare_view(some, nothing, candidates=both)
     assert found.data["to_train"]["model"] == some.spec.model
-    assert f"To train: {some.spec.model}, because its verdict passed, and that of the other is failed." in found.summary
+    why = "its verdict passed, and that of the other is failed (distribution-all-zero)."
+    assert f"To train: {some.spec.model}, because {why}" in found.summary
     assert found.next[-1].tool == "workflow_status"
 
     close = compare_view(some, alike, candidates=both)
@@ -179,6 +182,21 @@ def test_of_two_models_that_can_be_trained_the_view_says_which_one_and_what_deci
     assert all(call.tool != "search_hub" for call in close.next)
 
     assert "to_train" not in compare_view(some, nothing).data
+
+
+def test_no_model_is_said_to_have_passed_whose_verdict_failed_for_more_than_its_rewards(tmp_path: Path) -> None:
+    """The gates know golds and jobs, which the rewards alone do not show."""
+    here = evaluated(tmp_path / "a", played(dict.fromkeys(RATES, 0.5), seed=1), "eval-a")
+    there = evaluated(tmp_path / "b", played(dict.fromkeys(RATES, 0.45), seed=3), "eval-b", model="owner/base")
+    passed = EvaluationVerdict("passed", (), None)
+    failed = EvaluationVerdict("failed", (Finding("distribution-at-floor", "blocker", "m", "f"),), None)
+    both = (here.spec.model, "owner/base")
+    for verdicts, model in (((passed, failed), here.spec.model), ((failed, passed), "owner/base")):
+        found = compare_view(here, there, candidates=both, verdicts=verdicts)
+        assert found.data["to_train"]["model"] == model
+        assert "its verdict passed, and that of the other is failed (distribution-at-floor)" in found.summary
+        assert "both verdicts passed" not in found.summary
+        assert "no mistake" not in found.summary
 
 
 def test_a_model_that_cannot_be_trained_only_shows_the_room_of_the_other(tmp_path: Path) -> None:
