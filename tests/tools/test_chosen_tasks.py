@@ -13,7 +13,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.configs.config import read_config
-from prime_lab_mcp.lab.configs.evidence import evidence_of_source
+from prime_lab_mcp.lab.configs.evidence import evaluated_model, evidence_of_source
 from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import PlatformModels
@@ -318,6 +318,18 @@ async def test_both_questions_name_what_the_checks_warned_of(lab: Lab, platform:
     assert sentence == warnings_sentence(PINNED, evidence_of_source(lab, lab.key, "tiny_env", source))
     lab.ledger.record(Evidence("test_reward", "passed", lab.key, "tiny_env", source, source))
     assert "reward-hackable" not in submission_question._known_warnings(lab, config)[0]
+
+
+async def test_a_model_whose_evaluation_failed_was_asked_for_all_the_same(lab: Lab) -> None:
+    proven(lab, {})
+    lab.ledger.record(
+        Evidence("check_reward_distribution", "failed", lab.key, "tiny_env", "s", "c", model="Qwen/Qwen3-0.6B")
+    )
+    proofs, trained = [(lab.key, "tiny_env", "s")], (MODEL, "Qwen/Qwen3-0.6B")
+    assert evaluated_model(lab, proofs, trained) == (
+        MODEL,
+        "the evaluation of it passed, and that of Qwen/Qwen3-0.6B did not",
+    )
 
 
 async def test_no_more_held_out_tasks_are_paid_for_than_there_are(lab: Lab, platform: StandIn) -> None:

@@ -197,16 +197,21 @@ def evaluated_model(
         for proof in proofs
         if proof is not None
         for row in evidence_of_source(lab, *proof)
-        if row.tool == "check_reward_distribution" and row.status == "passed" and row.model
+        if row.tool == "check_reward_distribution" and row.model
         if not (is_checkpoint(row, runs) or held_out_argument(row.env_args))
         if row.model in trainable or (not trainable and find_model(row.model).closed is None)
     ]
+    rest = {str(row.model) for row in rows}
+    rows = [row for row in rows if row.status == "passed"]
     usable = {str(row.model): _evaluation_fields(row)["usable"] or 0.0 for row in sorted(rows, key=lambda row: row.at)}
     if not usable:
         return None
+    rest -= usable.keys()
     newest_first = list(dict.fromkeys(str(row.model) for row in sorted(rows, key=lambda row: -row.at)))
     best, *others = sorted(newest_first, key=lambda model: -usable[model])
     if not others:
+        if rest:
+            return best, f"the evaluation of it passed, and that of {' and of '.join(sorted(rest)[:3])} did not"
         why = "the evaluation of it passed, and no other model was asked for"
         return best, why + or_smaller(best, trainable)
     beside = " and ".join(f"{model} ({usable[model]:.0%})" for model in others[:3])

@@ -64,7 +64,13 @@ def choose_model(here: Candidate, there: Candidate) -> ChosenModel:
     environment = spec.environment
     passed = [one for one in (here, there) if one.verdict == "passed"]
     if not passed:
-        return ChosenModel(environment, None, "neither verdict passed, so the tasks or the reward are changed first")
+        open_one = next((one for one in (here, there) if one.verdict == "inconclusive"), None)
+        changed = "neither verdict passed, so the tasks or the reward are changed first"
+        if open_one is None:
+            return ChosenModel(environment, None, changed)
+        name = quote(open_one.spec.model, 80)[1:-1]
+        why = f"no verdict passed, and that of {name} is {open_one.standing}, which more tasks or rollouts may decide"
+        return ChosenModel(environment, None, why)
     if len(passed) == 1:
         lost = here if passed[0] is there else there
         why = f"its verdict passed, and that of the other is {lost.standing}"

@@ -197,6 +197,10 @@ def test_no_model_is_said_to_have_passed_whose_verdict_failed_for_more_than_its_
         assert "its verdict passed, and that of the other is failed (distribution-at-floor)" in found.summary
         assert "both verdicts passed" not in found.summary
         assert "no mistake" not in found.summary
+    unclear = EvaluationVerdict("inconclusive", (Finding("distribution-unclear", "blocker", "m", "f"),), None)
+    found = compare_view(here, there, candidates=both, verdicts=(failed, unclear))
+    assert "that of owner/base is inconclusive (distribution-unclear), which more tasks or rollouts" in found.summary
+    assert "changed first" not in found.summary
 
 
 def test_a_model_that_cannot_be_trained_only_shows_the_room_of_the_other(tmp_path: Path) -> None:
