@@ -14,7 +14,20 @@ ELSEWHERE: dict[str, str] = {
 
 _VANISHED = "another server deletes the file between listing and looking, which no test can time"
 
+_MAC = "only macOS runs it, and the tests run on Linux"
+_NO_PROC = "a Linux whose /proc is not mounted, or whose files of a process cannot be parsed"
+
 NAMED: dict[str, dict[str, str]] = {
+    "prime_lab_mcp/lab/base/process.py": {
+        "is_alive: except PermissionError:": "the tests run as root, who may signal every process",
+        "is_alive: except (OSError, IndexError):": _NO_PROC,
+        "command_line: return None": _MAC,
+        "_machine: return _mac_boot()": _MAC,
+        "_machine: except (OSError, ValueError, AttributeError):": _NO_PROC,
+        "_start_of: return _mac_start(pid)": _MAC,
+        "_mac_boot: text, size = ctypes.create_string_buffer(64), ctypes.c_size_t(64)": _MAC,
+        "_mac_start: info = ctypes.create_string_buffer(_BSD_INFO_SIZE)": _MAC,
+    },
     "prime_lab_mcp/server/call.py": {
         (
             'Calls._free: raise TypeError(f"{name} publishes or spends; it is no prerequisite that is run without '
