@@ -46,7 +46,7 @@ def test_a_form_of_one_service_counts_where_its_value_fits(text: str, number: in
 
 @pytest.mark.parametrize(
     "value",
-    ["3f9a1c7e5b2d8046fa1e9c3b7d5208ac", "AAAAAAAAAAAAAAAAAAAA1111", "v1_layer_2_weights", "YOUR_API_KEY_12345678"],
+    ["3f9a1c7e5b2d8046fa1e9c3b7d5208ac", "AAAAAAAAAAAAAAAAAAAA1111", "layer_12_weights_345", "YOUR_API_KEY_12345678"],
 )
 def test_the_value_of_a_named_key_is_told_from_identifiers(value: str) -> None:
     found = list(find_named(f"api_key = '{value}'"))

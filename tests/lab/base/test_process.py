@@ -111,7 +111,7 @@ from prime_lab_mcp.lab.base import process
 held = [os.open('/dev/null', os.O_RDONLY) for _ in range({descriptors})]
 async def main():
     child = await process.spawn(['sleep', '600'], cwd=Path('/'), env=process.clean_environment())
-    print(child.pid, flush=True)
+    print(child.process.pid, flush=True)
     await anyio.sleep(600)
 anyio.run(main)
 """

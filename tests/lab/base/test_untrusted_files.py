@@ -44,5 +44,18 @@ def test_a_file_that_grows_while_it_is_copied_is_refused(tmp_path: Path, monkeyp
         return found
 
     monkeypatch.setattr(untrusted_files.os, "fstat", before)
-    with pytest.raises(PlantedPath, match="larger than 4 bytes"):
-        copy_below(tmp_path, "a", tmp_path / "copy", 4)
+    with pytest.raises(PlantedPath, match="larger than 5 bytes"):
+        copy_below(tmp_path, "a", tmp_path / "copy", 5)
+
+
+def test_a_replacement_that_fails_leaves_the_old_content_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    replace_below(tmp_path, "a", b"old")
+    monkeypatch.setattr(untrusted_files.os, "rename", full)
+    with pytest.raises(OSError, match="No space"):
+        replace_below(tmp_path, "a", b"new")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"old")]
