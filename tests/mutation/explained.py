@@ -8,7 +8,7 @@ _NEWEST = "of the rows that are read besides, only the newest is looked at"
 _CENTS = "the tolerance absorbs what sums of cents lose in binary; no amount of money lies exactly on it"
 _CACHED = "how many answers stay in memory changes none of them"
 _NUMBERED = "of the ids of spend only their order counts, and each is still larger than those before"
-_DEEPEST = "where exactly the depth ends decides nothing: an expression of 40 levels that is a file name is no accident"
+_DEEPEST = "the limit bounds time; a name in some forty parts is not recognised either way, one more or one less"
 
 EXPLAINED: dict[str, dict[str, str]] = {
     "gates": {

@@ -111,7 +111,7 @@ from prime_lab_mcp.lab.base import process
 held = [os.open('/dev/null', os.O_RDONLY) for _ in range({descriptors})]
 async def main():
     child = await process.spawn(['sleep', '600'], cwd=Path('/'), env=process.clean_environment())
-    print(child.pid, flush=True)
+    print(child.process.pid, flush=True)
     await anyio.sleep(600)
 anyio.run(main)
 """
@@ -162,3 +162,13 @@ async def test_a_supervisor_outlives_the_call_and_is_seen_to_end(tmp_path: Path)
     pid = process.spawn_detached(argv, cwd=tmp_path, env=process.clean_environment(), log=log)
     assert await gone(pid)
     assert log.read_text(encoding="utf-8") == "worked\n"
+
+
+async def test_a_program_whose_arguments_are_too_long_is_not_started_and_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ProcessError, match="could not be started: Argument list too long"):
+        await run(f"'{'x' * 3_000_000}'", tmp_path)
+
+
+def test_a_process_that_has_ended_has_no_arguments_and_no_start() -> None:
+    assert process.command_line(999_999_999) == ()
+    assert process._start_of(999_999_999) is None

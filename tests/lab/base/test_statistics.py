@@ -15,7 +15,13 @@ from prime_lab_mcp.lab.base.statistics import (
     LOG_HIGH,
     LOG_LOW,
     NORMAL_975,
+    Interval,
     beta_binomial_likelihood,
+    binomial_tail,
+    chi_square_survival,
+    chi_square_uniform,
+    clustered_interval,
+    f_tail,
     fit_concentration,
     incomplete_beta,
     student_975,
@@ -127,3 +133,55 @@ def test_many_tasks_give_back_the_concentration_they_were_drawn_with() -> None:
     cells = cells_of(5, 0.6, 1.4, 3_000, 8)
     mean = sum(k * n for (_, k), n in cells.items()) / (3_000 * 8)
     assert fit_concentration(cells, mean)[0] == pytest.approx(2.0, rel=0.12)
+
+
+def test_a_share_outside_of_zero_and_one_has_all_or_nothing_below_it() -> None:
+    assert [incomplete_beta(2, 3, x) for x in (-1, 0, 1, 2)] == [0.0, 0.0, 1.0, 1.0]
+
+
+def test_equal_variances_are_exceeded_half_of_the_time_and_no_variance_always() -> None:
+    assert f_tail(1.0, 5, 5) == pytest.approx(0.5)
+    assert f_tail(0.0, 5, 5) == 1.0
+
+
+@pytest.mark.parametrize("statistic", [0.1, 1.0, 2.9, 3.1, 20.0, 90.0])
+def test_chi_square_of_two_degrees_is_an_exponential(statistic: float) -> None:
+    assert chi_square_survival(statistic, 2) == pytest.approx(math.exp(-statistic / 2), rel=1e-9)
+
+
+def test_chi_square_of_one_degree_is_a_squared_normal() -> None:
+    assert chi_square_survival(NORMAL_975**2, 1) == pytest.approx(0.05, abs=1e-6)
+    assert chi_square_survival(0.0, 3) == chi_square_survival(5.0, 0) == 1.0
+
+
+def test_counts_that_are_equal_have_no_statistic() -> None:
+    assert chi_square_uniform([4, 4, 4]) == (0.0, 2)
+    assert chi_square_uniform([6, 2]) == (2.0, 1)
+
+
+@pytest.mark.parametrize(("hits", "tail"), [(0, 1.0), (1, 7 / 8), (2, 1 / 2), (3, 1 / 8), (4, 0.0)])
+def test_the_tail_of_three_fair_coins(hits: int, tail: float) -> None:
+    assert binomial_tail(hits, 3, 0.5) == pytest.approx(tail)
+
+
+def test_few_tasks_leave_their_mean_open() -> None:
+    assert clustered_interval([], 0) == (Interval(0.0, 0.0, 1.0), 0.0)
+    assert clustered_interval([0.3], 4) == (Interval(0.3, 0.0, 1.0), 0.0)
+    assert clustered_interval([-2.0], 4) == (Interval(-2.0, -2.0, 1.0), 0.0)
+    assert student_interval([]) == Interval(0.0, 0.0, 1.0)
+    assert student_interval([3.0]) == Interval(3.0, 0.0, 3.0)
+
+
+def test_means_outside_of_zero_and_one_have_the_interval_of_student() -> None:
+    means = [-1.0, 0.5, 3.0, 2.5]
+    found, error = clustered_interval(means, 16)
+    assert found == pytest.approx(student_interval(means))
+    assert error == pytest.approx((found.high - found.value) / student_975(3))
+
+
+def test_no_number_of_tasks_decides_about_an_estimate_on_the_threshold() -> None:
+    assert Interval(0.5, 0.4, 0.6).tasks_to_decide(0.5, 20) is None
+    assert Interval(0.5, 0.4, 0.6).tasks_to_decide(0.500001, 20) is None
+    needed = Interval(0.5, 0.4, 0.6).tasks_to_decide(0.45, 20)
+    assert needed is not None
+    assert needed > 20
