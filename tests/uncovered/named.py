@@ -20,6 +20,7 @@ _VANISHED = "another server deletes the file between listing and looking, which 
 _MAC = "only macOS runs it, and the tests run on Linux"
 _NO_PROC = "a Linux whose /proc is not mounted, or whose files of a process cannot be parsed"
 
+_ASKED = "the type asks for the method, and nobody calls it yet"
 _CONVERGES = "the steps converge long before their bound, which is there so that no input keeps a call for ever"
 
 NAMED: dict[str, dict[str, str]] = {
@@ -48,6 +49,15 @@ NAMED: dict[str, dict[str, str]] = {
             'Calls._free: raise TypeError(f"{name} publishes or spends; it is no prerequisite that is run without '
             'asking")'
         ): "a guard for programmers: every prerequisite in the table of gates is free",
+    },
+    "prime_lab_mcp/server/next_calls.py": {
+        "_ArgumentTypes.__contains__: return name in self._tools": _ASKED,
+        "_ArgumentTypes.__iter__: return iter(self._tools)": _ASKED,
+        "_ArgumentTypes.__len__: return len(self._tools)": _ASKED,
+    },
+    "prime_lab_mcp/server/stdio.py": {
+        "AnsweringStream.__aenter__: return self": _ASKED,
+        "AnsweringStream.__aexit__: await self.aclose()": _ASKED,
     },
     "prime_lab_mcp/lab/state/leftovers.py": {"_age: except OSError:": _VANISHED},
     "prime_lab_mcp/lab/state/limits.py": {
