@@ -24,6 +24,7 @@ from typing import Any
 from . import coercion, copying, environment, solutions
 from .protocol import ErrorReply, ToolReply
 from .solutions import SolutionPlayer, SolutionTurn
+from .turn_taking import Seat
 
 MESSAGES = 400
 """Most messages of a reported rollout."""
@@ -57,6 +58,10 @@ class ScriptedModel:
         self.requests = 0
         self.tools: list[dict[str, Any]] = []
         self.on_end: Callable[[], Any] = lambda: None
+        self.seat: Seat | None = None
+        """The model's place, if rollouts take turns."""
+        self.read: list[Any] = []
+        """The messages of the last request."""
 
     @property
     def ended(self) -> bool:
@@ -71,6 +76,9 @@ class ScriptedModel:
     async def next(self, messages: list[Any]) -> SolutionTurn | None:
         """Return the model's next turn after these messages; None if the rollout must end."""
         self.requests += 1
+        self.read = messages
+        if self.seat is not None:
+            await self.seat.wait()
         turn = None if self.ended else await self._next(messages)
         if turn is None:
             self.on_end()
