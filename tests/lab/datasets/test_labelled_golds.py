@@ -17,11 +17,6 @@ SHOWN = [
     "<total>{0}</total>",
     "| total | {0} |",
 ]
-    '{{"day": 3, "total_weight": {0}, "crates": 4}}',
-    "Total weight: {0} kg",
-    "<total>{0}</total>",
-    "| total | {0} |",
-]
 
 
 def harvest(row: int, total: str | None = None) -> tuple[str, int]:
