@@ -6,7 +6,8 @@ needed to see this: the same blind replies on a few tasks must be answered and p
 follow each other or take turns (worker/child/turn_taking.py).
 
 Randomness and the clock differ from play to play as well. A difference therefore counts only if all plays one after
-the other agree in every message, and if all plays in turns differ from them by the same message or reward.
+the other agree in every message, also of a slow model, and if all plays in turns differ from them by the same message
+or reward.
 """
 
 from __future__ import annotations
@@ -84,6 +85,9 @@ async def find_mixed_rollouts(
     in_turns = await _play(worker, wanted, "in-turns")
     number = next((n for n, (a, b) in enumerate(zip(alone, in_turns, strict=False)) if not _same(a, b)), None)
     if number is None:
+        return None
+    slowly = await _play(worker, wanted[number : number + 1], "slowly")
+    if not slowly or not _same(alone[number], slowly[0]):
         return None
     first = _difference(alone[number], in_turns[number])
     for _ in range(2):

@@ -31,8 +31,9 @@ ENDLESS = 120
 """Turns after which a rollout without a stated limit counts as endless. Games with 50 moves are common."""
 OBSERVED_TURNS = 8
 """Turns after which a rollout is cut whose messages are compared with those of the same rollout among others."""
-Observed = Literal["", "in-order", "in-turns"]
-"""How rollouts are run whose messages are compared: one after the other, or taking turns."""
+Observed = Literal["", "in-order", "slowly", "in-turns"]
+"""How rollouts are run whose messages are compared: one after the other, so with pauses, or taking
+turns."""
 ROLLOUT_SECONDS = 20.0
 """Time limit of one rollout."""
 CONTAINER_ROLLOUT_SECONDS = 90.0

@@ -44,7 +44,7 @@ class Config(vf.SingleAgentEnvConfig):
 
 class SampleEnv(vf.SingleAgentEnv, vf.Env[Config]):
     async def run(self, task, agents):
-        self.left = left = task.data.stones
+        self.left, left, begun = task.data.stones, task.data.stones, time.monotonic()
         async with agents.agent.interaction(task) as interaction:
             turn = await interaction.turn()
             while not turn.terminated:
@@ -83,6 +83,7 @@ async def test_a_game_on_the_environment_is_overwritten_by_the_one_that_began_la
         "f'{left} left, I think of {random.randint(1, 3)}'",
         "f'{left} left at {time.time():.3f}'",
         "f'{left} left on {object()}'",
+        'f\'{left} left, and {"much" if time.monotonic() - begun < 0.1 else "no"} time\'',
     ],
 )
 async def test_games_of_their_own_counters_chance_and_clocks_are_no_finding(

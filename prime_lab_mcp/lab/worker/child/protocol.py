@@ -405,7 +405,8 @@ class RolloutsRequest(TypedDict):
     `in_order`, each rollout begins after the previous one has ended. With `held`, moreover,
     each rollout begins with the same state of every random generator, and nothing is scored again. With `observed`,
     nothing is scored again either, and a rollout without an end has the messages of its last request; the rollouts are
-    run one after the other (`in-order`) or take turns (`in-turns`, turn_taking.py). `containers` are the environment
+    run one after the other (`in-order`, with a pause before each reply if `slowly`) or take turns (`in-turns`,
+    turn_taking.py). `containers` are the environment
     variables with which the program `podman` runs containers; without them, no container can run.
     """
 
@@ -413,7 +414,7 @@ class RolloutsRequest(TypedDict):
     rollouts: list[ScriptedRollout]
     in_order: bool
     held: bool
-    observed: Literal["", "in-order", "in-turns"]
+    observed: Literal["", "in-order", "slowly", "in-turns"]
     seconds: float
     rollout_seconds: float
     serving: float

@@ -102,6 +102,7 @@ class _Rollout:
             lambda: adapter.solution(asked["row"]),
         )
         self.player.seat = seat
+        self.player.pause = scripted_rollouts.PAUSE if request["observed"] == "slowly" else 0.0
         self.unscored: Any = None
         self.held, self.observed = request["held"], bool(request["observed"])
         self.errors: list[ErrorReply] = []

@@ -243,6 +243,7 @@ class _Driver:
                 asked["script"], limit, lambda: self.adapter.solution(asked["row"])
             )
             player.seat = seat
+            player.pause = scripted_rollouts.PAUSE if self.request["observed"] == "slowly" else 0.0
             client = clients.EvalClientConfig(base_url=url, api_key_var=_KEY)
             ctx = clients.ModelContext(model=f"rollout-{number}", client=client)
             started = time.perf_counter()

@@ -31,8 +31,8 @@ class Seat:
         self.rests.set()
         await turn
 
-    def leave(self) -> None:
-        """Note that the rollout has ended."""
+    def leave(self, _: object) -> None:
+        """Note that the rollout, a finished task, has ended."""
         self.ended = True
         self.rests.set()
 
@@ -60,7 +60,7 @@ async def take_turns(rollouts: Sequence[Callable[[Seat], Awaitable[Any]]]) -> li
     running: list[asyncio.Future[Any]] = []
     for seat, begin in zip(seats, rollouts):  # noqa: B905
         task = asyncio.ensure_future(begin(seat))
-        task.add_done_callback(lambda _, seat=seat: seat.leave())
+        task.add_done_callback(seat.leave)
         running.append(task)
         await seat.rest()
     while not all(seat.ended for seat in seats):
