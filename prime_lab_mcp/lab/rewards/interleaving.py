@@ -36,7 +36,7 @@ _FEWEST, _MOST = 4, 12
 """Smallest and largest number of rollouts of one play."""
 _PLAY_MS = 3_000.0
 """Time for one play. Slow environments play fewer rollouts."""
-_SLOW_MS = 2_500.0
+_SLOW_MS = 2_000.0
 """Mean duration of a rollout above which nothing is played, so that this does not take longer than the probes."""
 _SECONDS = 15.0
 """Time limit in seconds for one play."""

@@ -454,8 +454,8 @@ async def _observe(
         if not replays:
             lasting = await find_lasting_writes(worker, sample.rows, tools)
         if not (replays or lasting or grouped):
-            known = (*played.rollouts, *solved.scored)
-            mixed = await find_mixed_rollouts(worker, sample.rows, _named_form(sample.rows, source), source, known)
+            form_named, recorded = _named_form(sample.rows, source), (*played.rollouts, *solved.scored)
+            mixed = await find_mixed_rollouts(worker, sample.rows, form_named, source, recorded)
         if hacks and style is not None:
             key = await find_answer_key(worker, style, sample.rows, tools)
     by_rollouts = replaced and not scorer.before
