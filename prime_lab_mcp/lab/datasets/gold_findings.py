@@ -58,8 +58,22 @@ def conflicting_gold(observations: RowObservations) -> Iterator[Finding]:
 
 
 def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
-    """Report prompts that contain their own answer."""
+    """Report prompts that contain their own answer.
+
+    Only a warning where it stands behind the same label of all prompts and would be searched otherwise: extraction of
+    this entry looks alike.
+    """
     revealed = observations.revealed
+    label = observations.labelled.best()
+    if label is not None and (revealed.share <= 0.2 or revealed.is_searched):
+        yield Finding(
+            "gold-in-prompt",
+            "warning",
+            f"the answer stands behind {quote(label[0], 40)} in {label[1]:.0%} of "
+            f"{count(observations.labelled.rows, 'prompt')}: a model that copies this entry works nothing out",
+            "Take the entry out of the prompt if the answer is to be worked out; leave it if the task is to read it.",
+        )
+        return
     if revealed.share <= 0.05:
         return
     if revealed.is_searched:

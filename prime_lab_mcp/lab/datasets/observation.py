@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import estimate_tokens, quote
 from prime_lab_mcp.lab.datasets import golds, suspicious_text
 from prime_lab_mcp.lab.datasets.formats import CLASS_FORMATS, NUMERIC_FORMATS
+from prime_lab_mcp.lab.datasets.labelled_golds import LabelledGolds
 from prime_lab_mcp.lab.datasets.near_duplicates import (
     HELD_OUT,
     SAMPLE_SEED,
@@ -46,6 +47,8 @@ _PASSAGE_CHARACTERS = 200
 _FEWEST_ALIKE = 3
 """Smallest number of numbers of the gold's size from which on a prompt does not give the gold away."""
 _TRIES = 200
+_LONGEST_LABELLED = 80
+"""Longest answer in characters that is looked for behind a label."""
 
 
 @dataclass(slots=True)
@@ -187,6 +190,7 @@ class RowObservations:
     conflicts: FlawTally = field(default_factory=FlawTally)
     duplicates: FlawTally = field(default_factory=FlawTally)
     revealed: RevealedGolds = field(default_factory=RevealedGolds)
+    labelled: LabelledGolds = field(default_factory=LabelledGolds)
     misfits: FlawTally = field(default_factory=FlawTally)
     floats: FlawTally = field(default_factory=FlawTally)
     injections: dict[str, FlawTally] = field(default_factory=dict)
@@ -358,6 +362,8 @@ def _observe_gold(observations: RowObservations, row: TaskRow, essence: str, fit
             observations.records.append((row.prompt[:_RECORD_CHARACTERS], normalised))
         _observe_position(observations, row, normalised)
     observations.revealed.add(row, essence, format)
+    if format in SEARCHED_FORMATS and not row.offered and len(essence) <= _LONGEST_LABELLED:
+        observations.labelled.add(row.prompt, essence)
 
 
 def _observe_position(observations: RowObservations, row: TaskRow, gold: str) -> None:

@@ -25,6 +25,7 @@ from prime_lab_mcp.lab.rewards.copied_messages import (
     reply_form,
 )
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes, program_probes
+from prime_lab_mcp.lab.rewards.interleaving import Mixed, find_mixed_rollouts
 from prime_lab_mcp.lab.rewards.observations import (
     Expected,
     JudgeUse,
@@ -435,6 +436,7 @@ async def _observe(
     )
     replays: tuple[Replay, ...] = ()
     lasting: LastingWrite | None = None
+    mixed: Mixed | None = None
     key: AnswerKey | None = None
     copying: tuple[CopyingRule, ...] = ()
     shortcuts: tuple[Shortcut, ...] = ()
@@ -451,6 +453,9 @@ async def _observe(
         tools = offered_tools((*solved.scored, *played.rollouts))
         if not replays:
             lasting = await find_lasting_writes(worker, sample.rows, tools)
+        if not (replays or lasting or grouped):
+            form_named, recorded = _named_form(sample.rows, source), (*played.rollouts, *solved.scored)
+            mixed = await find_mixed_rollouts(worker, sample.rows, form_named, source, recorded)
         if hacks and style is not None:
             key = await find_answer_key(worker, style, sample.rows, tools)
     by_rollouts = replaced and not scorer.before
@@ -510,6 +515,7 @@ async def _observe(
         solved=solved,
         replays=replays,
         lasting=lasting,
+        mixed=mixed,
         answer_key=key,
         copying=copying,
         shortcuts=shortcuts,

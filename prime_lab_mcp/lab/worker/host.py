@@ -61,6 +61,7 @@ from prime_lab_mcp.lab.worker.scoring import (
     CaseError,
     Component,
     LocatedTasks,
+    Observed,
     RequestedRollout,
     Rollouts,
     Scored,
@@ -235,19 +236,21 @@ class Worker:
         case_timeout: float = 5,
         in_order: bool = False,
         held: bool = False,
+        observed: Observed = "",
     ) -> Rollouts:
         """Run whole rollouts with a scripted model through the environment's own loop, tools and hooks.
 
         Rollouts that have not begun after `seconds` are not run. With `in_order`, they run one after the other. With
-        `held`, each of them also begins with the same state of every random generator. Raises LoadFailed or WorkerError
-        if the environment hangs or ends its process.
+        `held`, each of them also begins with the same state of every random generator. With `observed`, rollouts of a
+        few turns run one after the other or take turns. Raises LoadFailed or WorkerError if the environment hangs or
+        ends its process.
         """
         async with self._lock:
             loaded = await self._ensure_loaded(60)
             containers = await self._containers() if loaded.container else {}
             limit = seconds + (SERVING if self._api == "v1" else 0) + _LAST_SCORING
             limit += CONTAINER_ROLLOUT_SECONDS if containers else 0
-            request = rollouts_request(requested, seconds, case_timeout, in_order, held, containers)
+            request = rollouts_request(requested, seconds, case_timeout, in_order, held, containers, observed)
             return decode_rollouts(await self._request(request, limit, "running whole rollouts"))
 
     async def _containers(self) -> dict[str, str]:

@@ -29,6 +29,11 @@ TURNS = 30
 """Most turns of a rollout whose environment states a limit (`max_turns`). A longer rollout is cut."""
 ENDLESS = 120
 """Turns after which a rollout without a stated limit counts as endless. Games with 50 moves are common."""
+OBSERVED_TURNS = 8
+"""Turns after which a rollout is cut whose messages are compared with those of the same rollout among others."""
+Observed = Literal["", "in-order", "slowly", "in-turns"]
+"""How rollouts are run whose messages are compared: one after the other, so with pauses, or taking
+turns."""
 ROLLOUT_SECONDS = 20.0
 """Time limit of one rollout."""
 CONTAINER_ROLLOUT_SECONDS = 90.0
@@ -239,18 +244,20 @@ def rollouts_request(
     in_order: bool,
     held: bool,
     containers: Mapping[str, str] | None = None,
+    observed: Observed = "",
 ) -> RolloutsRequest:
     """Build the request for rollouts. Times are in seconds. `containers` are the variables that lead to a broker."""
     request: RolloutsRequest = {
         "op": "rollout",
         "rollouts": [{"row": rollout.row, "script": dict(rollout.script)} for rollout in requested],
-        "in_order": in_order or held,
+        "in_order": in_order or held or bool(observed),
         "held": held,
+        "observed": observed,
         "seconds": seconds,
         "rollout_seconds": CONTAINER_ROLLOUT_SECONDS if containers else ROLLOUT_SECONDS,
         "serving": SERVING,
-        "turns": TURNS,
-        "endless": ENDLESS,
+        "turns": OBSERVED_TURNS if observed else TURNS,
+        "endless": OBSERVED_TURNS if observed else ENDLESS,
         "case_timeout": case_timeout,
     }
     return {**request, "containers": dict(containers)} if containers else request

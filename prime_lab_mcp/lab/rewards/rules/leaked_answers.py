@@ -159,6 +159,33 @@ def writes_last(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def rollouts_mix(trial: Trial) -> Iterator[Finding]:
+    """The same replies to the same task must lead to the same rollout, whether others run at the same time or not.
+
+    A blocker: training runs many rollouts at once, and then pays and answers a rollout by the state of another one.
+    """
+    mixed = trial.mixed
+    if mixed is None:
+        return
+    alone, in_turns = mixed.messages
+    rewards = ["nothing" if p.result.reward is None else f"{p.result.reward:g}" for p in (mixed.alone, mixed.in_turns)]
+    how = f"is told {quote(in_turns, 160)}, and {quote(alone, 160)} when the rollouts follow each other"
+    if not (alone or in_turns):
+        how = f"earns {rewards[1]}, and {rewards[0]} when the rollouts follow each other"
+    yield Finding(
+        "reward-rollout-differs",
+        "blocker",
+        f"rollouts at once share state: a model that {mixed.alone.script.name} and takes turns with "
+        f"{count(mixed.others, 'other rollout')} {how}",
+        "Keep what a game changes in the state of the rollout (v0: state in setup_state; v1: variables of Env.run or "
+        "trace.state), never on a class, a module, the environment or the taskset.",
+        rows=(
+            rollout_row(mixed.alone, "the same rollout whatever others do"),
+            rollout_row(mixed.in_turns, "the messages and the reward of the rollout alone"),
+        ),
+    )
+
+
 def key_is_readable(trial: Trial) -> Iterator[Finding]:
     """No tool may return the prompts of tasks with their answers.
 
@@ -296,6 +323,7 @@ LEAK_RULES: tuple[RewardRule, ...] = (
     state_survives,
     remembers_rollouts,
     writes_last,
+    rollouts_mix,
     key_is_readable,
     copying_is_paid,
     shortcut_is_paid,

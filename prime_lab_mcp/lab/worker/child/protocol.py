@@ -403,14 +403,18 @@ class RolloutsRequest(TypedDict):
     `seconds` is the time for all rollouts, `rollout_seconds` for one rollout, and `serving` for starting tool servers.
     `turns` is the most turns of a rollout for which the environment states a limit, `endless` of all others. With
     `in_order`, each rollout begins after the previous one has ended. With `held`, moreover,
-    each rollout begins with the same state of every random generator, and nothing is scored again. `containers` are the
-    environment variables with which the program `podman` runs containers; without them, no container can run.
+    each rollout begins with the same state of every random generator, and nothing is scored again. With `observed`,
+    nothing is scored again either, and a rollout without an end has the messages of its last request; the rollouts are
+    run one after the other (`in-order`, with a pause before each reply if `slowly`) or take turns (`in-turns`,
+    turn_taking.py). `containers` are the environment
+    variables with which the program `podman` runs containers; without them, no container can run.
     """
 
     op: Literal["rollout"]
     rollouts: list[ScriptedRollout]
     in_order: bool
     held: bool
+    observed: Literal["", "in-order", "slowly", "in-turns"]
     seconds: float
     rollout_seconds: float
     serving: float

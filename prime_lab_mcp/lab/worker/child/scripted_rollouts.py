@@ -15,6 +15,7 @@ A script is JSON data with these fields:
 
 from __future__ import annotations
 
+import asyncio
 import json
 import traceback
 from collections.abc import Callable
@@ -24,7 +25,10 @@ from typing import Any
 from . import coercion, copying, environment, solutions
 from .protocol import ErrorReply, ToolReply
 from .solutions import SolutionPlayer, SolutionTurn
+from .turn_taking import Seat
 
+PAUSE = 0.3
+"""Seconds before each reply of a slow model, about as long as a reply takes while a dozen rollouts take turns."""
 MESSAGES = 400
 """Most messages of a reported rollout."""
 TEXT = 4000
@@ -57,6 +61,12 @@ class ScriptedModel:
         self.requests = 0
         self.tools: list[dict[str, Any]] = []
         self.on_end: Callable[[], Any] = lambda: None
+        self.seat: Seat | None = None
+        """The model's place, if rollouts take turns."""
+        self.pause = 0.0
+        """Seconds that the model waits before each reply."""
+        self.read: list[Any] = []
+        """The messages of the last request."""
 
     @property
     def ended(self) -> bool:
@@ -71,6 +81,10 @@ class ScriptedModel:
     async def next(self, messages: list[Any]) -> SolutionTurn | None:
         """Return the model's next turn after these messages; None if the rollout must end."""
         self.requests += 1
+        self.read = messages
+        if self.seat is not None:
+            await self.seat.wait()
+        await asyncio.sleep(self.pause)
         turn = None if self.ended else await self._next(messages)
         if turn is None:
             self.on_end()

@@ -9,6 +9,7 @@ import asyncio
 import copy
 import importlib
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from . import chance, coercion, messages_v0, scripted_rollouts
@@ -16,6 +17,7 @@ from .messages_v0 import VERIFIERS_STATE_KEYS
 from .protocol import CaseRequest, ErrorReply, RolloutEnd, RolloutReply, RolloutsReply, RolloutsRequest, ScriptedRollout
 from .scripted_rollouts import ScriptedModel, raw_arguments
 from .solutions import SolutionTurn
+from .turn_taking import Seat, take_turns
 
 if TYPE_CHECKING:
     from .adapter_v0 import AdapterV0
@@ -51,8 +53,11 @@ def run(adapter: AdapterV0, request: RolloutsRequest) -> RolloutsReply:
     """Run the rollouts one after the other. If time runs out, the last rollouts are missing in the reply."""
     deadline = time.monotonic() + request["seconds"]
     loop = adapter.event_loop()
+    if request["observed"] == "in-turns":
+        return loop.run_until_complete(_in_turns(adapter, request))
     results: list[RolloutReply] = []
     runs: list[_Rollout] = []
+    rescored = not (request["held"] or request["observed"])
     for asked in request["rollouts"]:
         left = deadline - time.monotonic()
         if left <= 0:
@@ -62,7 +67,7 @@ def run(adapter: AdapterV0, request: RolloutsRequest) -> RolloutsReply:
             results.append(loop.run_until_complete(one.run(min(left, request["rollout_seconds"]))))
         runs.append(one)
     for one, result in zip(runs, results):  # noqa: B905
-        if result["end"] == "ended" and result["ok"] and not request["held"]:
+        if result["end"] == "ended" and result["ok"] and rescored:
             result["again"] = loop.run_until_complete(one.rescored_reward())
             case: CaseRequest = {"row": one.asked["row"], "messages": result["messages"]}
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
@@ -70,8 +75,22 @@ def run(adapter: AdapterV0, request: RolloutsRequest) -> RolloutsReply:
     return {"rollouts": results, "unavailable": "", "by_design": False}
 
 
+async def _in_turns(adapter: AdapterV0, request: RolloutsRequest) -> RolloutsReply:
+    """Run rollouts that take turns."""
+
+    def begin(asked: ScriptedRollout) -> Callable[[Seat], Awaitable[RolloutReply]]:
+        return lambda seat: _Rollout(adapter, asked, request, seat).run(request["seconds"])
+
+    results = await take_turns([begin(asked) for asked in request["rollouts"]])
+    for result, asked in zip(results, request["rollouts"]):  # noqa: B905
+        result["messages"] = scripted_rollouts.cut(result["messages"], asked["script"])
+    return {"rollouts": results, "unavailable": "", "by_design": False}
+
+
 class _Rollout:
-    def __init__(self, adapter: AdapterV0, asked: ScriptedRollout, request: RolloutsRequest) -> None:
+    def __init__(
+        self, adapter: AdapterV0, asked: ScriptedRollout, request: RolloutsRequest, seat: Seat | None = None
+    ) -> None:
         self.adapter, self.asked = adapter, asked
         self.raw: dict[str, Any] = adapter.raw_row(asked["row"]) or {}
         route = messages_v0.group_member(adapter.env, messages_v0.parsed_info(self.raw.get("info")))
@@ -82,8 +101,10 @@ class _Rollout:
             request["turns"] if self.bounded else request["endless"],
             lambda: adapter.solution(asked["row"]),
         )
+        self.player.seat = seat
+        self.player.pause = scripted_rollouts.PAUSE if request["observed"] == "slowly" else 0.0
         self.unscored: Any = None
-        self.held = request["held"]
+        self.held, self.observed = request["held"], bool(request["observed"])
         self.errors: list[ErrorReply] = []
 
     async def run(self, seconds: float) -> RolloutReply:
@@ -152,7 +173,9 @@ class _Rollout:
         return None if adapter.observation.errors else coercion.number(self.unscored.get("reward"))
 
     def _completion(self, state: Any) -> list[Any]:
-        return list(state.get("completion") or []) if state is not None else []
+        if state is None:
+            return self.player.read if self.observed else []
+        return list(state.get("completion") or [])
 
     def _keys(self, state: Any) -> list[str]:
         if state is None:

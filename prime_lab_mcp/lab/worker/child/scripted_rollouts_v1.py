@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,6 +32,7 @@ from .protocol import (
 )
 from .scripted_rollouts import ScriptedModel, error_summary, raw_arguments
 from .solutions import SolutionTurn
+from .turn_taking import Seat, take_turns
 
 if TYPE_CHECKING:
     from .adapter_v1 import AdapterV1
@@ -105,7 +106,8 @@ def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
         late = f"its tool servers did not start within {request['serving']:g} seconds"
         return {"rollouts": [], "unavailable": late, "by_design": False}
     for result, asked in zip(results, request["rollouts"]):  # noqa: B905
-        if result["end"] == "ended" and result["ok"] and result.get("linear") and not request["held"]:
+        rescored = not (request["held"] or request["observed"])
+        if result["end"] == "ended" and result["ok"] and result.get("linear") and rescored:
             case: CaseRequest = {"row": asked["row"], "messages": result["messages"]}
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
         result["messages"] = scripted_rollouts.cut(result["messages"], asked["script"])
@@ -198,6 +200,8 @@ class _Driver:
                 shared = bool(self.adapter.taskset.toolsets(self.adapter.taskset.config))
                 # verifiers opens a port in each container for programs there that call back. It takes a second.
                 os.environ["PRIME_LAB_NO_CALLBACKS"] = "" if servers or shared else "1"
+                if self.request["observed"] == "in-turns":
+                    return await self._in_turns(env, url, deadline)
                 at_once = 1 if self.request["in_order"] else _SERVERS_AT_ONCE if servers else _AT_ONCE
                 gate = asyncio.Semaphore(at_once)
                 jobs = [self._one(env, url, number, one, gate, deadline) for number, one in enumerate(asked)]
@@ -210,8 +214,23 @@ class _Driver:
                 raise _Unavailable(f"{broken[0]['type']}: {broken[0]['message']}") from error
             return [self._result(None, None, broken, "ended", 0.0) for _ in asked[:1]]
 
+    async def _in_turns(self, env: Any, url: str, deadline: float) -> list[RolloutReply]:
+        """Run rollouts that take turns."""
+
+        def begin(number: int, asked: ScriptedRollout) -> Callable[[Seat], Awaitable[RolloutReply]]:
+            return lambda seat: self._one(env, url, number, asked, asyncio.Semaphore(), deadline, seat)
+
+        return await take_turns([begin(number, asked) for number, asked in enumerate(self.request["rollouts"])])
+
     async def _one(
-        self, env: Any, url: str, number: int, asked: ScriptedRollout, gate: asyncio.Semaphore, deadline: float
+        self,
+        env: Any,
+        url: str,
+        number: int,
+        asked: ScriptedRollout,
+        gate: asyncio.Semaphore,
+        deadline: float,
+        seat: Seat | None = None,
     ) -> RolloutReply:
         clients = importlib.import_module("verifiers.v1.clients")
         async with gate:
@@ -223,6 +242,8 @@ class _Driver:
             player = self.models[f"rollout-{number}"] = ScriptedModel(
                 asked["script"], limit, lambda: self.adapter.solution(asked["row"])
             )
+            player.seat = seat
+            player.pause = scripted_rollouts.PAUSE if self.request["observed"] == "slowly" else 0.0
             client = clients.EvalClientConfig(base_url=url, api_key_var=_KEY)
             ctx = clients.ModelContext(model=f"rollout-{number}", client=client)
             started = time.perf_counter()
@@ -247,7 +268,7 @@ class _Driver:
             if player.ended:
                 end = "not-run" if player.unplayable else "cut" if self.bounded else "endless"
             result = self._result(episode, player, errors, end, (time.perf_counter() - started) * 1000, task)
-            rescored = end == "ended" and not self.request["held"]
+            rescored = end == "ended" and not (self.request["held"] or self.request["observed"])
             result["again"] = await self._rescored_reward(task, episode) if rescored else None
             return result
 
@@ -259,8 +280,9 @@ class _Driver:
             errors += [self._error(e, "") for e in (*(e for t in episode.traces for e in t.errors), *episode.errors)]
         single = episode is not None and len(episode.traces) == 1 and len(trace.branches) <= 1
         scored = end == "ended" and episode is not None and episode.ok and None not in trace.rewards.values()
+        read = player.read if player is not None and self.request["observed"] else []
         return {
-            "messages": self._completion(trace, task),
+            "messages": self._completion(trace, task) or scripted_rollouts.message_dicts(read),
             "reward": coercion.number(trace.reward) if scored else None,
             "components": {
                 coercion.text(n, 200): {"score": coercion.number(r.score), "weight": coercion.number(r.weight)}
