@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable
@@ -158,6 +159,15 @@ def test_another_month_or_day_is_another_task() -> None:
     assert finding is not None
     shown = f'held-out row 0 "{told.format("July", "have")[:60].rstrip()}..." = training row 0 "I was charged twice'
     assert shown in finding.message
+
+
+def test_letters_that_name_things_in_another_order_are_another_task() -> None:
+    told = "There are four blocks on the table. At the start they stand {}. At the end they shall stand {}. Plan the {}"
+    orders = [" on ".join(order) for order in itertools.permutations("ABCD")]
+    train = [(told.format(orders[n], orders[-n], "moves, one on each line"), "3") for n in range(12)]
+    other = [(told.format(orders[n + 12], orders[n], "moves, one on each line"), "3") for n in range(12)]
+    assert leak(train, other, "numeric") is None
+    assert leak(train, [(told.format(orders[0], orders[0], "steps, each on a line"), "3")], "numeric") is not None
 
 
 def test_the_finding_blocks_above_a_twentieth_and_shows_both_rows() -> None:
