@@ -299,14 +299,24 @@ _HIDDEN_SHARE = 0.75
 a value that is no reply, such as one of the texts that a pattern must match, earns a little on its own task."""
 
 
-def _best_share(candidate: Calibration) -> float:
-    """Return the highest reward of the candidate's values, as a share of the weights that scored them."""
-    shares = [
+def _shares(candidate: Calibration) -> list[float]:
+    """Return the rewards of the candidate's values, as shares of the weights that scored them."""
+    return [
         (scored.reward or 0.0) / weight
         for _, scored in candidate.scored
         if (weight := sum(max(0.0, part.weight) for part in scored.components.values())) > _EPSILON
     ]
-    return max(shares, default=1.0 if (candidate.mean or 0.0) > _EPSILON else 0.0)
+
+
+def _best_share(candidate: Calibration) -> float:
+    """Return the highest reward of the candidate's values, as a share of the weights that scored them."""
+    return max(_shares(candidate), default=1.0 if (candidate.mean or 0.0) > _EPSILON else 0.0)
+
+
+def mean_share(calibration: Calibration) -> float:
+    """Return the mean reward of the golds, as a share of the weights that scored them; 0 if no reward is known."""
+    shares = _shares(calibration)
+    return sum(shares) / len(shares) if shares and calibration.mean is not None else calibration.mean or 0.0
 
 
 def instruction_texts(rows: Sequence[Row]) -> list[str]:

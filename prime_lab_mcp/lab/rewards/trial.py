@@ -13,7 +13,13 @@ from typing import Any, Protocol
 
 from prime_lab_mcp.lab.datasets.task_golds import TaskGold, prompt_of
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
-from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate, instruction_texts, prompts_and_systems
+from prime_lab_mcp.lab.rewards.calibration import (
+    Calibration,
+    calibrate,
+    instruction_texts,
+    mean_share,
+    prompts_and_systems,
+)
 from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, skeleton_probes
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
 from prime_lab_mcp.lab.rewards.copied_messages import (
@@ -63,7 +69,7 @@ from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.rewards.stand_in_judge import find_misread_verdict
 from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, task_maxima
-from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.rewards.tool_exploration import (
     AnswerKey,
     LastingWrite,
@@ -421,7 +427,8 @@ async def _observe(
         tried = TaskScores(scored_probes=await score_probes(scorer, goldless_probes(rows)))
         programs = await _programs(scorer, rows, source) if hacks else ()
         tried = replace(tried, scored_probes=(*tried.scored_probes, *programs))
-    if calibration is not None and not (calibration.mean or loaded.turns or grouped or sparing or scorer.gave_up):
+    doubtful = calibration is not None and mean_share(calibration) < HALF_SHARE
+    if doubtful and not (loaded.turns or grouped or sparing or scorer.gave_up):
         programs = await _programs(scorer, rows, source) if hacks else ()
         tried = replace(tried, scored_probes=(*tried.scored_probes, *programs))
     golds, scored_probes, repeats = tried.golds, tried.scored_probes, tried.repeats

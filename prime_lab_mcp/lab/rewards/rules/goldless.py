@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.rewards.goldless import IDLE, OTHER_TASK
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, case_row
+from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, case_row, gold_is_understood
 from prime_lab_mcp.lab.rewards.rules.hacks import APART, FORMAT_BLOCKS, FORMAT_WARNS
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import ScriptPart
@@ -138,7 +138,7 @@ def paid_programs(trial: Trial) -> Iterator[Finding]:
     (docs/validation.md, Known attacks). A program that does nothing may be right on some tasks, so it must be paid on
     most of them.
     """
-    if not trial.goldless or trial.solved.scored:
+    if trial.solved.scored or not (trial.goldless or not gold_is_understood(trial)):
         return
     paid: dict[str, list[ScoredProbe]] = {}
     for scored_probe in trial.of(Family.PROGRAM_HACK):
