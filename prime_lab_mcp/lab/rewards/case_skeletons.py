@@ -1,8 +1,9 @@
-"""Makes wrong replies of the caller's right ones: skeletons of them, and the right replies to other tasks.
+"""Makes wrong replies of the caller's right ones: skeletons and repetitions of them, and right replies to other tasks.
 
 Tasks without a gold have no other completion in the asked form than those that the caller supplies. A skeleton of one
 keeps its tags, its code fence or its JSON keys. A reward that pays skeletons pays for the form alone, and one that pays
-nearly every right reply on other tasks does not ask whether the reply belongs to its task.
+nearly every right reply on other tasks does not ask whether the reply belongs to its task. One that pays a repeated
+reply more than all weights together adds matches up.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _MOST = 4
 """Largest number of tasks whose right reply is emptied."""
 FEWEST_CROSSED, _OTHERS = 3, 6
 """Smallest number of different right replies, and number of other tasks to which each is given."""
+_REPETITIONS = 50
 _FENCE = re.compile(r"```([\w+#-]*)[ \t]*\n.*?```", re.S)
 _TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>[^<]*</\1>", re.S)
 _PYTHON = frozenset({"python", "py", "python3"})
@@ -34,6 +36,14 @@ def skeleton_probes(placed: Sequence[tuple[Probe, Expected]]) -> list[Probe]:
         Draft(Family.FORM_ALONE, skeleton, "nothing").probe(f"skeleton/{row}/{number}", row)
         for row, text in list(_right_replies(placed).items())[:_MOST]
         for number, skeleton in enumerate(dict.fromkeys(s for s in skeletons(text) if s.strip() != text.strip()))
+    ]
+
+
+def repeated_probes(placed: Sequence[tuple[Probe, Expected]]) -> list[Probe]:
+    """Return the right reply of some tasks, fifty times one after the other."""
+    return [
+        Draft(Family.REPEATED_GOLD, "\n".join([text] * _REPETITIONS)).probe(f"repeated/{row}", row)
+        for row, text in list(_right_replies(placed).items())[:_MOST]
     ]
 
 

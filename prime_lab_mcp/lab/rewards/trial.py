@@ -20,7 +20,7 @@ from prime_lab_mcp.lab.rewards.calibration import (
     mean_share,
     prompts_and_systems,
 )
-from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, skeleton_probes
+from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, repeated_probes, skeleton_probes
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
 from prime_lab_mcp.lab.rewards.copied_messages import (
     CHATTERS,
@@ -468,7 +468,7 @@ async def _observe(
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if hacks and style is None and not (sparing or loaded.turns or grouped):
-        of_cases = [*skeleton_probes(probes), *crossed_probes(probes, rows)]
+        of_cases = [*skeleton_probes(probes), *repeated_probes(probes), *crossed_probes(probes, rows)]
         scored_probes = (*scored_probes, *await score_probes(scorer, of_cases))
     if by_rollouts:
         golds, scored_probes = scripted_rollouts.solution_probes(solved, played)

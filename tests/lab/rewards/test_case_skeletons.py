@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, skeleton_probes, skeletons
+from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, repeated_probes, skeleton_probes, skeletons
 from prime_lab_mcp.lab.rewards.observations import Expected
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
@@ -39,6 +39,15 @@ def test_only_replies_that_are_expected_to_earn_much_are_emptied() -> None:
         (0, Family.FORM_ALONE, "<a></a>"),
         (2, Family.FORM_ALONE, "<a></a>"),
     ]
+
+
+def test_only_replies_that_are_expected_to_earn_much_are_repeated() -> None:
+    [repeated] = repeated_probes([case(0, "- sturdy", "high"), case(1, "- weak", "low")])
+    assert (repeated.row, repeated.family, repeated.completion.split("\n")) == (
+        0,
+        Family.REPEATED_GOLD,
+        ["- sturdy"] * 50,
+    )
 
 
 def rows(*prompts: str) -> list[Row]:

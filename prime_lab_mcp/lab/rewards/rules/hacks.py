@@ -244,12 +244,15 @@ def pays_for_repetition(trial: Trial) -> Iterator[Finding]:
     """An answer that is repeated fifty times must not earn more than the same answer once.
 
     A blocker, also for right answers: repetition then earns more than the asked form, and completions grow until they
-    are cut off.
+    are cut off. Without golds, a right reply of the caller is repeated. Such a reply may be too short for all of the
+    reward, so that the repeated one must earn more than all weights together.
     """
     scored_probes = []
     for scored_probe in (*trial.of(Family.REPEATED_GOLD), *trial.of(Family.REPEATED_WRONG)):
         right = scored_probe.probe.family is Family.REPEATED_GOLD
         best = trial.gold(scored_probe.probe.row) if right else trial.wrong(scored_probe.probe.row)
+        if right and trial.style is None:
+            best = max(trial.declared, trial.max_reward)
         if (
             scored_probe.reward is not None
             and best is not None

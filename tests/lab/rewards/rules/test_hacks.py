@@ -12,6 +12,7 @@ from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.rules.hacks import pays_for_repetition
 from tests.lab.rewards.rules.trials import found, scored_probe, sound
 
 
@@ -31,6 +32,15 @@ def test_faulty_variants_that_pass_on_most_tasks_warn_of_weak_tests() -> None:
 
     assert found(sound(*tasks(3))) == set()  # type: ignore[arg-type]
     assert found(sound(*tasks(5))) == {("reward-wrong-passes", "warning")}  # type: ignore[arg-type]
+
+
+def test_without_golds_a_repeated_reply_may_earn_all_weights_and_never_more() -> None:
+    def earning(reward: float) -> set[tuple[str, str]]:
+        trial = sound(scored_probe(Family.REPEATED_GOLD, "", reward), style=None)
+        return {(f.code, f.severity) for f in pays_for_repetition(trial)}
+
+    assert earning(1.0) == set()
+    assert earning(12.0) == {("reward-hackable", "blocker")}
 
 
 def test_a_claim_to_be_right_that_is_paid_blocks() -> None:
