@@ -15,7 +15,6 @@ from prime_lab_mcp.lab.base.text import finite_or_none
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
 from prime_lab_mcp.lab.environment.credentials import variables_of
-from prime_lab_mcp.lab.environment.load_check import SAMPLED_TASKS
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import or_smaller
 from prime_lab_mcp.lab.models.registry import find_model
@@ -25,6 +24,7 @@ from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
 from prime_lab_mcp.lab.state.pulled import pulled_as, pulled_source, schema_of_pull
+from prime_lab_mcp.lab.worker.description import SAMPLED_TASKS
 
 _CONTAINERS = ("podman", "docker")
 """Runtimes of local evaluations of environments whose tasks need a container. The platform has runtimes of its own."""

@@ -30,7 +30,7 @@ from prime_lab_mcp.lab.interpreter import interpreter_requirements
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import LOAD_SECONDS, LoadedEnvironment, open_environment, require_agreement
 from prime_lab_mcp.lab.state.snapshot import code_tree
-from prime_lab_mcp.lab.worker.description import Loaded, Row, Rows, Traits
+from prime_lab_mcp.lab.worker.description import SAMPLED_TASKS, Loaded, Row, Rows, Traits
 from prime_lab_mcp.lab.worker.faults import LoadFailed, ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
@@ -209,8 +209,6 @@ def is_slow(first: Loaded) -> bool:
     return first.seconds > SLOW_LOAD_SECONDS
 
 
-SAMPLED_TASKS = 2000
-"""Most tasks that are inspected. A larger taskset is sampled with a seed."""
 _HELD_OUT_SECONDS = 30.0
 """Time limit for loading the held-out split."""
 _QUICK_SECONDS = 10.0

@@ -17,6 +17,10 @@ from prime_lab_mcp.lab.worker.faults import nonsense
 Message = Mapping[str, Any]
 
 
+SAMPLED_TASKS = 2000
+"""Most tasks of an environment that a check inspects. A larger taskset is sampled with a seed."""
+
+
 @dataclass(frozen=True, slots=True)
 class RewardInfo:
     """One reward function or metric.
