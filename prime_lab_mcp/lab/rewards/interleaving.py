@@ -130,11 +130,10 @@ def _plays(
 
 def _blind_scripts(prompt: str, form: AnswerWrapper, source: str) -> list[RolloutScript]:
     """Return two scripts of blind replies: small numbers, and what the prompt shows or the code reads."""
-    shown = re.findall(f"{re.escape(form.open)}([^<>\n]{{1,30}}?){re.escape(form.close)}", prompt) if form.close else []
     examples = [text for text in map(pattern_example, code_patterns(source)) if text.strip()]
     words = [word for word in _WORD.findall(prompt)[-6:] if word not in _WORDS]
     numbers = [form.wrap(value) for value in _NUMBERS]
-    texts = [*map(form.wrap, islice(dict.fromkeys(text.strip() for text in shown), 2)), *examples[:2]]
+    texts = [*map(form.wrap, islice(dict.fromkeys(form.shown_in(prompt)), 2)), *examples[:2]]
     quoted = [text.strip() for text in _QUOTED.findall(prompt)]
     values = _alternating(_WORDS, _LETTERS, words, [text for text in quoted if text][:3])
     texts += [form.wrap(value) for value in values]

@@ -7,7 +7,6 @@ as single completions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -115,8 +114,7 @@ async def _with_blind_replies(
     if form.kind == "plain" or not silent or min(silent) <= EPSILON:
         return played
     prompt = "\n".join(message_text(m) for m in rows[0].prompt)
-    shown = re.findall(f"{re.escape(form.open)}([^<>\n]{{1,30}}?){re.escape(form.close)}", prompt) if form.close else []
-    values = list(dict.fromkeys([*(text.strip() for text in shown[:2]), *map(str, range(1, _VALUES + 1))]))
+    values = list(dict.fromkeys([*form.shown_in(prompt)[:2], *map(str, range(1, _VALUES + 1))]))
     texts = [form.wrap(value) for value in values]
     known = {p.row for p in played.rollouts}
     more = [row for row in rows if row.index not in known][: _SILENT_TASKS - len(known)]

@@ -412,6 +412,8 @@ async def _observe(
     if replaced:
         calibration, rows = await _after_calls(scorer, solved, calibration, rows, source, wrapper, sparing)
         style = calibration.style if calibration is not None and scorer.before else style
+    single = not (loaded.turns or grouped or sparing)
+    goldless = calibration is None and single and not scorer.gave_up
     tried = TaskScores(golds=_calibration_golds(calibration))
     if calibration is not None and calibration.mean is not None and (scorer.before or not replaced):
         tried = await score_tasks(
@@ -423,13 +425,11 @@ async def _observe(
             sparing=sparing,
             also={p.row for p in known_failures},
         )
-    elif calibration is None and not (loaded.turns or grouped or sparing or scorer.gave_up):
+    elif goldless:
         tried = TaskScores(scored_probes=await score_probes(scorer, goldless_probes(rows)))
-        programs = await _programs(scorer, rows, source) if hacks else ()
-        tried = replace(tried, scored_probes=(*tried.scored_probes, *programs))
     doubtful = calibration is not None and mean_share(calibration) < HALF_SHARE
-    if doubtful and not (loaded.turns or grouped or sparing or scorer.gave_up):
-        programs = await _programs(scorer, rows, source) if hacks else ()
+    if hacks and (goldless or (doubtful and single and not scorer.gave_up)):
+        programs = await _programs(scorer, rows, source)
         tried = replace(tried, scored_probes=(*tried.scored_probes, *programs))
     golds, scored_probes, repeats = tried.golds, tried.scored_probes, tried.repeats
     if tried.picked and not scorer.gave_up:

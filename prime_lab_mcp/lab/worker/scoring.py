@@ -32,8 +32,8 @@ ENDLESS = 120
 OBSERVED_TURNS = 8
 """Turns after which a rollout is cut whose messages are compared with those of the same rollout among others."""
 Observed = Literal["", "in-order", "slowly", "in-turns"]
-"""How rollouts are run whose messages are compared: one after the other, so with pauses, or taking
-turns."""
+"""How rollouts are run whose messages are compared: one after the other, also with pauses, or in turns. Empty if none
+are compared."""
 ROLLOUT_SECONDS = 20.0
 """Time limit of one rollout."""
 CONTAINER_ROLLOUT_SECONDS = 90.0

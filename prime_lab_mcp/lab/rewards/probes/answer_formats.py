@@ -75,6 +75,11 @@ class AnswerWrapper:
         """Return the answer between `open` and `close`, without `lead`."""
         return f"{self.open}{answer}{self.close}"
 
+    def shown_in(self, text: str) -> list[str]:
+        """Return the short texts, of one line, that a text shows in this form; none if the form has no end."""
+        shown = f"{re.escape(self.open)}([^<>\n]{{1,30}}?){re.escape(self.close)}"
+        return [found.strip() for found in re.findall(shown, text)] if self.close else []
+
 
 BARE = AnswerWrapper("plain")
 BOXED = AnswerWrapper("boxed", "\\boxed{", "}")

@@ -406,8 +406,8 @@ class RolloutsRequest(TypedDict):
     each rollout begins with the same state of every random generator, and nothing is scored again. With `observed`,
     nothing is scored again either, and a rollout without an end has the messages of its last request; the rollouts are
     run one after the other (`in-order`, with a pause before each reply if `slowly`) or take turns (`in-turns`,
-    turn_taking.py). `containers` are the environment
-    variables with which the program `podman` runs containers; without them, no container can run.
+    turn_taking.py). `containers` are the environment variables with which the program `podman` runs containers; without
+    them, no container can run.
     """
 
     op: Literal["rollout"]
