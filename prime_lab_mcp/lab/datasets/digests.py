@@ -112,23 +112,30 @@ def gold_keys(column: ChunkColumn) -> list[int] | None:
         return None
     if not marked:
         return [_short_digest(t) if len(t) <= SHORT_TEXT else _long_digest(t, False, boxed) for t in texts]
-    tails = [text[place + 4 :].strip() if (place := text.rfind("####")) >= 0 else "" for text in texts]
+    tails = [text.rpartition("####")[2].strip() for text in texts]  # The whole text if it has no mark.
     keys = list(map(hash, tails))  # Right for a tail that is already in the form of golds.canonical_number.
+    if _all_canonical(tails):
+        return keys
     for place in compress(range(len(texts)), map(not_, _canonical(tails))):
         text = texts[place]
         keys[place] = _short_digest(text) if len(text) <= SHORT_TEXT else _long_digest(text, True, boxed)
     return keys
 
 
+def _all_canonical(tails: list[str]) -> bool:
+    """Return whether all texts are integers in the form of `golds.canonical_number`; faster than one by one."""
+    joined = "".join(tails)
+    return (
+        joined.isdigit()
+        and joined.isascii()
+        and {"", "0"}.isdisjoint({tail[:1] for tail in tails})
+        and max(map(len, tails)) <= SHORT_TEXT
+    )
+
+
 def _canonical(tails: list[str]) -> list[bool]:
     """Return which texts are integers in the form of `golds.canonical_number`."""
-    digits = list(map(str.isdigit, tails))
-    if "".join(tails).isascii() and max(map(len, tails)) <= SHORT_TEXT and "0" not in {tail[:1] for tail in tails}:
-        return digits
-    return [
-        known and tail[0] != "0" and len(tail) <= SHORT_TEXT and tail.isascii()
-        for known, tail in zip(digits, tails, strict=True)
-    ]
+    return [tail.isdigit() and tail[0] != "0" and len(tail) <= SHORT_TEXT and tail.isascii() for tail in tails]
 
 
 def _any_json(texts: list[str], joined: str) -> bool:

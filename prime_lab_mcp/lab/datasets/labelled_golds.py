@@ -23,7 +23,7 @@ _CELL = re.compile(rf"(?m)^[ \t]*\|[ \t]*({_NAME})[ \t]*\|[ \t]*([^|\n]{{1,80}}?
 _NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 _CHARACTERS = 20_000
 """Characters of a prompt that are read."""
-_ALL_UNTIL, _EACH = 100, 64
+_ALL_UNTIL, _EACH = 100, 200
 """So many rows are read one by one, and then one of so many: a share of nine in ten shows in a few hundred rows."""
 _FEWEST = 20
 """Smallest number of rows that show a label."""

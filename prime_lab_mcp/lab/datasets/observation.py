@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import estimate_tokens, quote
@@ -145,6 +146,8 @@ def _stands_alone(prompt: str, start: int, end: int, number: bool) -> bool:
     return not number or (before != "." and not (after[:1] == "." and after[1:].isdigit()))
 
 
+_BLOCK = 64
+"""Rows whose texts are searched together for suspicious text. Nearly all blocks of most datasets have none."""
 _GOLD_CHARACTERS = 200
 """Most characters of a gold that are stored for counting."""
 COMPARED: frozenset[str] = CLASS_FORMATS | NUMERIC_FORMATS | {"boxed", "latex_math", "multi_answer", "short_text"}
@@ -254,22 +257,26 @@ def observe_rows(
     """Observe the rows of the training split and the held-out split in one pass. Arguments as of `row_findings`."""
     observations = RowObservations(format, budget, benchmark, repeats, stateful=stateful)
     held_out, near = list(eval_rows), _Sample(TRAIN)
-    for row in rows:
-        essence, fits = essence_and_format(row.gold, format)
-        gold = gold_key(row, format, essence)
-        empty = _is_empty(row, format)
-        is_new = _observe_prompt(observations, row, gold, empty)
-        if held_out and is_new:
-            near.offer(row, gold if answered else None)
-        if answered:
-            _observe_gold(observations, row, essence, fits, empty)
+    remaining = iter(rows)
+    while block := list(islice(remaining, _BLOCK)):
+        may_hold = suspicious_text.may_hold(text for row in block for text in (row.prompt, row.answer or ""))
+        for row in block:
+            essence, fits = essence_and_format(row.gold, format)
+            gold = gold_key(row, format, essence)
+            empty = _is_empty(row, format)
+            is_new = _observe_prompt(observations, row, gold, empty)
+            _observe_text(observations, row, may_hold)
+            if held_out and is_new:
+                near.offer(row, gold if answered else None)
+            if answered:
+                _observe_gold(observations, row, essence, fits, empty)
     if held_out:
         _observe_held_out(observations, held_out, near, answered)
     return observations
 
 
 def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes, empty: bool) -> bool:
-    """Record the observations about a row's prompt and texts. Return whether the prompt is new.
+    """Record the observations about a row's prompt. Return whether the prompt is new.
 
     `empty` says that the row has no answer.
     """
@@ -289,19 +296,6 @@ def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes, em
             observations.conflicts.add(
                 row.index, row.prompt, first_row=first[0], gold=quote(golds.gold_text(row.gold), 80)
             )
-    prompt = suspicious_text.scanned_window(row.prompt)
-    answer = suspicious_text.scanned_window(row.answer or "")
-    text = f"{prompt}\n{answer}" if answer else prompt
-    if observations.format not in _TAGGED:
-        _observe_injections(observations, row.index, text, tags=True)
-    elif not _observe_injections(observations, row.index, prompt, tags=True) and answer:
-        _observe_injections(observations, row.index, answer, tags=False)
-    if masked := suspicious_text.credential(text):
-        observations.secrets.add(row.index, masked)
-    elif "@" in text and (masked := suspicious_text.email_address(text)):
-        observations.emails.add(row.index, masked)
-    if suspicious_text.mojibake(prompt):
-        observations.mojibake.add(row.index, row.prompt)
     tokens = estimate_tokens(row.prompt)
     observations.longest = max(observations.longest, tokens)
     if tokens > observations.budget.prompt:
@@ -309,6 +303,26 @@ def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes, em
     if row.answer and observations.format in _WORKED:
         _observe_length(observations, row, tokens)
     return first is entry
+
+
+def _observe_text(observations: RowObservations, row: TaskRow, may_hold: suspicious_text.MayHold) -> None:
+    """Record what is suspicious in the texts of a row. `may_hold` says what these texts may hold."""
+    if not any(may_hold):
+        return
+    prompt = suspicious_text.scanned_window(row.prompt)
+    answer = suspicious_text.scanned_window(row.answer or "")
+    if may_hold.injection and observations.format not in _TAGGED:
+        _observe_injections(observations, row.index, f"{prompt}\n{answer}" if answer else prompt, tags=True)
+    elif may_hold.injection and not _observe_injections(observations, row.index, prompt, tags=True) and answer:
+        _observe_injections(observations, row.index, answer, tags=False)
+    if may_hold.personal:
+        text = f"{prompt}\n{answer}" if answer else prompt
+        if masked := suspicious_text.credential(text):
+            observations.secrets.add(row.index, masked)
+        elif masked := suspicious_text.email_address(text):
+            observations.emails.add(row.index, masked)
+    if may_hold.mojibake and suspicious_text.mojibake(prompt):
+        observations.mojibake.add(row.index, row.prompt)
 
 
 def _observe_injections(observations: RowObservations, index: int, text: str, *, tags: bool) -> bool:

@@ -18,15 +18,8 @@ CLIP_HEAD, CLIP_TAIL = 8_000, 4_000
 """Characters that stay at the start and at the end of a long text. Golds are often at the end (`#### 42`)."""
 _DEPTH = 8
 _BITS = 14_000
-_SIMPLE = frozenset({str, int, bool, type(None)})
-
-
-def as_json_column(values: list[Any]) -> list[Any]:
-    """Convert values to JSON types. Returns the same list if no conversion is necessary."""
-    kinds = set(map(type, values))
-    if kinds <= _SIMPLE:
-        return values
-    return [as_json_value(v) for v in values]
+PLAIN_KINDS = frozenset({str, int, bool, type(None)})
+"""Types whose values are JSON as they are, but for integers of thousands of digits."""
 
 
 def as_json_value(value: Any, depth: int = _DEPTH) -> Any:

@@ -21,7 +21,14 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.datasets.digests import SplitDigests
-from prime_lab_mcp.lab.datasets.row_values import LONGEST_WHOLE, as_json_column, clipped_value, holds_bytes, size_of
+from prime_lab_mcp.lab.datasets.row_values import (
+    LONGEST_WHOLE,
+    PLAIN_KINDS,
+    as_json_value,
+    clipped_value,
+    holds_bytes,
+    size_of,
+)
 
 Origin = Literal["files", "hub", "environment"]
 
@@ -148,32 +155,25 @@ class SplitScan:
         if len(self._buffer) >= CHUNK or self._size >= CHUNK_BYTES:
             self._flush()
 
-    def take_all(self, rows: list[dict[str, Any]], sizes: list[int]) -> None:
-        """Add the next rows, as `take` does with each row and its size."""
-        if self._size + sum(sizes) >= CHUNK_BYTES:
-            for row, size in zip(rows, sizes, strict=True):
-                self.take(row, size)
-            return
+    def take_all(self, rows: list[dict[str, Any]], size: int) -> None:
+        """Add the next rows, of about `size` bytes together."""
+        if self._size + size > CHUNK_BYTES:
+            self._flush()
         place = 0
         while place < len(rows):
             end = place + CHUNK - len(self._buffer)
             self._buffer += rows[place:end]
-            self._size += sum(sizes[place:end])
             place = end
             if len(self._buffer) >= CHUNK:
                 self._flush()
+        self._size += size
 
     def take_columns(self, columns: Mapping[str, list[Any]], rows: int) -> None:
         """Add the next rows, given as columns."""
         self._flush()
-        json_columns: dict[str, list[Any]] = {}
-        for name, values in columns.items():
-            if name not in self.binary and holds_bytes(values):
-                self.binary.add(name)
-            json_columns[str(name)] = as_json_column(values)
-        self._add_chunk(
-            json_columns, rows, lambda place: {name: values[place] for name, values in json_columns.items()}
-        )
+        self.binary.update(n for n, values in columns.items() if n not in self.binary and holds_bytes(values))
+        chunk = {str(name): ColumnTexts(values) for name, values in columns.items()}
+        self._add_chunk(chunk, rows, lambda place: {name: column.values[place] for name, column in chunk.items()})
 
     def add_broken(self, where: int, what: str) -> None:
         """Count a record that cannot be read as a row. `where` is its line or position, counted from 1."""
@@ -207,16 +207,15 @@ class SplitScan:
         if not alike or len(names) > _COLUMNS:
             names = list(dict.fromkeys(chain.from_iterable(rows)))
             found = {name: [row.get(name) for row in rows] for name in names[:_COLUMNS]}
-        columns = {name: as_json_column(values) for name, values in found.items()}
-        if len(names) <= _COLUMNS and all(columns[name] is found[name] for name in names):
-            self._add_chunk(columns, len(rows), rows.__getitem__)  # The rows are what the columns hold.
+        chunk = {name: ColumnTexts(values) for name, values in found.items()}
+        if len(names) <= _COLUMNS and all(chunk[name].values is found[name] for name in names):
+            self._add_chunk(chunk, len(rows), rows.__getitem__)  # The rows are what the columns hold.
         else:
             self._add_chunk(
-                columns, len(rows), lambda place: {n: columns[n][place] for n in rows[place] if n in columns}
+                chunk, len(rows), lambda place: {n: chunk[n].values[place] for n in rows[place] if n in chunk}
             )
 
-    def _add_chunk(self, columns: dict[str, list[Any]], rows: int, row: Callable[[int], dict[str, Any]]) -> None:
-        chunk = {name: ColumnTexts(values) for name, values in columns.items()}
+    def _add_chunk(self, chunk: dict[str, ColumnTexts], rows: int, row: Callable[[int], dict[str, Any]]) -> None:
         self._fingerprint.add(chunk, self.rows, rows)
         fresh = self.digests.add(chunk, self.rows, rows)
 
@@ -234,7 +233,7 @@ class SplitScan:
 
 
 class ColumnTexts:
-    """The values of one column in one chunk: unchanged, as texts with their sizes, and as one joined text.
+    """The values of one column in one chunk: as JSON values, as texts with their sizes, and as one joined text.
 
     `raw` is the joined text in UTF-8.
     Searching and hashing one joined text is faster than many short texts.
@@ -243,8 +242,13 @@ class ColumnTexts:
     __slots__ = ("joined", "kinds", "raw", "sizes", "texts", "values")
 
     def __init__(self, values: list[Any]) -> None:
+        kinds = set(map(type, values))
+        if not kinds <= PLAIN_KINDS:
+            values = list(map(as_json_value, values))
+            kinds = set(map(type, values))
         self.values = values
-        self.kinds = set(map(type, values))
+        """The given list if no value needed a conversion."""
+        self.kinds = kinds
         if self.kinds == {str}:
             self.texts = values
         else:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
 
 from prime_lab_mcp.lab.base import credentials
 
@@ -44,6 +44,29 @@ def _places(text: str, *literals: str) -> Iterator[int]:
                 break
             yield place
             place = text.find(literal, place + len(literal))
+
+
+class MayHold(NamedTuple):
+    """What some texts may hold. False is certain: none of the texts holds a text of that kind."""
+
+    injection: bool
+    personal: bool
+    """Credentials or e-mail addresses."""
+    mojibake: bool
+
+
+def may_hold(texts: Iterable[str]) -> MayHold:
+    """Search many texts as one, which is much faster than one by one.
+
+    Each is searched within its `scanned_window`. What one text holds is in the joined text too.
+    """
+    joined = "\n".join(map(scanned_window, texts))
+    plain = joined.isascii()
+    return MayHold(
+        injection=not plain or _may_be_injected(joined),
+        personal="@" in joined or credentials.may_hold(joined),
+        mojibake=not plain,
+    )
 
 
 # --- injection -------------------------------------------------------------------------------------------------------
@@ -92,7 +115,7 @@ _LOWER = bytes(range(256)).lower()
 _VERBS = ("gnor", "dsrgrd", "forgt", "ovrrd")
 _GRADERS = ("grdr", "vltor", "modl")
 _DEGREES, _GRADES = ("fll", "mx", "prfct", "hghst"), ("mrk", "scor", "rwrd", "pont", "crdt", "grd")
-_TAGS = ("nswr>", "thnk>", "tool_cll>")
+_TAGS, _TAGS_WITH_UNDERSCORE = ("nswr>", "thnk>", "sys>>"), ("tool_cll>", "_of_trn>")
 
 
 def _may_be_injected(text: str) -> bool:
@@ -110,9 +133,17 @@ def _may_be_injected(text: str) -> bool:
             if any(grade in squeezed for grade in _GRADES):
                 return True
             break
-    if ">" in squeezed and (any(tag in squeezed for tag in _TAGS) or "sys>>" in squeezed or "_of_trn>" in squeezed):
+    # One character is found many times as fast as a word.
+    if ">" in squeezed and (
+        any(tag in squeezed for tag in _TAGS)
+        or ("_" in squeezed and any(tag in squeezed for tag in _TAGS_WITH_UNDERSCORE))
+    ):
         return True
-    return "<|" in squeezed or "nst]" in squeezed or (":" in squeezed and "systm:" in squeezed)
+    return (
+        ("|" in squeezed and "<|" in squeezed)
+        or ("]" in squeezed and "nst]" in squeezed)
+        or (":" in squeezed and "systm:" in squeezed)
+    )
 
 
 def injected_text(text: str, *, tags: bool = True) -> tuple[InjectionKind, Span] | None:

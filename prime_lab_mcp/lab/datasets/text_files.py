@@ -101,12 +101,12 @@ def _broken(path: Path, packed: str | None, cut: bool) -> BadInput:
 
 def read_lines(path: Path, most: int | None = None) -> Iterator[bytes]:
     """Yield the lines of a file, without line feeds and byte order mark. Raises BadInput and TooManyBytes."""
-    for lines in _read_line_groups(path, most):
+    for lines, _ in _read_line_groups(path, most):
         yield from lines
 
 
-def _read_line_groups(path: Path, most: int | None = None) -> Iterator[list[bytes]]:
-    """Yield the lines of a file like `read_lines`, in a list for each piece of the file that is read."""
+def _read_line_groups(path: Path, most: int | None = None) -> Iterator[tuple[list[bytes], int]]:
+    """Yield the lines of a file like `read_lines`, in a list for each piece of the file that is read, and its bytes."""
     number, first = 0, True
     begun: list[bytes] = []  # The pieces of a line whose end was not read yet.
     for chunk in read_chunks(path, most, _LINES_CHUNK):
@@ -115,18 +115,20 @@ def _read_line_groups(path: Path, most: int | None = None) -> Iterator[list[byte
             chunk, first = chunk.removeprefix(b"\xef\xbb\xbf"), False
         begun.append(chunk)
         if b"\n" in chunk:
-            *complete, rest = b"".join(begun).split(b"\n")
+            piece = b"".join(begun)
+            *complete, rest = piece.split(b"\n")
             if len(complete[0]) > LONGEST_LINE:  # Each later line is shorter than a chunk.
                 raise line_too_long(path.name, f"line {number + 1:,}")
             number += len(complete)
             if len(rest) > LONGEST_LINE:
                 raise line_too_long(path.name, f"line {number + 1:,}")
             begun = [rest] if rest else []
-            yield complete
+            yield complete, len(piece) - len(rest)
         elif sum(map(len, begun)) > LONGEST_LINE:
             raise line_too_long(path.name, f"line {number + 1:,}")
     if begun:
-        yield [b"".join(begun)]
+        last = b"".join(begun)
+        yield [last], len(last)
 
 
 def line_too_long(name: str, what: str) -> BadInput:
@@ -170,7 +172,7 @@ class RowSink(Protocol):
 
     def take(self, row: dict[str, Any], size: int) -> None: ...
 
-    def take_all(self, rows: list[dict[str, Any]], sizes: list[int]) -> None: ...
+    def take_all(self, rows: list[dict[str, Any]], size: int) -> None: ...
 
     def add_broken(self, where: int, what: str) -> None: ...
 
@@ -251,11 +253,11 @@ def read_jsonl(path: Path, sink: RowSink, most: int | None = None) -> None:
     """Read a file with one JSON object on each line. Other lines are counted as broken."""
     any_object = False
     foreign = before = 0
-    for lines in _read_line_groups(path, most):
+    for lines, size in _read_line_groups(path, most):
         rows = _plain_objects(lines) if before >= _NAME_CHECKED_ROWS else None
         if rows is not None:
             any_object = any_object or bool(rows)
-            sink.take_all(rows, list(map(len, lines)))
+            sink.take_all(rows, size)
             before += len(lines)
             continue
         for number, line in enumerate(lines, before + 1):

@@ -26,8 +26,8 @@ class Taken:
     def take(self, row: dict[str, Any], size: int) -> None:
         self.rows.append(row)
 
-    def take_all(self, rows: list[dict[str, Any]], sizes: list[int]) -> None:
-        assert len(rows) == len(sizes)
+    def take_all(self, rows: list[dict[str, Any]], size: int) -> None:
+        assert size >= 2 * len(rows)
         self.rows += rows
 
     def add_broken(self, where: int, what: str) -> None:
