@@ -335,12 +335,15 @@ def _observe_injections(observations: RowObservations, index: int, text: str, *,
 
 def _observe_length(observations: RowObservations, row: TaskRow, prompt: int) -> None:
     last = row.raw[-1].get("content") if isinstance(row.raw, list) and isinstance(row.raw[-1], dict) else row.answer
-    tokens = estimate_tokens(golds.gold_text(last))
+    text = golds.gold_text(last)
     room = (
         max(0, observations.budget.seq_len - prompt) if observations.budget.assumed else observations.budget.completion
     )
+    if len(text) <= 0.8 * room:  # A character is at most one token.
+        return
+    tokens = estimate_tokens(text)
     if tokens > 0.8 * room:
-        observations.tight.add(row.index, golds.gold_text(last), tokens=tokens)
+        observations.tight.add(row.index, text, tokens=tokens)
 
 
 def _is_empty(row: TaskRow, format: str) -> bool:

@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from hashlib import sha256
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal
@@ -274,7 +274,8 @@ class _Fingerprint:
     Each column has three hashes: of its texts, of their lengths and of the kinds of its values. A missing value counts
     as null. The fingerprint does not depend on the size of chunks.
 
-    A thread hashes, because hashing needs no lock of the interpreter. Small datasets need no thread.
+    A thread hashes, because hashing needs no lock of the interpreter. Small datasets need no thread. Most processors
+    have instructions for SHA-256, which make it several times as fast as BLAKE2.
     """
 
     def __init__(self) -> None:
@@ -328,7 +329,7 @@ class _Fingerprint:
             self._hashing.result()
             self._thread.shutdown()
         _update_hashes(self._taken())
-        combined = blake2b(rows.to_bytes(8, "big"), digest_size=32)
+        combined = sha256(rows.to_bytes(8, "big"))
         for name, hashes in sorted(self._columns.items()):
             raw = name.encode("utf-8", "surrogatepass")
             combined.update(len(raw).to_bytes(8, "big") + raw + b"".join(h.hash.digest() for h in hashes))
@@ -341,7 +342,7 @@ class _PendingHash:
     __slots__ = ("hash", "pending")
 
     def __init__(self) -> None:
-        self.hash: Any = blake2b(digest_size=32)
+        self.hash: Any = sha256()
         self.pending: list[bytes] = []
 
     def taken(self) -> tuple[Any, list[bytes]]:

@@ -168,6 +168,9 @@ def _alternatives(value: Any) -> Sequence[str]:
 
 
 def _digest(text: str) -> bytes:
+    """Return the 16 bytes of a digest; a shorter text is its own digest."""
+    if len(text) < 16 and text.isascii():
+        return text.encode("ascii")
     return hashlib.sha256(text.encode("utf-8", "replace")).digest()[:16]
 
 
