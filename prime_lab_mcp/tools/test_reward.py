@@ -16,6 +16,7 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Say
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment import wheel
+from prime_lab_mcp.lab.evals.rescore.offer import evaluation_to_rescore
 from prime_lab_mcp.lab.loading import LoadedEnvironment, open_environment
 from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess
@@ -39,6 +40,7 @@ from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments, known_defaults
 from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
+from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Rows
 from prime_lab_mcp.lab.worker.faults import LoadFailed
@@ -211,9 +213,18 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
         surroundings.find_surroundings, written, snapshot.manifest.module or "", snapshot.name
     )
     canonical = canonical_arguments(loaded.env_args, known_defaults(snapshot, written))
-    return await anyio.to_thread.run_sync(
+    outcome = await anyio.to_thread.run_sync(
         reward_outcome, trial, sample.rows, loaded, args, compared, folder, smelt, reads, asked, canonical
     )
+    if outcome.status != "passed" or args.same_as is not None:
+        return outcome
+    job = await anyio.to_thread.run_sync(evaluation_to_rescore, call.lab, snapshot, args.env_args or {}, sample)
+    return outcome if job is None else replace(outcome, next=(*outcome.next, _rescoring(snapshot.relative, job)))
+
+
+def _rescoring(environment: str, job: Job) -> Next:
+    why = f"free: what the replies of {job.id} earn now; its tasks ask the same"
+    return Next("run_eval", why, {"environment": environment, "rescore": job.id})
 
 
 async def _searched(

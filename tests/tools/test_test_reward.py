@@ -220,6 +220,9 @@ async def test_failing_probes_are_scored_again_and_judged_as_probes(lab: Lab) ->
     (folder / "length.py").write_text(module.replace("len(reply) / 3000", "0.0"), encoding="utf-8")
     mended = await try_reward(lab, "length", cases_file="last", examples=1, probes=False)
     assert mended.status == "passed", mended.findings
+    scored = {(json.loads(row["case"]), row["task"]): row["reward"] for row in mended.data["scored_again"]}
+    assert any(name.startswith("long wrong") for name, _ in scored)
+    assert set(scored.values()) == {0.0}
 
 
 @pytest.mark.slow
