@@ -76,10 +76,17 @@ def with_right_calls(report: Report, present: PresentCall) -> Report:
 
 
 def _as_it_can_go(one: Next, present: PresentCall) -> Next:
-    """The recommendation; for a push of the present files, the call that is not refused and that somebody wants."""
+    """The recommendation; for a push of the present files, the call that is not refused and that somebody wants, and
+    for an evaluation of them the container that the tasks need."""
     snapshot = present.snapshot
     of_these = snapshot is not None and (one.arguments or {}).get("environment") in (snapshot.name, snapshot.relative)
-    if snapshot is None or not of_these or one.tool != "push_environment" or present.tool.name == one.tool:
+    if snapshot is None or not of_these or present.tool.name == one.tool:
+        return one
+    if one.tool == "run_eval":
+        from prime_lab_mcp.lab.evals.sandboxes import in_its_container
+
+        return in_its_container(present.lab.ledger, present.lab.key, snapshot, one)
+    if one.tool != "push_environment":
         return one
     from prime_lab_mcp.lab.training.next_step import push_as_it_can_go
 
