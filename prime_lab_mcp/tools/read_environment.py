@@ -31,7 +31,7 @@ _LARGEST_CODE = 40_000
 class Args(Arguments):
     environment: EnvironmentName
     path: Annotated[
-        str | None, Field(max_length=500, description='File or folder to read (".": all); without it, the list.')
+        str | None, Field(max_length=500, description='File or folder to read ("*": all); without it, the list.')
     ] = None
     offset: Annotated[int, Field(ge=0, description="Characters to skip.")] = 0
 
@@ -40,7 +40,7 @@ async def run(call: Call, args: Args) -> Outcome:
     folder = call.lab.workspace.environment(args.environment)
     if args.path is None:
         return _listing(folder.path, folder.relative)
-    path = folder.path if args.path in (".", "./") else resolve_inside(folder.path, args.path)
+    path = folder.path if args.path == "*" else resolve_inside(folder.path, args.path)
     if path.is_dir():
         return _folder(folder.path, folder.relative, path, args)
     if not path.is_file():
@@ -118,7 +118,7 @@ def _listing(root: Path, relative: str) -> Outcome:
         "passed",
         f"{summary}, {len(left_out)} that it leaves out." if left_out else f"{summary}.",
         data=data,
-        next=(Next("read_environment", "the texts of its small files", {"environment": relative, "path": "."}),)
+        next=(Next("read_environment", "the texts of its small files", {"environment": relative, "path": "*"}),)
         if first
         else (),
     )

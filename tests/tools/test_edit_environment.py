@@ -56,7 +56,7 @@ async def test_a_small_environment_is_read_in_one_call_and_a_larger_one_in_pages
     (folder / "sums" / "data").mkdir()
     (folder / "sums" / "data" / "train.jsonl").write_text("{}\n" * 9000, encoding="utf-8")
     (folder / "sums" / "raw.bin").write_bytes(b"\xff\xfe\x00")
-    whole = await read(lab, path=".")
+    whole = await read(lab, path="*")
     for file in whole.data["files"]:
         text = whole.data["text"][file["starts"] : file["starts"] + file["characters"]]
         assert text == (folder / file["path"]).read_text(encoding="utf-8")
@@ -74,7 +74,7 @@ async def test_a_small_environment_is_read_in_one_call_and_a_larger_one_in_pages
     assert "".join(texts).count("A = 1\n") == 2001
     assert max(map(len, texts)) <= read_environment.PAGE
     [listed] = (await read(lab)).next
-    assert dict(listed.arguments or {})["path"] == "."
+    assert dict(listed.arguments or {})["path"] == "*"
 
 
 async def test_a_long_file_names_the_call_of_its_next_page(lab: Lab, folder: Path) -> None:
