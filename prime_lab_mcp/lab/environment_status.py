@@ -11,6 +11,7 @@ import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.evals.sandboxes import in_its_container
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.state.arguments import arguments_summary
@@ -135,6 +136,7 @@ def _status(
         if not tool.endswith(", hosted")
     ]
     api = detect_generation(snapshot).api
+    upcoming = _upcoming(lab, snapshot, api, standings, pending)
     status = {
         "name": snapshot.name,
         "api": api,
@@ -143,7 +145,7 @@ def _status(
         "version": snapshot.manifest.version,
         "gates": gates,
         "evidence": [_evidence_data(lab, standing, snapshot) for standing in standings],
-        "next": _upcoming(lab, snapshot, api, standings, pending).as_json(),
+        "next": in_its_container(lab.ledger, lab.key, snapshot, upcoming).as_json(),
     }
     return status, standings
 

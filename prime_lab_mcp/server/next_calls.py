@@ -72,16 +72,21 @@ def with_right_calls(report: Report, present: PresentCall) -> Report:
             calls.append(_as_it_can_go(due, present))
     if not calls and report.status in (*_FINAL_STATUSES, "inconclusive"):
         calls = _mending(report, present)
-    if report.status == "passed" and present.tool.name == "test_reward" and (free := _rescoring(present)) is not None:
-        calls.append(free)
     return replace(report, next=_distinct(calls))
 
 
 def _as_it_can_go(one: Next, present: PresentCall) -> Next:
-    """The recommendation; for a push of the present files, the call that is not refused and that somebody wants."""
+    """The recommendation; for a push of the present files, the call that is not refused and that somebody wants, and
+    for an evaluation of them the container that the tasks need."""
     snapshot = present.snapshot
     of_these = snapshot is not None and (one.arguments or {}).get("environment") in (snapshot.name, snapshot.relative)
-    if snapshot is None or not of_these or one.tool != "push_environment" or present.tool.name == one.tool:
+    if snapshot is None or not of_these or present.tool.name == one.tool:
+        return one
+    if one.tool == "run_eval":
+        from prime_lab_mcp.lab.evals.sandboxes import in_its_container
+
+        return in_its_container(present.lab.ledger, present.lab.key, snapshot, one)
+    if one.tool != "push_environment":
         return one
     from prime_lab_mcp.lab.training.next_step import push_as_it_can_go
 
@@ -313,22 +318,6 @@ def _of_the_failed_evaluation(row: Evidence) -> Next:
     if isinstance(id := row.arguments.get("id") or row.data.get("id"), str):
         given["eval"] = id
     return Next("read_eval", f"{why}: see {'what was not paid' if unpaid else 'which tasks to change'}", given)
-
-
-def _rescoring(present: PresentCall) -> Next | None:
-    """The free scoring of stored replies with a reward that was mended since; None if the files were evaluated."""
-    lab, snapshot = present.lab, present.snapshot
-    if snapshot is None or present.given.get("same_as"):
-        return None
-    from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
-
-    named = present.given.get("env_args") or {}
-    jobs = [job for job in EvaluationJobs(lab).list(snapshot.name) if job.platform in (None, lab.platform)]
-    fitting = [j for j in jobs if dict(j.spec.get("env_args") or {}) == dict(named) and not j.spec.get("hosted")]
-    if not fitting or fitting[0].state != "finished" or fitting[0].source == snapshot.source:
-        return None
-    why = f"free: what the replies of {fitting[0].id} earn now, if only the reward was changed since"
-    return Next("run_eval", why, _as_called({"environment": snapshot.name, "rescore": fitting[0].id}, present))
 
 
 def _standings(present: PresentCall, snapshot: Snapshot, named: Mapping[str, Any] | None) -> list[Standing]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BudgetError
 from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.author import WrittenConfig
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
-from prime_lab_mcp.lab.training.budget import evaluations_beside
+from prime_lab_mcp.lab.training.budget import FullerRun, evaluations_beside
 from prime_lab_mcp.tools.tool import Arguments, Call
 
 
@@ -32,7 +33,46 @@ def bound_sentence(budget: Mapping[str, Any]) -> str:
     )
 
 
-def budget_data(call: Call, written: WrittenConfig, budget: float | None) -> dict[str, Any]:
+WHY_FAR = "it counts every rollout at its token limit and every step at its slowest"
+"""Why a bound is many times the likely cost."""
+
+_FAR = 10
+"""A report says why a bound is above this many times the likely cost."""
+
+
+def far_bound(likely: float, most: float) -> bool:
+    """Whether a bound is so far above the likely cost that a person needs the reason."""
+    return most > _FAR * likely
+
+
+def fuller_sentence(fuller: FullerRun | None) -> str:
+    """The other run for the same money, and what a user who takes it has to do; empty without one."""
+    if fuller is None:
+        return ""
+    return (
+        f" The bound decides these sizes, and {WHY_FAR}. By its likely cost the budget also holds "
+        f"{count(fuller.steps, 'step')} of {fuller.batch} rollouts in groups of {fuller.group}: likely "
+        f"${fuller.likely:.2f}, ${fuller.dearest:.2f} at the upper end of what is likely, and at most "
+        f"${fuller.at_most:.2f}. Nothing ends a run at a sum of money: whoever chooses that run follows it with "
+        'watch_run, which says what it has cost, and ends it with control_run(action="stop"). The user decides.'
+    )
+
+
+def fuller_call(fuller: FullerRun | None, args: Arguments) -> Next | None:
+    """The call that writes the other run."""
+    if fuller is None:
+        return None
+    given = args.model_dump(mode="json", exclude_unset=True, exclude={"budget"})
+    why = (
+        f"if the user prefers it: likely ${fuller.likely:.2f}, but at most ${fuller.at_most:.2f}, to be followed and "
+        "stopped in time"
+    )
+    return Next("write_training_config", why, given | ({"steps": fuller.steps} if fuller.fewer_steps else {}))
+
+
+def budget_data(
+    call: Call, written: WrittenConfig, budget: float | None, fuller: FullerRun | None = None
+) -> dict[str, Any]:
     """The budget beside the bound of the written config, as part of a report's data."""
     if budget is None:
         return {}
@@ -49,5 +89,6 @@ def budget_data(call: Call, written: WrittenConfig, budget: float | None) -> dic
             "steps": config.max_steps,
             "batch": config.batch_size,
             "group": config.group_size,
+            **({"by_likely_cost": fuller.as_json()} if fuller is not None else {}),
         }
     }

@@ -194,6 +194,8 @@ def _data(checked: load_check.LoadCheck) -> dict[str, Any]:
     }
     if traits.roles:
         data["roles"] = [{"name": r.name, "harness": r.harness, "runtime": r.runtime} for r in traits.roles[:6]]
+    if loaded.container:
+        data["container"] = True
     if checked.opened.env_args:
         data["env_args"] = dict(checked.opened.env_args)
     return data

@@ -52,7 +52,7 @@ async def run(call: Call, args: Args) -> Outcome:
         _summary(broken, account, training),
         findings,
         data,
-        _next(broken, args.install),
+        _next(call, broken, args.install),
         facts=facts,
     )
 
@@ -150,11 +150,14 @@ def _summary(broken: list[Finding], account: Capability, training: Capability) -
     return f"Ready: logged in as {account.facts.get('user')}{team}, training available."
 
 
-def _next(broken: list[Finding], tried: bool) -> tuple[Next, ...]:
+def _next(call: Call, broken: list[Finding], tried: bool) -> tuple[Next, ...]:
     if broken and not tried:
         return (Next("preflight", "installs what is missing", {"install": True}),)
     if broken:
         return (Next("preflight", "once the user mended what the findings name"),)
+    workspace = call.lab.workspace
+    if not workspace.list_environments() and (files := workspace.data_files()):
+        return tuple(Next("inspect_dataset", "start from this file", {"dataset": name}) for name in files)
     return (Next("workflow_status", "shows where the environments stand"),)
 
 

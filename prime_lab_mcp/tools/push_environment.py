@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.rewards import surroundings
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.compared_rewards import comparison_sentence
 from prime_lab_mcp.lab.state.config_gate import HUB_DIFFERS, HubContent
-from prime_lab_mcp.lab.state.open_warnings import warnings_sentence
+from prime_lab_mcp.lab.state.open_warnings import port_since_edited, warnings_sentence
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.pulled import pull_of_folder
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -98,7 +98,8 @@ async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     if target.problem is not None:
         return Plan(work, Intent("push", key, f"{target.ref}: nothing is sent.", ask=False))
     question = _question(snapshot, target, args.env_args) + comparison_sentence(call.lab.ledger, call.lab.key, snapshot)
-    known = warnings_sentence(snapshot.name, evidence_of_source(call.lab, call.lab.key, snapshot.name, snapshot.source))
+    lab, port = call.lab, port_since_edited(call.lab.ledger, call.lab.key, snapshot.name, snapshot.source)
+    known = warnings_sentence(snapshot.name, evidence_of_source(lab, lab.key, snapshot.name, snapshot.source), port)
     question += _origin(call.lab, snapshot) + (f" {known}" if known else "")
     return Plan(work, Intent("push", key, question, instead=_after_decline(call.lab, snapshot)))
 

@@ -1,13 +1,17 @@
-"""`read_environment`: lists and reads the files of an environment, for clients without a file system."""
+"""`read_environment`: lists and reads the files of an environment, for clients without a file system.
+
+A folder is read as its small files one after the other, so that a small environment takes few calls.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, is_invisible, quote
@@ -19,11 +23,16 @@ from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 PAGE = 8_000
 """Length of one page in characters: the size limit of a result without its other fields."""
 _LISTED = 100
+_CODE = frozenset({".py", ".toml", ".md"})
+_LARGEST_CODE = 40_000
+"""Size in bytes up to which a file of `_CODE` is read as part of a folder. Of other files, it is that of a page."""
 
 
 class Args(Arguments):
     environment: EnvironmentName
-    path: Annotated[str | None, Field(max_length=500, description="File to read; without it, the list.")] = None
+    path: Annotated[
+        str | None, Field(max_length=500, description='File or folder to read ("*": all); without it, the list.')
+    ] = None
     offset: Annotated[int, Field(ge=0, description="Characters to skip.")] = 0
 
 
@@ -31,7 +40,9 @@ async def run(call: Call, args: Args) -> Outcome:
     folder = call.lab.workspace.environment(args.environment)
     if args.path is None:
         return _listing(folder.path, folder.relative)
-    path = resolve_inside(folder.path, args.path)
+    path = folder.path if args.path == "*" else resolve_inside(folder.path, args.path)
+    if path.is_dir():
+        return _folder(folder.path, folder.relative, path, args)
     if not path.is_file():
         raise BadInput(
             f"{folder.relative} has no file {quote(args.path)}",
@@ -47,7 +58,51 @@ async def run(call: Call, args: Args) -> Outcome:
     part = "" if len(page) == len(text) else f", characters {args.offset:,} to {end:,}"
     hidden = sum(is_invisible(c) for c in page if c not in "\r\n\t")
     escaped = f" It holds {count(hidden, 'invisible character')}, shown here as escapes." if hidden else ""
-    return Outcome("passed", f"{quote(args.path, 120)} has {count(len(text), 'character')}{part}.{escaped}", data=data)
+    summary = f"{quote(args.path, 120)} has {count(len(text), 'character')}{part}.{escaped}"
+    return Outcome("passed", summary, data=data, next=_next_page(folder.relative, args.path, data))
+
+
+def _next_page(environment: str, path: str, data: Mapping[str, Any]) -> tuple[Next, ...]:
+    """The call that reads on; none at the end."""
+    if "next_offset" not in data:
+        return ()
+    given = {"environment": environment, "path": path, "offset": data["next_offset"]}
+    return (Next("read_environment", "reads on", given),)
+
+
+def _folder(root: Path, environment: str, folder: Path, args: Args) -> Outcome:
+    """The texts of the small files in a folder, one after the other, in pages as those of one file."""
+    assert args.path is not None
+    pushed, _ = collect_files(root)
+    inside = [p for p in pushed if (root / p).resolve().is_relative_to(folder.resolve())]
+    parts: list[tuple[str, str]] = []
+    left: list[dict[str, Any]] = []
+    for name in inside:
+        size = (root / name).stat().st_size
+        try:
+            if size > (_LARGEST_CODE if Path(name).suffix in _CODE else PAGE):
+                left.append({"path": name, "bytes": size})
+            else:
+                parts.append((name, read_text(root / name)))
+        except LabError:
+            left.append({"path": name, "bytes": size})
+    whole, files = "", []
+    for name, text in parts:
+        whole += f"--- {name}\n"
+        files.append({"path": name, "starts": len(whole), "characters": len(text)})
+        whole += text if text.endswith("\n") or not text else f"{text}\n"
+    page = whole[args.offset : args.offset + PAGE]
+    end = args.offset + len(page)
+    data: dict[str, Any] = {"path": args.path, "characters": len(whole), "offset": args.offset, "files": files}
+    data["text"] = page
+    if end < len(whole):
+        data["next_offset"] = end
+    if left:
+        data["left_out"] = left[:_LISTED]
+    part = "" if len(page) == len(whole) else f", characters {args.offset:,} to {end:,}"
+    large = f" {count(len(left), 'file')} too large or no text: read such a file by its path." if left else ""
+    summary = f"{count(len(parts), 'file')} with {count(len(whole), 'character')}{part}.{large}"
+    return Outcome("passed", summary, data=data, next=_next_page(environment, args.path, data))
 
 
 def _listing(root: Path, relative: str) -> Outcome:
@@ -58,15 +113,14 @@ def _listing(root: Path, relative: str) -> Outcome:
     if len(files) > _LISTED:
         data["more"] = len(files) - _LISTED
     summary = f"{relative} has {count(len(pushed), 'file')} that the push uploads"
-    code = [p for p in pushed if p.endswith(".py")]
-    largest = max(code, key=lambda p: (root / p).stat().st_size, default="")
-    first = next((p for p in code if p.endswith("taskset.py")), largest)
-    given = {"environment": relative, "path": first}
+    first = any(p.endswith(".py") for p in pushed)
     return Outcome(
         "passed",
         f"{summary}, {len(left_out)} that it leaves out." if left_out else f"{summary}.",
         data=data,
-        next=(Next("read_environment", "its tasks and rewards, most likely", given),) if first else (),
+        next=(Next("read_environment", "the texts of its small files", {"environment": relative, "path": "*"}),)
+        if first
+        else (),
     )
 
 
@@ -77,7 +131,7 @@ def _size(path: Path) -> int | None:
 TOOL = Tool(
     name="read_environment",
     title="Read environment",
-    description="List an environment's files and whether a push uploads them, or read one.",
+    description="List an environment's files and whether a push uploads them, or read one or a folder.",
     args=Args,
     run=run,
     effect="reads",

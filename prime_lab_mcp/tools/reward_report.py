@@ -12,6 +12,7 @@ from prime_lab_mcp.lab.loading import LoadedEnvironment
 from prime_lab_mcp.lab.rewards import comparison, surroundings
 from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.cases import (
+    AGAIN,
     LAST_TRIAL,
     TrialFolder,
     cases_behind,
@@ -97,6 +98,8 @@ def reward_outcome(
     if failing and args.cases_file != LAST_TRIAL:
         folder.write_failing(probes_behind(shown, trial), rows)
     data = _data(trial, sanity, failing, args) | {"table": str(folder.table)} | reward_judge.data(trial, asked)
+    if args.cases_file == LAST_TRIAL:
+        data["scored_again"] = _scored_again(trial)
     if reads:
         data["surroundings"] = surroundings.surroundings_phrases(reads)[:_SURROUNDINGS]
     if trial.witnessed is not None:
@@ -351,6 +354,19 @@ def _case_data(row: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any
     if len(data["completion"]) > _MOST_CHARACTERS:
         data["completion"] = f'{data["completion"][:_MOST_CHARACTERS]}…"'
     return data
+
+
+def _scored_again(trial: Trial) -> list[dict[str, Any]]:
+    """The completions that a finding of an earlier trial showed, with what each earns now."""
+    again = [scored for scored in trial.everything if scored.probe.id.startswith(AGAIN)]
+    return [
+        {
+            "case": quote(scored.probe.label, 120),
+            "task": scored.probe.row,
+            "reward": None if scored.reward is None else round(scored.reward, 6),
+        }
+        for scored in again[:_SUPPLIED]
+    ]
 
 
 def _supplied(case: ScoredCase, trial: Trial) -> dict[str, Any]:

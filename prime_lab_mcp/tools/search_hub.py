@@ -186,6 +186,18 @@ async def _matching(call: Call, query: str) -> list[dict[str, Any]]:
     return [by_name[name] for name in listing.best_matches(texts, query)][:LISTED]
 
 
+_ASKED = 4
+"""Number of matches of which the generation is looked up, because each takes a start of `prime`."""
+
+
+async def _add_generation(call: Call, row: dict[str, Any]) -> None:
+    """Add to a match its generation of verifiers and whether it can be trained; nothing where the Hub does not say."""
+    owner, _, name = str(row["name"]).partition("/")
+    runtime = (await lookup.look_up_environment(call.lab.prime, owner, name)).runtime
+    if runtime is not None:
+        row |= {"runtime": runtime, "trainable": runtime == "v1"}
+
+
 async def _search(call: Call, query: str) -> Outcome:
     listed = await _matching(call, query)
     rows = [
@@ -199,6 +211,11 @@ async def _search(call: Call, query: str) -> Outcome:
     ]
     if not rows:
         return listing.nothing_found("environment", query)
+    async with anyio.create_task_group() as asking:
+        for row in rows[:_ASKED]:
+            asking.start_soon(_add_generation, call, row)
+    # A stable sort: those that can be trained first, then those of unknown generation.
+    rows.sort(key=lambda row: {True: 0, None: 1, False: 2}[row.get("trainable")])
     first = str(rows[0]["name"])
     return Outcome(
         "passed",

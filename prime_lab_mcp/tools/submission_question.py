@@ -22,13 +22,14 @@ from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.rewards.surroundings import surroundings_sentence
 from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
 from prime_lab_mcp.lab.state.ledger.rows import Run
-from prime_lab_mcp.lab.state.open_warnings import warnings_sentence
+from prime_lab_mcp.lab.state.open_warnings import port_since_edited, warnings_sentence
 from prime_lab_mcp.lab.training.card import note_on_card
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.declined import calls_after_decline
 from prime_lab_mcp.lab.training.keys import forwarded_keys
 from prime_lab_mcp.lab.training.preparation import RunPreparation
 from prime_lab_mcp.lab.training.submission import RunStanding
+from prime_lab_mcp.tools.budgeting import WHY_FAR, far_bound
 from prime_lab_mcp.tools.tool import Call, Intent
 
 _NAME = re.compile(r"[\w./:-]+", re.ASCII)
@@ -68,7 +69,7 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     parts = [
         f"Start training run {at.name}: {_plain(config.model)} on {sources}, {steps}, {gpus}, {price}; {limit}.",
         known.forecast.sentence() if known.forecast else "",
-        _far_bound(known),
+        _far_bound(lab, config, known),
         "Billing is by the hour until the run ends.",
         "" if low else f"The wallet holds ${known.wallet.balance:.2f}.",
         _continued(lab, resume_from) if resume_from else "",
@@ -89,18 +90,15 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     return " ".join(part for part in parts if part)
 
 
-_FAR = 10
-"""The question says why the bound is above this many times the likely cost."""
-
-
-def _far_bound(known: RunPreparation) -> str:
-    """Why the bound is far above the likely cost; empty where it is not."""
+def _far_bound(lab: Lab, config: TrainingConfig, known: RunPreparation) -> str:
+    """Why the bound is far above the likely cost, and the call with a lower one; empty where it is not."""
     dollars, most = known.forecast.dollars if known.forecast else None, known.cost.max_cost
-    if dollars is None or most is None or most <= _FAR * dollars[1]:
+    if dollars is None or most is None or not far_bound(dollars[1], most):
         return ""
     return (
-        f"The bound is {most / max(dollars[1], 0.01):.0f} times the likely cost because it counts every rollout at its "
-        "token limit and every step at its slowest; it is what can be promised, not what is expected."
+        f"The bound is {most / max(dollars[1], 0.01):.0f} times the likely cost because {WHY_FAR}; it is what can be "
+        "promised, not what is expected. A smaller run with a lower bound is written by "
+        f'write_training_config(based_on="{_relative(lab, config)}", budget=USD).'
     )
 
 
@@ -158,10 +156,11 @@ def _surroundings(lab: Lab, config: TrainingConfig) -> list[str]:
 
 def _known_warnings(lab: Lab, config: TrainingConfig) -> list[str]:
     """What the checks of each environment warned of, for those whose files are known here."""
-    sentences = (
-        warnings_sentence(source.id, evidence_of_files(lab, source))
-        for source in {s.id: s for s in config.train_sources if s.owner}.values()
-    )
+    sentences = []
+    for source in {s.id: s for s in config.train_sources if s.owner}.values():
+        push = lab.newest_push(str(source.owner), source.env_name, source.version)
+        port = push and port_since_edited(lab.ledger, push.workspace, push.environment, push.source)
+        sentences.append(warnings_sentence(source.id, evidence_of_files(lab, source), port))
     return [sentence for sentence in sentences if sentence]
 
 

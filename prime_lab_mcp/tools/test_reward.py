@@ -16,6 +16,8 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Say
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment import wheel
+from prime_lab_mcp.lab.evals.rescore.offer import evaluation_to_rescore
+from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import LoadedEnvironment, open_environment
 from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess
@@ -39,7 +41,9 @@ from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments, known_defaults
 from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
+from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.worker.description import Rows
 from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.tools import reward_attacker, reward_judge
@@ -211,9 +215,32 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
         surroundings.find_surroundings, written, snapshot.manifest.module or "", snapshot.name
     )
     canonical = canonical_arguments(loaded.env_args, known_defaults(snapshot, written))
-    return await anyio.to_thread.run_sync(
+    outcome = await anyio.to_thread.run_sync(
         reward_outcome, trial, sample.rows, loaded, args, compared, folder, smelt, reads, asked, canonical
     )
+    if outcome.status != "passed":
+        return outcome
+    outcome = replace(outcome, summary=outcome.summary + _unfit_package(call.lab, snapshot))
+    if args.same_as is not None:
+        return outcome
+    job = await anyio.to_thread.run_sync(evaluation_to_rescore, call.lab, snapshot, args.env_args or {}, sample)
+    return outcome if job is None else replace(outcome, next=(*outcome.next, _rescoring(snapshot.relative, job)))
+
+
+def _unfit_package(lab: Lab, snapshot: Snapshot) -> str:
+    """What closes push and training although the reward held: the newest check of these files failed."""
+    checks = lab.ledger.evidence(lab.key, tool="check_environment", content=snapshot.content, limit=1)
+    if not checks or checks[0].status != "failed":
+        return ""
+    named = ", ".join(checks[0].blockers[:3])
+    return (
+        f" But check_environment failed for these files ({named}): they cannot be published or trained on as they are."
+    )
+
+
+def _rescoring(environment: str, job: Job) -> Next:
+    why = f"free: what the replies of {job.id} earn now; its tasks ask the same"
+    return Next("run_eval", why, {"environment": environment, "rescore": job.id})
 
 
 async def _searched(

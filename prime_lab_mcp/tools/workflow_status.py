@@ -101,7 +101,10 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
         next_calls = again
     elif not environments and not live:
         next_calls = (
-            *(Next("inspect_dataset", "start from this file", {"dataset": name}) for name in _data_files(call)),
+            *(
+                Next("inspect_dataset", "start from this file", {"dataset": name})
+                for name in call.lab.workspace.data_files()
+            ),
             Next("read_reference", "how to start from a dataset or from nothing", {"topic": "guide/workflow"}),
         )
     pushed = [e for e in environments if _pushed(e)]
@@ -160,17 +163,6 @@ def _evaluation(job: Job) -> dict[str, Any]:
     row |= {name: job.progress.get(name) for name in ("completed", "planned", "errors", "mean_reward", "cost")}
     rounded = {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
     return {name: value for name, value in rounded.items() if value is not None}
-
-
-def _data_files(call: Call) -> list[str]:
-    """Data files beside the environments, newest first."""
-    root = call.lab.workspace.root
-    candidates = [p for pattern in ("*", "*/*") for p in root.glob(pattern) if p.suffix in _DATA and p.is_file()]
-    files = [p.relative_to(root) for p in sorted(candidates, key=lambda p: p.stat().st_mtime, reverse=True)]
-    return [p.as_posix() for p in files if not p.parts[0].startswith((".", "environments", "configs", "outputs"))][:2]
-
-
-_DATA = frozenset({".json", ".jsonl", ".csv", ".parquet", ".arrow"})
 
 
 TOOL = Tool(

@@ -28,7 +28,15 @@ from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
 from prime_lab_mcp.lab.training.next_step import untested_source
 from prime_lab_mcp.lab.training.preparation import wallet_and_forecast
 from prime_lab_mcp.tools.argument_types import Dollars
-from prime_lab_mcp.tools.budgeting import bound_sentence, budget_data, over_budget
+from prime_lab_mcp.tools.budgeting import (
+    WHY_FAR,
+    bound_sentence,
+    budget_data,
+    far_bound,
+    fuller_call,
+    fuller_sentence,
+    over_budget,
+)
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _CHANGES = 40
@@ -113,20 +121,22 @@ async def run(call: Call, args: Args) -> Outcome:
                 code="price-unbounded",
             )
         return await _warmed_up(call, args, args.sft)
-    fit = ConfigBudget(call.lab, args.budget).fit if args.budget is not None else None
+    budgeted = ConfigBudget(call.lab, args.budget) if args.budget is not None else None
+    fit = budgeted.fit if budgeted is not None else None
     try:
         written = await write_config(call.lab, config_request(args), datetime.now(UTC).date(), fit)
     except BudgetError as error:
         raise over_budget(error, "write_training_config", args) from None
     own = await _own_gpus(call, written)
-    budget = budget_data(call, written, args.budget)
+    fuller = budgeted.fuller if budgeted is not None else None
+    budget = budget_data(call, written, args.budget, fuller)
     cost = _cost(call, written)
     check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
     pull = pull_for_held_out_tasks(call.lab, written.config.table) if written.config.target == "hosted" else None
     wallet = await _wallet_sentence(call, written)
     blind = "" if written.config.eval_sources else _blind(written)
     untested = untested_source(call.lab, written.config) if written.config.target == "hosted" else None
-    calls = (_count_tasks(call, written), untested, check, _own_split(written), pull)
+    calls = (_count_tasks(call, written), untested, check, fuller_call(fuller, args), _own_split(written), pull)
     following = [one for one in calls if one is not None]
     return Outcome(
         "passed",
@@ -135,6 +145,7 @@ async def run(call: Call, args: Args) -> Outcome:
         + _arguments_sentence(written, args)
         + _uncounted_sentence(written)
         + _cost_sentence(budget, cost)
+        + fuller_sentence(fuller)
         + wallet
         + blind,
         (*written.findings, *own.findings),
@@ -207,8 +218,14 @@ def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
         likely, most = cost.get("cost", {}).get("dollars", {}).get("expected"), cost.get("cost", {}).get("upper_bound")
         if likely is None or most is None:
             return ""
+        why = (
+            f" The bound is {most / max(likely, 0.01):.0f} times that because {WHY_FAR}."
+            if far_bound(likely, most)
+            else ""
+        )
         return (
             f" It costs likely ${likely:.2f} and at most ${most:.2f}; budget=USD writes one that stays below a bound."
+            f"{why}"
         )
     likely = cost.get("cost", {}).get("dollars", {}).get("expected")
     expected = f", and likely ${likely:.2f}" if likely is not None else ""

@@ -155,10 +155,3 @@ async def test_after_an_evaluation_of_these_very_files_that_paid_nothing_the_sam
         Evidence("check_reward_distribution", "failed", lab.key, *here, model="m", findings=dead, data=data)
     )
     assert await following(lab, given) == [("read_eval", {"eval": "eval-00000009", "view": "zeros"})]
-
-
-async def test_after_a_mend_the_free_scoring_of_the_stored_replies_is_offered(lab: Lab) -> None:
-    write_environment(lab.settings.workspace)
-    job = finished(lab, mixed(), environment="sums_v1", model="other/model")
-    calls = await following(lab, {"environment": "sums_v1"})
-    assert ("run_eval", {"environment": "sums_v1", "rescore": job.id}) in calls

@@ -251,3 +251,49 @@ def test_a_weak_signal_of_a_config_for_a_budget_is_not_to_be_raised_against_the_
     for config, raised in ((plain, True), (tight, False)):
         [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16))
         assert ("raise batch_size" in weak.fix) is raised
+
+
+def judged_with(lab: Lab, share: float) -> None:
+    """A push of tiny_env, and an evaluation of short replies in which this share of groups of 16 was usable."""
+    lab.ledger.record_push(Push(lab.key, "tiny_env", "alice", "tiny-env", "0.1.0", "s", "c", "h", lab.platform))
+    measured = {"usable_groups": {"share": share, "group_size": 16}, "mean": 0.5, "mean_of_attainable": 0.5}
+    measured |= {"completion_tokens": {"p50": 20, "p95": 60, "p99": 80}, "prompt_tokens": {"p50": 50, "p99": 80}}
+    for tool in ("run_eval", "check_reward_distribution"):
+        given = {"model": "Qwen/Qwen3-4B-Instruct-2507", "data": measured}
+        lab.ledger.record(Evidence(tool, "passed", lab.key, "tiny_env", "s", "c", **given))
+
+
+async def test_a_budget_that_its_bound_shrinks_also_names_the_full_run_that_is_likely_within_it_and_its_call(
+    lab: Lab, platform: Platform
+) -> None:
+    judged_with(lab, 0.9)
+    free = await write(lab, environments=[PINNED])
+    fitted = await write(lab, environments=[PINNED], budget=30)
+    other = fitted.data["budget"]["by_likely_cost"]
+    assert fitted.data["budget"]["batch"] == 64
+    assert other["batch"] == read_config(lab.workspace.resolve(free.data["path"])).batch_size
+    assert other["upper_end"] <= 30 < other["at_most"]
+    assert f"likely ${other['likely']:.2f}" in fitted.summary
+    assert f"at most ${other['at_most']:.2f}" in fitted.summary
+    assert 'control_run(action="stop")' in fitted.summary
+    [call_of_it] = [one for one in fitted.next if one.tool == "write_training_config"]
+    chosen = await write(lab, **dict(call_of_it.arguments or {}))
+    assert bound(lab, chosen.data["path"]) == other["at_most"]
+    config = read_config(lab.workspace.resolve(chosen.data["path"]))
+    assert (config.max_steps, config.batch_size) == (other["steps"], other["batch"])
+
+
+async def test_a_config_that_its_check_will_call_weak_says_so_when_it_is_written(lab: Lab, platform: Platform) -> None:
+    judged_with(lab, 0.9)
+    fitted = await write(lab, environments=[PINNED], budget=30)
+    [weak] = [f for f in fitted.findings if f.code == "config-weak-signal"]
+    checked = await check(lab, fitted.data["path"])
+    assert weak.message in [f.message for f in checked.findings]
+    assert "of 64 rollouts a step" in weak.message
+
+
+async def test_a_budget_that_holds_the_whole_run_offers_no_other(lab: Lab, platform: Platform) -> None:
+    judged_with(lab, 0.9)
+    fitted = await write(lab, environments=[PINNED], budget=100_000)
+    assert "by_likely_cost" not in fitted.data["budget"]
+    assert [one.tool for one in fitted.next if one.tool == "write_training_config"] == []

@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.configs.evidence import evaluated_model, evidence_of_sour
 from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import PlatformModels
+from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.config_gate import HubFact, SourceFacts, source_unmet
 from prime_lab_mcp.lab.state.evaluation_evidence import evaluation_summary
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Push
@@ -318,6 +319,23 @@ async def test_both_questions_name_what_the_checks_warned_of(lab: Lab, platform:
     assert sentence == warnings_sentence(PINNED, evidence_of_source(lab, lab.key, "tiny_env", source))
     lab.ledger.record(Evidence("test_reward", "passed", lab.key, "tiny_env", source, source))
     assert "reward-hackable" not in submission_question._known_warnings(lab, config)[0]
+
+
+async def test_what_a_port_left_behind_is_said_of_its_edited_files_until_a_comparison_finds_all_equal(
+    lab: Lab, platform: StandIn
+) -> None:
+    source = await pulled(lab)
+    lab.ledger.record_push(Push(lab.key, "tiny_env", "alice", "tiny-env", "0.1.0", source, "c", "h", lab.platform))
+    left = [{"code": "port-left", "severity": "warning"}]
+    lab.ledger.record(Evidence("port_environment", "passed", lab.key, "tiny_env", "as ported", "c", findings=left))
+    written = await write(lab, environments=[PINNED], model=MODEL)
+    config = read_config(lab.workspace.resolve(written.data["path"]))
+    [sentence] = submission_question._known_warnings(lab, config)
+    assert "port-left (a part of the older environment was not ported; the files were changed since" in sentence
+    snapshot = await lab.snapshot("tiny_env")
+    assert snapshot.source == source
+    record_comparison(lab.ledger, lab.key, snapshot, {"environment": "old", "verdict": "equal", "completions": 9})
+    assert submission_question._known_warnings(lab, config) == []
 
 
 async def test_a_model_whose_evaluation_failed_was_asked_for_all_the_same(lab: Lab) -> None:

@@ -52,6 +52,38 @@ async def read(lab: Lab, **args: Any) -> Outcome:
     return await read_environment.run(call(lab), read_environment.Args(environment="sums", **args))
 
 
+async def test_a_small_environment_is_read_in_one_call_and_a_larger_one_in_pages(lab: Lab, folder: Path) -> None:
+    (folder / "sums" / "data").mkdir()
+    (folder / "sums" / "data" / "train.jsonl").write_text("{}\n" * 9000, encoding="utf-8")
+    (folder / "sums" / "raw.bin").write_bytes(b"\xff\xfe\x00")
+    whole = await read(lab, path="*")
+    for file in whole.data["files"]:
+        text = whole.data["text"][file["starts"] : file["starts"] + file["characters"]]
+        assert text == (folder / file["path"]).read_text(encoding="utf-8")
+    assert {f["path"] for f in whole.data["files"]} == {"pyproject.toml", "README.md", "sums/__init__.py"}
+    assert {f["path"] for f in whole.data["left_out"]} == {"sums/data/train.jsonl", "sums/raw.bin"}
+    assert whole.next == ()
+    (folder / "sums" / "long.py").write_text("A = 1\n" * 2000, encoding="utf-8")
+    page, texts = await read(lab, path="sums"), []
+    texts.append(page.data["text"])
+    while page.next:
+        assert page.next[0].tool == "read_environment"
+        given = {name: value for name, value in dict(page.next[0].arguments or {}).items() if name != "environment"}
+        page = await read(lab, **given)
+        texts.append(page.data["text"])
+    assert "".join(texts).count("A = 1\n") == 2001
+    assert max(map(len, texts)) <= read_environment.PAGE
+    [listed] = (await read(lab)).next
+    assert dict(listed.arguments or {})["path"] == "*"
+
+
+async def test_a_long_file_names_the_call_of_its_next_page(lab: Lab, folder: Path) -> None:
+    (folder / "sums" / "long.py").write_text("A = 1\n" * 2000, encoding="utf-8")
+    [following] = (await read(lab, path="sums/long.py")).next
+    given = {"environment": "environments/sums", "path": "sums/long.py", "offset": read_environment.PAGE}
+    assert following.arguments == given
+
+
 LINE = ["check_environment", "test_reward", "check_reward_distribution", "push_environment"]
 
 

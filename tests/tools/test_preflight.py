@@ -38,6 +38,16 @@ async def test_everything_in_place_passes_with_identity_versions_and_wallet(at: 
     assert outcome.data["versions"]["verifiers"] == "0.4.0"
 
 
+async def test_a_workspace_with_a_data_file_alone_is_led_to_it(at: Desk) -> None:
+    root = at.lab.workspace.root
+    (root / "problems.csv").write_text("question,answer\n1+1?,2\n", encoding="utf-8")
+    assert [(one.tool, one.arguments) for one in (await at.call(TOOL)).next] == [
+        ("inspect_dataset", {"dataset": "problems.csv"})
+    ]
+    (root / "problems.csv").unlink()
+    assert [one.tool for one in (await at.call(TOOL)).next] == ["workflow_status"]
+
+
 async def test_the_account_is_asked_in_one_start_and_then_remembered_until_the_login_changes(at: Desk) -> None:
     counts = []
     for _ in range(2):

@@ -30,7 +30,8 @@ async def test_a_v1_environment_is_trainable_and_pinned_in_what_to_call_next(at:
         ["0.2.0", "0.1.0"],
     )
     assert len(data["content_hash"]) == 64
-    assert [(n.tool, n.arguments) for n in outcome.next[:2]] == [
+    assert [(n.tool, n.arguments) for n in outcome.next] == [
+        ("create_environment", {"name": "reverse_text", "hub": "primeintellect/reverse-text@0.2.0"}),
         ("write_training_config", {"environments": ["primeintellect/reverse-text@0.2.0"]}),
         ("submit_training", {"environment": "primeintellect/reverse-text@0.2.0"}),
     ]
@@ -38,6 +39,23 @@ async def test_a_v1_environment_is_trainable_and_pinned_in_what_to_call_next(at:
     offered = [call["tool"] for call in data["offered"]]
     assert offered == ["create_environment", "check_environment", "test_reward", "run_eval"]
     assert all(call["why"].startswith(("pulls", "shows")) for call in data["offered"])
+
+
+async def test_the_pull_that_tells_what_is_trained_on_comes_before_the_config_unless_it_is_here(at: Desk) -> None:
+    first = (await at.call(TOOL, kind="environment", query="primeintellect/reverse-text")).next[0]
+    assert "before money is spent: how many tasks it has, whether some are held out" in first.why
+    (at.lab.workspace.root / "environments" / "reverse_text").mkdir(parents=True)
+    again = await at.call(TOOL, kind="environment", query="primeintellect/reverse-text")
+    assert [one.tool for one in again.next] == ["write_training_config", "submit_training"]
+
+
+async def test_a_list_says_which_matches_can_be_trained_and_leads_to_one_that_can(at: Desk) -> None:
+    found = await at.call(TOOL, kind="environment", query="primeintellect")
+    trainable = [row["trainable"] for row in found.data["matches"] if "trainable" in row]
+    assert trainable[0] is True
+    assert False in trainable
+    [following] = found.next
+    assert (following.arguments or {})["query"] == found.data["matches"][0]["name"]
 
 
 async def test_a_v0_environment_is_not_trainable_and_says_why(at: Desk) -> None:

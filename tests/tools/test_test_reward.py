@@ -11,6 +11,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.tools import reward_report
 from tests.conftest import EXAMPLES
 from tests.lab.rewards.packages import SOUND, codes, reward, try_reward, write
@@ -220,6 +221,9 @@ async def test_failing_probes_are_scored_again_and_judged_as_probes(lab: Lab) ->
     (folder / "length.py").write_text(module.replace("len(reply) / 3000", "0.0"), encoding="utf-8")
     mended = await try_reward(lab, "length", cases_file="last", examples=1, probes=False)
     assert mended.status == "passed", mended.findings
+    scored = {(json.loads(row["case"]), row["task"]): row["reward"] for row in mended.data["scored_again"]}
+    assert any(name.startswith("long wrong") for name, _ in scored)
+    assert set(scored.values()) == {0.0}
 
 
 @pytest.mark.slow
@@ -247,6 +251,20 @@ async def test_the_cases_of_the_caller_stay_and_the_next_call_names_them(lab: La
     await try_reward(lab, "sound", examples=1)
     again = await try_reward(lab, "sound", cases_file="last", examples=1, probes=False)
     assert [(json.loads(c["case"]), c["met"]) for c in again.data["supplied_cases"]] == [("mine", False)]
+
+
+async def test_a_reward_that_held_in_an_unfit_environment_says_in_its_first_sentences_what_closes_the_way(
+    lab: Lab,
+) -> None:
+    write(lab, "sound", SOUND)
+    snapshot = await lab.snapshot("sound")
+    leak = ({"code": "leak-near", "severity": "blocker", "message": "m", "fix": "f"},)
+    lab.ledger.record(
+        Evidence("check_environment", "failed", lab.key, "sound", snapshot.source, snapshot.content, findings=leak)
+    )
+    outcome = await try_reward(lab, "sound", examples=1, probes=False, search=0)
+    assert outcome.status == "passed"
+    assert "But check_environment failed for these files (leak-near)" in outcome.summary
 
 
 async def test_without_kept_cases_there_is_nothing_to_replay(lab: Lab) -> None:

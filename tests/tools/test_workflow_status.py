@@ -9,6 +9,7 @@ import pytest
 
 from prime_lab_mcp.lab import environment_status
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.evals import sandboxes
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
@@ -68,6 +69,20 @@ async def test_each_proof_opens_the_next_gate_and_names_the_next_call(lab: Lab, 
     found = await shown(lab)
     assert set(states(found).values()) == {"open"}
     assert found["next"]["tool"] == "write_training_config"
+
+
+async def test_an_environment_whose_tasks_need_a_container_is_to_be_evaluated_in_the_one_that_is_here(
+    lab: Lab, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandboxes, "installed_containers", lambda: ("podman",))
+    snapshot = await lab.snapshot("sums")
+    facts = Facts(toolchain={DISTRIBUTIONS: await present_distributions(lab, snapshot)})
+    for tool, data in (("check_environment", {"container": True}), ("test_reward", {})):
+        lab.ledger.record(evidence_from(tool, "passed", lab.key, snapshot, (), facts, "prime", {}, data))
+    due = (await shown(lab))["next"]
+    assert (due["tool"], due["arguments"]) == ("run_eval", {"environment": "sums", "runtime": "podman"})
+    monkeypatch.setattr(sandboxes, "installed_containers", lambda: ())
+    assert (await shown(lab))["next"]["arguments"] == {"environment": "sums"}
 
 
 async def test_every_tool_that_needs_something_proven_has_a_gate(

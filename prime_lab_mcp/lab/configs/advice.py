@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.configs.make import ConfigProposal
 from prime_lab_mcp.lab.configs.own_gpus import gpu_not_free_finding
 from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
 from prime_lab_mcp.lab.configs.plan.decide import near_models
+from prime_lab_mcp.lab.configs.rules.step import usable_signal
 from prime_lab_mcp.lab.distribution.sample import EASY_FIRST, suggested_curriculum
 from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES
 from prime_lab_mcp.lab.state.arguments import arguments_summary
@@ -28,6 +29,7 @@ def advise_on_config(proposal: ConfigProposal, config: TrainingConfig, context: 
     yield from _renderer(proposal, context)
     yield from _hardware(proposal, context)
     yield from unmeasured_findings(config, context)
+    yield from usable_signal(config, context)
     yield from _curriculum(proposal, config, context)
     yield from _secrets(config, context)
     yield from _not_evaluated(config)

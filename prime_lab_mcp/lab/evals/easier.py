@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.arguments import same_arguments
 from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 
 _TOO_HARD = frozenset(
     {
@@ -50,7 +51,9 @@ def following_calls(lab: Lab, spec: EvalSpec, evaluation: str, judged: Distribut
     views = (call for call in calls if call.tool == "read_eval")
     passed = (*_passed_elsewhere(lab, spec),)
     tests = () if any(call.tool == "test_reward" for call in passed) else (*_tests(lab, spec),)
-    return (*passed, *tests, *views, *easier)[:MOST_CALLS]
+    # What a reward does not pay, a stronger model does not earn either: the reward is tested first, or mended.
+    tried = [call for call in easier if not tests or (call.tool, tests[0].tool) == ("run_eval", "test_reward")]
+    return (*passed, *tests, *views, *tried)[:MOST_CALLS]
 
 
 def _passed_elsewhere(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
@@ -79,21 +82,30 @@ def _passed_elsewhere(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
 
 
 def _tests(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
-    """Yield the free test of the reward, unless it passed for these files and arguments."""
-    verdict = reward_verdict(lab, spec.source, spec.env_args)
-    if verdict == "passed" or spec.hosted is not None:
+    """Yield the free test of the reward, or, where it did not pass, the files to mend; nothing where it passed."""
+    row = _newest_test(lab, spec.source, spec.env_args)
+    if spec.hosted is not None or (row is not None and row.status == "passed"):
         return
-    why = "free, and never done with these files: whether right answers are paid at all"
-    if verdict is not None:
-        why = f"the reward {verdict} with these files before this evaluation: what it names is mended first"
-    given = {"env_args": dict(spec.env_args)} if spec.env_args else {}
-    yield Next("test_reward", why, {"environment": spec.environment, **given})
+    if row is None:
+        why = "free, and never done with these files: whether right answers are paid at all"
+        given = {"env_args": dict(spec.env_args)} if spec.env_args else {}
+        yield Next("test_reward", why, {"environment": spec.environment, **given})
+        return
+    blocker = next((f for f in row.findings if f.get("severity") == "blocker"), None)
+    named = f": {blocker.get('code')}, {quote(str(blocker.get('message')), 160)[1:-1]}" if blocker is not None else ""
+    why = f"test_reward {row.status} with these very files{named}. Mend that with edit_environment, then test_reward"
+    yield Next("read_environment", why, {"environment": spec.environment})
+
+
+def _newest_test(lab: Lab, source: str, env_args: Mapping[str, Any]) -> Evidence | None:
+    rows = lab.ledger.evidence(lab.key, tool="test_reward", source=source)
+    return next((row for row in rows if same_arguments(row.env_args, env_args)), None)
 
 
 def reward_verdict(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str | None:
     """Return the newest verdict of `test_reward` for these files and arguments; None if there is none."""
-    rows = lab.ledger.evidence(lab.key, tool="test_reward", source=source)
-    return next((row.status for row in rows if same_arguments(row.env_args, env_args)), None)
+    row = _newest_test(lab, source, env_args)
+    return row.status if row is not None else None
 
 
 def untested_sentence(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:

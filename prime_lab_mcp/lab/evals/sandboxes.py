@@ -11,12 +11,16 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, SameCall
+from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.spec import DOCKER, PODMAN
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 CONTAINERS = (PODMAN, DOCKER)
 """Runtimes of verifiers that run containers on this machine. Podman comes first, because it needs no service."""
@@ -37,6 +41,19 @@ def installed_containers() -> tuple[str, ...]:
 
 def _docker_serves() -> bool:
     return bool(os.environ.get("DOCKER_HOST")) or any(Path(path).expanduser().exists() for path in _DOCKER_SOCKETS)
+
+
+def in_its_container(ledger: Ledger, workspace: str, snapshot: Snapshot, call: Next) -> Next:
+    """Return a recommended evaluation with the installed container runtime, if the check of these files found that the
+    tasks need one; any other call as it is."""
+    given = call.arguments or {}
+    if call.tool != "run_eval" or {"runtime", "rescore", "hosted"} & given.keys():
+        return call
+    checks = ledger.evidence(workspace, tool="check_environment", source=snapshot.source, limit=1)
+    if not checks or not checks[0].data.get("container"):
+        return call
+    runtime = next(iter(installed_containers()), None)
+    return call if runtime is None else replace(call, arguments={**given, "runtime": runtime})
 
 
 def require_installed(runtime: str, installed: Sequence[str]) -> None:

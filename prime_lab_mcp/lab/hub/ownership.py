@@ -182,7 +182,8 @@ _NOT_PUSHED_HERE = (
 )
 _FAST = (
     "It is not yours and v1, so it can be trained as it is: write_training_config, then submit_training. "
-    "Nothing has to be validated again."
+    "Nothing has to be validated again. How many tasks it has, what its reward pays and whether it holds tasks out is "
+    "known once it is pulled and checked here, which is free: a config that is written before that guesses."
 )
 
 
@@ -260,10 +261,17 @@ class TrainingCandidate:
                 ),
             ]
         name = self.entry.name.replace("-", "_")
-        pull = "only if you want to read, validate or change it" if self.fast else "pull it to read or change it"
+        pull = "pull it to read or change it"
+        if self.fast:
+            pull = (
+                "free, before money is spent: how many tasks it has, whether some are held out, what its reward pays; "
+                "then run_eval with the model to be trained"
+            )
         pulled = Next("create_environment", pull, {"name": name, "hub": self.pinned})
+        if self.fast and (Path(self.workspace) / "environments" / name).is_dir():
+            return tuple(train)
         if self.runtime != "v0":
-            return (*train, pulled)
+            return (pulled, *train)
         why = "then port it to v1, which can be trained"
         return (pulled, Next("create_environment", why, {"name": f"{name}_v1", "port": name}))
 

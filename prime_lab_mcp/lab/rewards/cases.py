@@ -188,6 +188,8 @@ def gsm8k_cases(style: AnswerStyle | None) -> list[SuppliedCase]:
 
 LAST_TRIAL = "last"
 """The value of `cases_file` that selects the cases that the caller supplied last, and the probes that failed last."""
+AGAIN = "last/"
+"""The beginning of the id of a probe that an earlier trial has shown and that is scored again."""
 INLINE_CASES = 400
 """Longest completion that a report shows in full, in characters of JSON. Longer ones are only in the file."""
 _RIGHT = frozenset({"gold", "verbose", "equivalent", "trailing"})
@@ -219,7 +221,7 @@ class KnownFailure:
         """Return the stored probe; None for an entry that an older version of this server has written."""
         try:
             probe = Probe(
-                f"last/{entry['family']}/{entry['task']}/{entry['name']}",
+                f"{AGAIN}{entry['family']}/{entry['task']}/{entry['name']}",
                 Family(entry["family"]),
                 str(entry["name"]),
                 int(entry["task"]),

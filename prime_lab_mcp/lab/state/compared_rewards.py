@@ -11,7 +11,7 @@ from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
-_COMPARED = "compare_rewards"
+COMPARED = "compare_rewards"
 """The tool of the ledger rows. No gate reads them: a difference does not say which of the two rewards is wrong."""
 
 
@@ -19,13 +19,13 @@ def record_comparison(ledger: Ledger, workspace: str, snapshot: Snapshot, data: 
     """Record a comparison of these files: `environment`, `verdict`, `completions`, `differ` and `verifiers`."""
     status: Verdict = "passed" if str(data.get("verdict")) == "equal" else "failed"
     ledger.record(
-        Evidence(_COMPARED, status, workspace, snapshot.name, snapshot.source, snapshot.content, data=dict(data))
+        Evidence(COMPARED, status, workspace, snapshot.name, snapshot.source, snapshot.content, data=dict(data))
     )
 
 
 def comparison_sentence(ledger: Ledger, workspace: str, snapshot: Snapshot) -> str:
     """Return a sentence about the newest comparison of these files, for the question of a push; empty without one."""
-    row = next(iter(ledger.evidence(workspace, tool=_COMPARED, source=snapshot.source)), None)
+    row = next(iter(ledger.evidence(workspace, tool=COMPARED, source=snapshot.source)), None)
     if row is None:
         return ""
     name, completions = quote(str(row.data.get("environment")), 80), row.data.get("completions")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.state.compared_rewards import COMPARED
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -26,6 +27,11 @@ _PHRASES: Mapping[Code, str] = {
     "conflicting-gold": "equal prompts have different golds",
 }
 """What a warning means for training, in the order of their weight."""
+_CHANGED = (
+    "a part of the older environment was not ported; the files were changed since, and no comparison shows that the "
+    "part was written"
+)
+"""What `port-left` means of files that were edited after the port."""
 _MOST = 5
 _JUDGES = (PORT, "check_environment", "test_reward")
 
@@ -40,9 +46,27 @@ def open_warnings(rows: Iterable[Evidence]) -> dict[Code, str]:
     return {code: phrase for code, phrase in _PHRASES.items() if code in codes}
 
 
-def warnings_sentence(of: str, rows: Iterable[Evidence]) -> str:
-    """Return a sentence that names the warnings about `of`; empty without warnings."""
-    known = [f"{code} ({phrase})" for code, phrase in open_warnings(rows).items()]
+def port_since_edited(ledger: Ledger, workspace: str, environment: str, source: str) -> Evidence | None:
+    """Return what the port of an environment left behind, if its files were changed since; `source` are its files now.
+
+    None if the newest comparison of these files found every component equal: then nothing that pays is missing.
+    """
+    row = next(iter(ledger.evidence(workspace, tool=PORT, environment=environment)), None)
+    if row is None or row.source == source:
+        return None
+    compared = next(iter(ledger.evidence(workspace, tool=COMPARED, environment=environment, source=source)), None)
+    return None if compared is not None and compared.status == "passed" else row
+
+
+def warnings_sentence(of: str, rows: Iterable[Evidence], port: Evidence | None = None) -> str:
+    """Return a sentence that names the warnings about `of`; empty without warnings.
+
+    `port` is the record of a port whose files were changed since.
+    """
+    warnings: dict[str, str] = dict(open_warnings(rows))
+    if port is not None and any(f.get("code") == "port-left" for f in port.findings):
+        warnings.setdefault("port-left", _CHANGED)
+    known = [f"{code} ({phrase})" for code, phrase in warnings.items()]
     more = f"; and {len(known) - _MOST} more" if len(known) > _MOST else ""
     return f"Known of {of} and not mended: {'; '.join(known[:_MOST])}{more}." if known else ""
 

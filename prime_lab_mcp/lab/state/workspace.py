@@ -45,6 +45,9 @@ class EnvironmentFolder:
     relative: str
 
 
+_DATA = frozenset({".json", ".jsonl", ".csv", ".parquet", ".arrow"})
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """The folder that the agent works in. `root` is absolute and resolved."""
@@ -148,6 +151,15 @@ class Workspace:
         name = Path(old).name
         numbered = (f"{name}-v1{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
         return next(n for n in numbered if not (self.environments / n.replace("-", "_")).exists())
+
+    def data_files(self) -> list[str]:
+        """The two newest data files beside the environments, relative to the workspace."""
+        candidates = [
+            p for pattern in ("*", "*/*") for p in self.root.glob(pattern) if p.suffix in _DATA and p.is_file()
+        ]
+        files = [p.relative_to(self.root) for p in sorted(candidates, key=lambda p: p.stat().st_mtime, reverse=True)]
+        others = (".", "environments", "configs", "outputs")
+        return [p.as_posix() for p in files if not p.parts[0].startswith(others)][:2]
 
     def list_environments(self) -> list[EnvironmentFolder]:
         """Every folder under `environments/` that has a pyproject.toml, sorted by name.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BudgetError, LabError
@@ -27,6 +27,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
+from prime_lab_mcp.lab.training.cost import CostForecast, forecast_from_ledger
 
 WANTED_STEPS, FEWEST_STEPS = 50, 20
 """If the budget allows fewer than `WANTED_STEPS`, the evaluations and the batch are made smaller as well. A run with
@@ -74,7 +75,37 @@ def evaluations_beside(lab: Lab, config: TrainingConfig) -> EvaluationsBeside:
     return EvaluationsBeside(before, 2 * bounds[jobs[0].id] if jobs else 0.0)
 
 
+_LIKELY, _DEAREST = 1, 2
+"""Cases of a forecast (training/cost.py)."""
+
+
 @dataclass(frozen=True, slots=True)
+class FullerRun:
+    """A run of the full batch whose likely cost a budget holds, and whose bound the budget does not hold."""
+
+    steps: int
+    batch: int
+    group: int
+    likely: float
+    """US dollars in the expected case."""
+    dearest: float
+    """US dollars at the upper end of what is likely."""
+    at_most: float
+    fewer_steps: bool
+    """Whether these are fewer steps than the plan without a budget has."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "steps": self.steps,
+            "batch": self.batch,
+            "group": self.group,
+            "likely": round(self.likely, 2),
+            "upper_end": round(self.dearest, 2),
+            "at_most": round(self.at_most, 2),
+        }
+
+
+@dataclass(slots=True)
 class ConfigBudget:
     """A budget in US dollars, which `fit` applies to the choices of a config.
 
@@ -83,6 +114,8 @@ class ConfigBudget:
 
     lab: Lab
     usd: float
+    fuller: FullerRun | None = field(default=None, init=False)
+    """The other run that `fit` found for the same money: more rollouts, by the likely cost instead of the bound."""
 
     def fit(self, requested: ConfigChoices, render: Render, models: PlatformModels | None) -> ConfigChoices:
         """Return choices whose bound fits. Raises BudgetError if none do, or LabError if no bound is known."""
@@ -111,11 +144,59 @@ class ConfigBudget:
 
             if _cost(bound := bounded(least)) <= room:
                 steps = _most_steps(least, most, lambda n: _cost(bounded(n)) <= room)
-                return self._with(requested, steps if requested.steps or steps < most else None, changes, whole)
+                fitted = self._with(requested, steps if requested.steps or steps < most else None, changes, whole)
+                self.fuller = self._fuller(requested, render, models, room, whole, steps * (planned.batch_size or 0))
+                return fitted
             if smallest is None or _cost(bound) < _cost(smallest[1]):
                 smallest = render(self._with(requested, least, changes, whole)), bound
         assert smallest is not None
         raise self._too_small(requested, *smallest, self.usd - room)
+
+    def _fuller(
+        self,
+        requested: ConfigChoices,
+        render: Render,
+        models: PlatformModels | None,
+        room: float,
+        whole: TrainingConfig,
+        rollouts: int,
+    ) -> FullerRun | None:
+        """The run of the batch without a budget whose likely cost is within `room`; None if it is no larger.
+
+        The upper end of what is likely decides, or the expected case where that end holds no run. `whole` is the config
+        without a budget, and `rollouts` are those of the run whose bound fits.
+        """
+        most = whole.max_steps
+        if most is None or not whole.batch_size or models is None:
+            return None
+        price = models.price(whole.gpu_type)
+
+        def forecast(steps: int) -> tuple[TrainingConfig, CostForecast | None]:
+            config = whole if steps == most else render(replace(requested, steps=steps))
+            return config, forecast_from_ledger(self.lab, config, price)
+
+        def costs(steps: int, case: int) -> float:
+            likely = forecast(steps)[1]
+            return likely.dollars[case] if likely is not None and likely.dollars is not None else math.inf
+
+        least = requested.steps or min(FEWEST_STEPS, most)
+        case = next((case for case in (_DEAREST, _LIKELY) if costs(least, case) <= room), None)
+        if case is None:
+            return None
+        steps = _most_steps(least, most, lambda n: costs(n, case) <= room)
+        config, likely = forecast(steps)
+        bound = self._bound(config, models)
+        if steps * whole.batch_size <= rollouts or _cost(bound) <= room or likely is None or likely.dollars is None:
+            return None
+        return FullerRun(
+            steps,
+            whole.batch_size,
+            whole.group_size,
+            likely.dollars[_LIKELY],
+            likely.dollars[_DEAREST],
+            _cost(bound),
+            steps < most,
+        )
 
     def _bound(self, config: TrainingConfig, models: PlatformModels | None) -> CostBound:
         price = models.price(config.gpu_type) if models is not None else None

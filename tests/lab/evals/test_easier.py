@@ -48,8 +48,11 @@ async def test_after_nothing_was_solved_at_most_three_calls_follow_the_free_test
 
 
 async def test_a_reward_that_passed_is_not_tested_again_and_one_that_failed_is_named(lab: Lab) -> None:
-    recorded(lab, "test_reward", "failed")
-    assert "the reward failed with these files before this evaluation" in after(lab, "distribution-dead")[0][2]
+    blocker = {"code": "reward-contradicts-prompt", "severity": "blocker", "message": "asks for a box, reads a tag"}
+    recorded(lab, "test_reward", "failed", findings=(blocker,))
+    failed = after(lab, "distribution-dead")
+    assert [tool for tool, _, _ in failed] == ["read_environment", "read_eval"]
+    assert "failed with these very files: reward-contradicts-prompt, asks for a box, reads a tag" in failed[0][2]
     recorded(lab, "test_reward", "passed")
     assert [tool for tool, _, _ in after(lab, "distribution-dead")] == ["read_eval", "run_eval", "search_hub"]
 

@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distribution.summary import was_cut_early
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
-from prime_lab_mcp.lab.evals.zeros.classify import classify_zero
+from prime_lab_mcp.lab.evals.zeros.classify import classify_zero, form_is_paid, has_asked_form
 from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause, Classified, Zero, longest_reply
 from prime_lab_mcp.lab.rollouts.conversation import task_name
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
@@ -67,6 +67,12 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
         "Say the form more clearly in the prompt, with one example, or let the parser accept what is meant; "
         "test_reward shows that wrong answers still earn nothing.",
         "read_environment",
+        ("environment",),
+    ),
+    ("unparsed", "asked"): ZeroAdvice(
+        "These replies have the form that the prompt asks for, and the reward found no reply of all in form: it reads "
+        "another one. test_reward shows in `rendering` the form that it reads: mend the prompt or the reward.",
+        "test_reward",
         ("environment",),
     ),
     ("truncated", "tokens"): ZeroAdvice(
@@ -309,6 +315,10 @@ class _ZeroCounts:
     cut: tuple[float, int] = (0.0, 0)
     """Sum and number of the rewards of truncated rollouts."""
     rewarded_though_cut: int = 0
+    form_paid: int = 0
+    """Rollouts whose form was found in order."""
+    asked_form: int = 0
+    """Rollouts of the class `unparsed` whose reply has the form that the prompt asks for."""
     lengths: ReplyLengths = field(default_factory=ReplyLengths)
     rows: dict[Zero, list[dict[str, Any]]] = field(default_factory=dict)
     """Example rows by class."""
@@ -327,6 +337,11 @@ def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS) -> ViewResult
         _count(counts, rollout, classified)
         if classified is not None and len(counts.rows.setdefault(classified.kind, [])) < rows:
             counts.rows[classified.kind].append(_row(rollout, classified))
+    if counts.asked_form and not counts.form_paid:
+        # Some replies may have the asked form in part only; where no reply of all is in form, the reward reads another.
+        counts.kinds["unparsed", ""] -= counts.asked_form
+        counts.kinds["unparsed", "asked"] = counts.asked_form
+        counts.kinds, counts.setup = +counts.kinds, counts.setup + counts.asked_form
     zeros = counts.kinds.total()
     advice = _advice(evaluated, counts)
     data = {
@@ -346,6 +361,7 @@ def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS) -> ViewResult
 
 def _count(counts: _ZeroCounts, rollout: Rollout, classified: Classified | None) -> None:
     counts.rollouts += 1
+    counts.form_paid += form_is_paid(rollout)
     tokens, exact = longest_reply(rollout)
     cut = rollout.truncated or (
         classified is not None and classified.kind == "truncated" and classified.cause != "turns"
@@ -353,6 +369,7 @@ def _count(counts: _ZeroCounts, rollout: Rollout, classified: Classified | None)
     if rollout.error is None:
         counts.lengths.add(tokens, cut=cut, exact=exact)
     if classified is not None:
+        counts.asked_form += (classified.kind, classified.cause) == ("unparsed", "") and has_asked_form(rollout)
         counts.kinds[classified.kind, classified.cause] += 1
         counts.setup += classified.at_fault == "setup"
     if rollout.reward is None:
@@ -443,8 +460,11 @@ def _summary(counts: _ZeroCounts, zeros: int) -> str:
 
 def _unread(counts: _ZeroCounts) -> str:
     """Return the part of the summary about replies that give the reference answer and earned nothing."""
-    unread = counts.kinds["wrong", "gold"]
-    return f"; {unread:,} answer with the reference answer, which the reward does not pay" if unread else ""
+    unread, asked = counts.kinds["wrong", "gold"], counts.kinds["unparsed", "asked"]
+    text = f"; {unread:,} answer with the reference answer, which the reward does not pay" if unread else ""
+    if asked:
+        text += f"; {asked:,} more are in the form that the prompt asks for, and the reward reads no form in any reply"
+    return text
 
 
 def _cut_off(counts: _ZeroCounts) -> str:

@@ -318,9 +318,28 @@ def _unread_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Mes
     A format component that pays nothing for such a reply reads a form that the prompt does not name, so the model is
     not at fault.
     """
-    text, marks = turns[-1].message.text, requested_marks(messages)
-    asked = [m for m in marks if m in text and (m[:1] != "<" or f"</{m[1:]}" in text)]
+    marks = requested_marks(messages)
+    asked = _asked_marks(turns[-1].message.text, marks)
     return _unread_gold(rollout, turns) if asked or not marks else None
+
+
+def _asked_marks(text: str, marks: Sequence[str]) -> list[str]:
+    """Return those of the requested marks that a reply has, tags opened and closed."""
+    return [m for m in marks if m in text and (m[:1] != "<" or f"</{m[1:]}" in text)]
+
+
+def has_asked_form(rollout: Rollout) -> bool:
+    """Whether the last reply has the marks that the prompt asks to put around the answer."""
+    messages = conversation(rollout)
+    reply = messages[-1].text if messages and messages[-1].role == "assistant" else ""
+    return bool(_asked_marks(reply, requested_marks(messages)))
+
+
+def form_is_paid(rollout: Rollout) -> bool:
+    """Whether a component or metric about the form found the reply in order."""
+    form = {name: score for name, (score, _) in rollout.components.items() if is_about_form(name)}
+    form |= {name: score for name, score in rollout.metrics.items() if is_about_form(name)}
+    return any(score > 0 for name, score in form.items() if not _NEGATED & words(name))
 
 
 def _wrong_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Message]) -> Classified | None:

@@ -45,6 +45,7 @@ Cause = Literal[
     "backend",
     "nonfinite",
     "gold",
+    "asked",
 ]
 """The cause within a class, if rollouts of the class need different advice. Empty if the class is enough."""
 
@@ -65,7 +66,7 @@ class Classified:
     @property
     def at_fault(self) -> AtFault:
         """`model` if training may change the outcome, `setup` if limits, endpoint, server or environment caused it."""
-        return "setup" if self.kind in _SETUP or self.cause in ("parser", "gold") else "model"
+        return "setup" if self.kind in _SETUP or self.cause in ("parser", "gold", "asked") else "model"
 
 
 NEAR_LIMIT_SHARE = 0.98

@@ -86,6 +86,21 @@ def test_no_zeros_need_no_advice() -> None:
     assert found.summary == "All 1 rollout earned something for their answers."
 
 
+def test_replies_in_the_form_that_the_prompt_asks_for_are_the_setups_where_no_reply_of_all_was_in_form() -> None:
+    unread = [v1([said("<answer>4</answer>")], {"correct": 0.0, "answer_format": 0.0})] * 6
+    bare = [v1([said("4 or so")], {"correct": 0.0, "answer_format": 0.0})] * 2
+
+    found = zeros_view(seen([*unread, *bare]))
+
+    assert found.data["whose"] == {"model": 2, "setup": 6}
+    assert found.data["zeros"]["unparsed"] == 8
+    causes = {row.get("cause"): (row["whose"], row["rollouts"], row["tool"]) for row in found.data["advice"]}
+    assert causes == {"asked": ("setup", 6, "test_reward"), None: ("model", 2, "read_environment")}
+    assert "6 more are in the form that the prompt asks for" in found.summary
+    paid = v1([said("<answer>3</answer>")], {"correct": 1.0, "answer_format": 1.0})
+    assert zeros_view(seen([*unread, *bare, paid])).data["whose"] == {"model": 8, "setup": 0}
+
+
 def test_cut_replies_are_set_apart_and_a_limit_is_advised() -> None:
     whole = [v1([said("<answer>3</answer>", tokens=n)], {"correct": 1.0}) for n in range(40, 80)]
     cut = [v1([said("<answer>", finish="length", tokens=100)], {"correct": 0.0})] * 20
