@@ -30,9 +30,6 @@ NAMED: dict[str, dict[str, str]] = {
         "_series: for n in range(1, _STEPS): -> return total": _CONVERGES,
         "_chi_square_fraction: for n in range(1, _STEPS): -> return value": _CONVERGES,
     },
-    "prime_lab_mcp/lab/prime/program.py": {
-        "_python_of: return None  # forking after imports is not safe everywhere": _MAC,
-    },
     "prime_lab_mcp/lab/base/process.py": {
         "spawn: except BaseException:": "a call that is cancelled in the moment in which its program starts",
         "run: if clock.cancelled_caught: -> if out.flooded or err.flooded:": (

@@ -185,6 +185,15 @@ async def test_a_prime_that_is_no_script_has_no_version_without_a_start(tmp_path
     assert installed_version(program) is None
 
 
+async def test_commands_share_no_process_where_forking_after_imports_is_not_safe(
+    at: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, version = await at.lab.prime._program.find()
+    assert installed_version(path) == version
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert installed_version(path) is None
+
+
 @pytest.mark.parametrize("printed", ["nobody", "User ID   Unknown"])
 async def test_an_answer_without_a_user_is_no_login(tmp_path: Path, printed: str) -> None:
     stand_in(tmp_path / "bin" / "a", NEW + f"print({printed!r})")
