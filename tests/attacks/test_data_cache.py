@@ -159,3 +159,36 @@ def test_old_caches_of_an_environment_go_once_they_are_unused(state: Path) -> No
     newest = cache_of(state, "new").root
     assert [root for root in roots if root.exists()] == roots[-(caches.MOST_VERSIONS - 1) :]
     assert newest.is_dir()
+
+
+def test_of_the_users_downloads_files_are_linked_up_to_a_number_without_links_to_folders_and_unfinished_ones(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = tmp_path / "hub"
+    (hub / "datasets--c--d").mkdir(parents=True)
+    for name in ("1", "2.lock", "3.incomplete"):
+        (hub / "datasets--c--d" / name).write_text(name, encoding="utf-8")
+    (hub / "elsewhere").symlink_to(tmp_path)
+    monkeypatch.setenv("HF_HUB_CACHE", str(hub))
+    linked = cache_of(state, "v1").root / "hub"
+    assert [path.relative_to(linked).as_posix() for path in linked.rglob("*")] == ["datasets--c--d", "datasets--c--d/1"]
+
+    for number in range(10):
+        (hub / f"{number}.json").write_text("", encoding="utf-8")
+    monkeypatch.setattr(caches, "_MOST_FILES", 4)
+    linked = cache_of(state, "v2").root / "hub"
+    assert len([path for path in linked.rglob("*") if path.is_symlink()]) == 4
+
+
+def test_downloads_are_verified_once_and_up_to_a_size(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = (hashlib.sha256(content).hexdigest() for content in (b"rows", b"many rows"))
+    blobs = cache_of(state, "v1").root / "hub/datasets--x--y/blobs"
+    blobs.mkdir(parents=True)
+    (blobs / small).write_bytes(b"rows")
+    assert {path.name for path in (cache_of(state, "v2").root / "hub/datasets--x--y/blobs").iterdir()} == {small}
+    os.utime(state / "downloads" / small, (1_000.0, 1_000.0))
+    (blobs / large).write_bytes(b"many rows")
+    monkeypatch.setattr(caches, "_MOST_VERIFIED_BYTES", 5)
+    assert {path.name for path in (cache_of(state, "v3").root / "hub/datasets--x--y/blobs").iterdir()} == {small}
+    assert (state / "downloads" / small).stat().st_mtime > 1_000.0
+    assert [path.name for path in (state / "downloads").iterdir()] == [small]

@@ -72,6 +72,11 @@ async def send(relay: Relay, path: str, content: bytes) -> httpx.Response:
         ("responses", RESPOND | {"background": True}, "'background'"),
         ("responses", RESPOND | {"tools": [{"type": "web_search"}]}, "web_search"),
         ("responses", RESPOND | {"tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}]}, "mcp"),
+        ("responses", RESPOND | {"tools": [{"type": "namespace", "tools": "all"}]}, "no list of tools"),
+        ("chat/completions", ASK | {"messages": [{"content": {"text": "t"}}]}, "neither a text nor a list of parts"),
+        ("chat/completions", ASK | {"messages": [{"content": [7]}]}, "no object with a type"),
+        ("chat/completions", with_part({"type": ["text"], "text": "t"}), "no object with a type"),
+        ("chat/completions", with_part({"type": "hologram"}), "of type hologram"),
         ("responses", RESPOND | {"input": [{"type": "item_reference", "id": "i"}]}, "item_reference"),
         ("responses", RESPOND | {"input": [{"role": "user", "content": [{"file_id": "f"}]}]}, "file_id"),
     ],
@@ -150,6 +155,14 @@ async def test_an_answer_is_billed_by_the_model_that_it_names_if_that_is_dearer(
 
     assert answer.status_code == 200
     assert relay.usage.cost == pytest.approx(Price(rate, rate).of(10, 5))
+
+
+def test_parts_that_are_texts_pass_and_half_of_a_surrogate_pair_stays_as_it_was_escaped() -> None:
+    message = {"role": "user", "content": ["plain", {"type": "text", "text": "\ud83d"}]}
+    checked = check_request("chat/completions", json.dumps(ASK | {"messages": [message]}).encode())
+    assert json.loads(checked.content())["messages"] == [message]
+    assert b"\\ud83d" in checked.content()
+    assert checked.prompt_tokens() == len(checked.content())
 
 
 def test_what_clients_and_harnesses_of_verifiers_send_passes() -> None:

@@ -36,7 +36,7 @@ async def test_two_platforms_on_a_folder_agree_and_a_killed_one_loses_nothing(
     second, other = await connection.start(tmp_path / "state", speed=5.0)
     async with first, second:
         made = (await connection.tell(url, "/api/v1/training/runs", {"config": config}))["runId"]
-        os.killpg(first.pid, signal.SIGKILL)
+        os.killpg(first.process.pid, signal.SIGKILL)
         await connection.tell(other, "/rehearsal/clock", {"advance": 3})
         there = _get(other, f"/api/v1/rft/runs/{made}/progress")["latestStep"]
     third, again = await connection.start(tmp_path / "state")

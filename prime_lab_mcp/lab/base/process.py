@@ -124,10 +124,6 @@ class ChildProcess:
         self._alive = alive
 
     @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
     def returncode(self) -> int | None:
         return self.process.returncode
 

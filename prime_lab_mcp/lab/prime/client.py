@@ -322,10 +322,6 @@ class Prime:
             self._models = (time.monotonic(), models)
         return models
 
-    async def gpus(self) -> tuple[str, ...]:
-        answer = await self._program.json(["train", "gpus", "-o", "json"], timeout=40, doing="listing GPU types")
-        return tuple(str(g) for g in answer.get("gpuTypes") or ())
-
     async def gpu_offers(self, gpus: int) -> tuple[pods.GpuOffer, ...]:
         """Offers of pods with this number of GPUs, cheapest first."""
         return await pods.gpu_offers(self._program, gpus)

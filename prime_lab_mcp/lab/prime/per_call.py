@@ -90,5 +90,5 @@ class PlatformAnswers:
         async with self._asking.setdefault(question, anyio.Lock()):
             if question not in self._answers:
                 self._answers[question] = await ask()
-        answer: T = self._answers[question]
-        return answer
+            answer: T = self._answers[question]
+            return answer

@@ -150,10 +150,10 @@ class PrimeProgram:
         """The variables of a `prime` process: the user's PRIME_* variables, or in rehearsal those of the loopback
         platform."""
         variables = process.installer_environment()
-        if "UV_PYTHON_DOWNLOADS" not in os.environ:
-            del variables["UV_PYTHON_DOWNLOADS"]  # the user's prime may download a Python to build with
+        del variables["UV_PYTHON_DOWNLOADS"]  # the user's prime may download a Python to build with
+        variables |= {k: v for k, v in os.environ.items() if k == "UV_PYTHON_DOWNLOADS"}
         if self._settings.rehearsal:
-            variables.update(_uv_caches(variables))
+            variables.update(_uv_settings(variables))
             variables["HOME"] = str(self._settings.rehearsal_dir / "home")
             variables.update(await self._platform_variables())
             for name in ("NO_PROXY", "no_proxy"):
@@ -246,17 +246,10 @@ def _is_new_enough(version: str) -> bool:
         return False
 
 
-def _uv_caches(variables: Mapping[str, str]) -> dict[str, str]:
-    """Variables that point uv to the cache and settings of the real HOME, to avoid new downloads in a scratch HOME."""
-    home = Path(variables["HOME"])
-    caches: dict[str, str] = {}
-    cache = Path(variables.get("XDG_CACHE_HOME") or home / ".cache") / "uv"
-    if "UV_CACHE_DIR" not in variables and cache.is_dir():
-        caches["UV_CACHE_DIR"] = str(cache)
-    config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config") / "uv" / "uv.toml"
-    if "UV_CONFIG_FILE" not in variables and config.is_file():
-        caches["UV_CONFIG_FILE"] = str(config)
-    return caches
+def _uv_settings(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variable that points uv to the settings of the real HOME, for a scratch HOME."""
+    config = Path(variables.get("XDG_CONFIG_HOME") or Path(variables["HOME"]) / ".config") / "uv" / "uv.toml"
+    return {"UV_CONFIG_FILE": str(config)} if "UV_CONFIG_FILE" not in variables and config.is_file() else {}
 
 
 def _with_uv(variables: dict[str, str], toolchain: PrimeFinder) -> dict[str, str]:

@@ -104,6 +104,7 @@ class Relay:
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         timeout = httpx.Timeout(None, connect=_CONNECT)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        failure: Exception | None = None
         async with httpx.AsyncClient(
             timeout=timeout, limits=limits, follow_redirects=False, trust_env=not self._endpoint.on_loopback
         ) as self._client:
@@ -113,7 +114,6 @@ class Relay:
                 tasks.start_soon(server.serve, [listener])
                 if self._patience.waits:
                     tasks.start_soon(self._watch_silence)
-                failure: Exception | None = None
                 try:
                     yield self
                 except Exception as error:
@@ -121,8 +121,8 @@ class Relay:
                 finally:
                     server.should_exit = server.force_exit = True
                     tasks.cancel_scope.cancel()
-            if failure is not None:
-                raise failure
+        if failure is not None:
+            raise failure
 
     def _app(self) -> Starlette:
         routes = [Route(f"/v1/{path}", self._post, methods=["POST"]) for path in POST_PATHS]
@@ -240,8 +240,6 @@ class Relay:
 
     def _close(self, admission: Admission, *, billed: bool) -> None:
         """End a request. If it was answered without a report of tokens, it counts with its maximum."""
-        if admission not in self._admitted:
-            return
         self._admitted = [a for a in self._admitted if a is not admission]
         if billed and not admission.reported:
             self.usage.unreported_tokens += admission.tokens

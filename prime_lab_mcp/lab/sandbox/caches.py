@@ -91,26 +91,30 @@ def data_cache(state_dir: Path, workspace: str, name: str, version: str, python:
         folder.mkdir(parents=True, exist_ok=True)
     environment = _digest(f"{workspace}\n{name}")
     root = family / f"{environment}-{_digest(version)}"
-    for attempt in (1, 2):
-        new = not os.path.lexists(root)
+    try:
+        _prepare(family, environment, root, verified)
+    except (untrusted_files.PlantedPath, PermissionError):
+        untrusted_files.discard_folder(root)
         try:
-            _fill(family, root)
-            if new:
-                with suppress(OSError):
-                    _link_verified(family, environment, root, verified)
-            break
+            _prepare(family, environment, root, verified)
         except (untrusted_files.PlantedPath, PermissionError) as error:
-            if attempt == 2:
-                raise untrusted_files.PlantedPath(name, "closed, or replaced again and again") from error
-            untrusted_files.discard_folder(root)
-    if new:
-        _remove_older(family, environment)
+            raise untrusted_files.PlantedPath(name, "closed, or replaced again and again") from error
     users = (path.resolve() for path in users_caches().values() if path.is_dir())
     return DataCache(root, (*users, verified.resolve()))
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _prepare(family: Path, environment: str, root: Path, verified: Path) -> None:
+    """Fill the cache. A new one also gets the downloads of other versions, and takes the place of an old one."""
+    new = not os.path.lexists(root)
+    _fill(family, root)
+    if new:
+        with suppress(OSError):
+            _link_verified(family, environment, root, verified)
+        _remove_older(family, environment)
 
 
 def _fill(family: Path, root: Path) -> None:

@@ -428,20 +428,18 @@ class Worker:
                 "fresh_runtime": stored[0].fresh_runtime,
                 "spent_ms": SPENT_MS,
             }
-        asked: list[protocol.CaseRequest] = []
-        for case in cases:
-            if isinstance(case, Case):
-                wanted: protocol.CaseRequest = {
-                    "row": case.row,
-                    "key": self._keys.get(case.row),
-                    "messages": _dicts(case.messages),
-                    "rest_of_group": [_dicts(other) for other in case.rest_of_group],
-                }
-                if case.verdict is not None:
-                    wanted["verdict"] = case.verdict
-                asked.append(wanted)
+        asked = [self._case_request(case) for case in cases if isinstance(case, Case)]
         request: protocol.ScoreRequest = {"op": "score", "cases": asked, "case_timeout": case_timeout}
         return request if search is None else {**request, "search": search}
+
+    def _case_request(self, case: Case) -> protocol.CaseRequest:
+        request: protocol.CaseRequest = {
+            "row": case.row,
+            "key": self._keys.get(case.row),
+            "messages": _dicts(case.messages),
+            "rest_of_group": [_dicts(other) for other in case.rest_of_group],
+        }
+        return request if case.verdict is None else {**request, "verdict": case.verdict}
 
     async def _ensure_loaded(self, timeout: float) -> Loaded:
         if self.warm and self._loaded is not None:

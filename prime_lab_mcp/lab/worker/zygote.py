@@ -131,8 +131,9 @@ class Zygote:
     async def start(self) -> None:
         """Start the process unless it is running. The import continues in the background. Raises ProcessError."""
         async with self._lock:
-            if not self.alive:
-                await self._start()
+            if self.alive:
+                return
+            await self._start()
 
     async def _start(self) -> None:
         await self._stop()
@@ -238,8 +239,7 @@ class Zygote:
         )
 
     def _log(self) -> str:
-        if self._home is None:
-            return ""
+        assert self._home is not None
         with suppress(OSError):
             return (self._home / "log").read_bytes()[-400:].decode("utf-8", "replace")
         return ""

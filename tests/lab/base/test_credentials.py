@@ -305,3 +305,16 @@ PIECES += [
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
 def test_a_text_that_is_not_searched_holds_no_credential(text: str) -> None:
     assert credentials.first(text) == next(find(text), None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
+        "wandb_api_key = the key of your account",
+        f"wandb_api_key={drawn(ALNUM, 40)}",
+        "aws_secret_access_key: " + "x" * 40,
+    ],
+)
+def test_a_name_or_header_without_a_key_of_its_form_is_no_credential(text: str) -> None:
+    assert list(find(text)) == []

@@ -39,6 +39,10 @@ class ScriptedModel(ThreadingHTTPServer):
         """Whether answers report their tokens."""
         self.answers_as: str | None = None
         """The model that answers name; None for the model of the request."""
+        self.listing: tuple[int, str] | None = None
+        """Status and text in place of the list of models."""
+        self.whole: tuple[str, str] | None = None
+        """Media type and text of every answer, in place of what `reply` says."""
         self.arrived = threading.Event()
 
     @property
@@ -52,6 +56,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.headers.append(str(self.headers))
+        if self.server.listing is not None:
+            status, text = self.server.listing
+            self._raw(status, "application/json", text.encode())
+            return
         listed: dict[str, dict[str, Any]] = {"scripted": {}}
         listed |= {name: {"pricing": price} for name, price in self.server.prices.items()}
         self._send(200, {"object": "list", "data": [{"id": m, "object": "model", **row} for m, row in listed.items()]})
@@ -63,12 +71,15 @@ class _Handler(BaseHTTPRequestHandler):
             server.headers.append(str(self.headers))
             server.keys.add(self.headers.get("authorization", ""))
             server.requests.append(body)
-            prompt = str(body["messages"][-1]["content"])
+            prompt = str(body["messages"][-1]["content"] if "messages" in body else body.get("input"))
             before = server.asked[prompt]
             server.asked[prompt] += 1
         server.arrived.set()
         if server.gate is not None:
             server.gate.wait(60)
+        if server.whole is not None:
+            self._raw(200, server.whole[0], server.whole[1].encode())
+            return
         reply = server.reply(body, before)
         body = {**body, "model": server.answers_as or body.get("model")}
         if isinstance(reply, int):

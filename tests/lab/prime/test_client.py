@@ -16,6 +16,7 @@ from prime_lab_mcp.lab.base.process import CompletedProcess
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.prime import answers, refusals
 from prime_lab_mcp.lab.prime.client import Prime
+from prime_lab_mcp.lab.prime.program import installed_version
 from tests.tools.loopback import CONFIG, Desk, desk
 
 pytestmark = pytest.mark.anyio
@@ -151,6 +152,81 @@ async def test_an_old_prime_is_passed_over_for_a_newer_one(tmp_path: Path) -> No
     assert caught.value.code == "prime-too-old"
     stand_in(tmp_path / "bin" / "b", NEW)
     assert await real(tmp_path).version() == "0.18.1"
+
+
+async def test_a_prime_whose_version_cannot_be_compared_is_too_old(tmp_path: Path) -> None:
+    stand_in(tmp_path / "bin" / "a", "print('Prime CLI version: 0.18.0~local')")
+    with pytest.raises(LabError) as caught:
+        await real(tmp_path).version()
+    assert caught.value.code == "prime-too-old"
+    assert "0.18.0~local" in caught.value.message
+
+
+async def test_a_prime_that_is_no_program_is_missing(tmp_path: Path) -> None:
+    stand_in(tmp_path / "bin" / "a", NEW)
+    (tmp_path / "bin" / "a" / "prime").chmod(0o644)
+    with pytest.raises(LabError) as caught:
+        await real(tmp_path).version()
+    assert caught.value.code == "prime-missing"
+
+
+async def test_a_prime_that_writes_without_end_is_ended(tmp_path: Path) -> None:
+    stand_in(tmp_path / "bin" / "a", "while True: print('x' * 1000)")
+    with pytest.raises(LabError) as caught:
+        await real(tmp_path).version()
+    assert caught.value.code == "prime-failed"
+    assert "wrote more than" in caught.value.message
+
+
+async def test_a_prime_that_is_no_script_has_no_version_without_a_start(tmp_path: Path) -> None:
+    program = tmp_path / "prime"
+    assert installed_version(program) is None
+    program.write_bytes(b"\x7fELF\xff\xfe")
+    assert installed_version(program) is None
+
+
+async def test_commands_share_no_process_where_forking_after_imports_is_not_safe(
+    at: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, version = await at.lab.prime._program.find()
+    assert installed_version(path) == version
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert installed_version(path) is None
+
+
+@pytest.mark.parametrize("printed", ["nobody", "User ID   Unknown"])
+async def test_an_answer_without_a_user_is_no_login(tmp_path: Path, printed: str) -> None:
+    stand_in(tmp_path / "bin" / "a", NEW + f"print({printed!r})")
+    with pytest.raises(refusals.PrimeRefusal) as caught:
+        await real(tmp_path).whoami()
+    assert caught.value.code == "prime-failed"
+    assert printed in caught.value.message
+
+
+async def test_a_submission_that_names_no_run_may_have_been_made(tmp_path: Path) -> None:
+    stand_in(tmp_path / "bin" / "a", NEW + 'print(\'{"run": {"name": "x"}}\')')
+    with pytest.raises(refusals.PrimeRefusal) as caught:
+        await real(tmp_path).train_submit(tmp_path / "config.toml")
+    assert (caught.value.code, caught.value.effect) == ("prime-failed", "unknown")
+
+
+async def test_the_users_choices_about_uv_reach_prime(
+    at: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, config = tmp_path / "programs", tmp_path / "config" / "uv" / "uv.toml"
+    programs.mkdir()
+    (programs / "uv").write_text("#!/bin/sh\n", encoding="utf-8")
+    (programs / "uv").chmod(0o755)
+    config.parent.mkdir(parents=True)
+    config.write_text("", encoding="utf-8")
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "automatic")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(config.parents[1]))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("UV_CACHE_DIR", raising=False)
+    seen = await at.lab.prime._program.variables()
+    assert (seen["PATH"], seen["UV_PYTHON_DOWNLOADS"]) == (str(programs), "automatic")
+    assert (seen["UV_CONFIG_FILE"], seen["UV_CACHE_DIR"]) == (str(config), str(tmp_path / "cache" / "uv"))
 
 
 async def test_a_program_that_hangs_is_ended_and_leaves_the_outcome_open(

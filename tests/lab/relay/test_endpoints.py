@@ -12,7 +12,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
 from prime_lab_mcp.lab.base.settings import NamedEndpoint
 from prime_lab_mcp.lab.relay import endpoints
-from prime_lab_mcp.lab.relay.endpoints import Endpoint, judge_variables
+from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price, judge_variables, no_judge_variables
 from tests.lab.evals.scripted import adds, serving
 
 VARIABLES = {
@@ -124,6 +124,65 @@ async def test_an_endpoint_that_is_not_there_is_an_error() -> None:
     assert refused.value.code == "endpoint-unreachable"
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize(("named", "words"), [(True, "the key from MY_KEY"), (False, "wants a key, and url has none")])
+async def test_an_endpoint_that_refuses_the_key_or_wants_one_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, named: bool, words: str
+) -> None:
+    monkeypatch.setenv("MY_KEY", "abc")
+    with serving(adds) as model:
+        model.listing = (401, "{}")
+        access = endpoints.resolve_endpoint("lab", {}, [NamedEndpoint("lab", model.url, "MY_KEY")])
+        access = access if named else endpoints.resolve_endpoint(model.url, {})
+        with pytest.raises(EvalError, match=words) as refused:
+            await endpoints.query_endpoint(access, "m", exact=True)
+    assert refused.value.code == "endpoint-refused"
+    assert "abc" not in refused.value.message
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("listing", "price"),
+    [
+        ("no json", None),
+        ('{"data": [{"id": "m", "pricing": {"prompt": "0.000002", "completion": "0.000004"}}]}', Price(2.0, 4.0)),
+        ('{"data": [{"id": "m", "pricing": {"prompt": "-1", "completion": "-1"}}]}', None),
+        ('{"data": [{"id": "m", "pricing": {"request": "1", "prompt": null, "completion": "free"}}]}', None),
+        ('{"data": [{"id": "m"}]}', None),
+    ],
+)
+async def test_a_price_that_is_not_stated_in_numbers_is_unknown(listing: str, price: Price | None) -> None:
+    with serving(adds) as model:
+        model.listing = (200, listing)
+        found = await endpoints.query_endpoint(endpoints.resolve_endpoint(model.url, {}), "m", exact=True)
+    assert found.price == price
+
+
+@pytest.mark.parametrize(
+    ("preset", "vouched"),
+    [("prime", "platform"), ("openai", "provider"), ("vllm", "call"), ("url", "call"), ("lab", "person")],
+)
+def test_an_endpoint_is_vouched_for_by_who_named_it(preset: str, vouched: str) -> None:
+    assert Endpoint(preset, "https://models.example.com/v1").named_by == vouched
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lab = [", "cannot be read"),
+        ("lab = 3", "is no text"),
+        ('"my lab" = "https://models.example.com/v1"', "no name of an endpoint"),
+        ('prime = "https://models.example.com/v1"', "is taken"),
+        ('lab = "https://models.example.com/v1|a key"', "no name of a variable"),
+    ],
+)
+def test_a_file_of_endpoints_says_which_line_is_wrong_and_repeats_no_key(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / endpoints.FILE).write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput, match=words) as refused:
+        endpoints.all_named_endpoints(tmp_path, ())
+    assert "a key" not in refused.value.message
+
+
 def test_what_is_said_about_presets_names_a_new_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     new = {"local": replace(endpoints.PRESETS["vllm"]), "priced": replace(endpoints.PRESETS["openrouter"])}
     priced, without_key = endpoints.presets_with_prices(), endpoints.presets_without_key()
@@ -172,3 +231,9 @@ def test_a_key_that_a_person_allowed_keeps_its_endpoint(monkeypatch: pytest.Monk
         "PRIME_API_KEY",
         "PRIME_INFERENCE_URL",
     }
+
+
+def test_without_a_judge_every_endpoint_is_one_that_nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "real")
+    found = no_judge_variables(())
+    assert {found[name] for name in JUDGE_NAMES} == {"http://127.0.0.1:9/v1", "no-key"}

@@ -6,6 +6,7 @@ import email.utils
 import time
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
@@ -131,3 +132,28 @@ async def test_a_host_that_has_no_address_is_told_apart() -> None:
     assert set(relay.usage.errors) <= {"dns", "connect"}
     assert metering.kind_of_failure(OSError("[Errno -2] Name or service not known")) == "dns"
     assert metering.kind_of_failure(OSError("[Errno 111] Connection refused")) == "connect"
+
+
+@pytest.mark.anyio
+async def test_while_one_request_waits_for_the_endpoint_new_ones_wait_too() -> None:
+    def limited(body: dict[str, Any], before: int) -> str | int:
+        return 429 if before < 1 else adds(body, before)
+
+    with serving(limited, retry_after="0.4") as model:
+        relaying = Relay(Endpoint("url", model.url), None, patience=RetryPolicy()).serving()
+        async with relaying as relay, anyio.create_task_group() as tasks:
+            tasks.start_soon(asked, relay)
+            with anyio.fail_after(20):
+                while not relay.usage.rate_limited:
+                    await anyio.sleep(0.01)
+            tasks.start_soon(asked, relay)
+            await anyio.sleep(0.15)
+            assert len(model.requests) == 1
+            with anyio.fail_after(20):
+                while relay.usage.prompt_tokens < 20:
+                    await anyio.sleep(0.01)
+    assert len(model.requests) == 3
+
+
+def test_errors_are_counted_the_most_frequent_first() -> None:
+    assert metering.error_counts_summary({"connect": 3, "429": 12}) == "12 x 429, 3 x connect"

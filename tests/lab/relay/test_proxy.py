@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+from typing import Any
 
+import anyio
 import httpx
 import pytest
 
@@ -61,6 +64,13 @@ async def test_only_its_own_secret_is_accepted(key: str) -> None:
 
     assert answer.status_code == 401
     assert model.requests == []
+
+
+async def test_only_with_its_secret_are_models_listed() -> None:
+    with serving(adds) as model:
+        async with Relay(Endpoint("url", model.url), KEY).serving() as relay, httpx.AsyncClient() as client:
+            answer = await client.get(f"{relay.url}/models")
+    assert (answer.status_code, model.headers) == (401, [])
 
 
 @pytest.mark.parametrize("status", [400, 401, 429, 500, 503])
@@ -157,3 +167,101 @@ async def test_an_answer_without_a_report_of_tokens_counts_with_its_most() -> No
     assert statuses == [200, 402]
     assert relay.usage.cost == pytest.approx(0.008)
     assert (relay.usage.prompt_tokens, relay.usage.completion_tokens) == (0, 0)
+
+
+async def test_the_team_that_pays_is_named_to_the_platform_only() -> None:
+    with serving(adds) as model:
+        for team in ("t1", None):
+            async with Relay(Endpoint("prime", model.url, "PRIME_API_KEY", team), KEY).serving() as relay:
+                await post(relay)
+    assert ["x-prime-team-id: t1" in headers.lower() for headers in model.headers] == [True, False]
+
+
+async def test_an_error_of_the_block_that_a_relay_serves_comes_out_as_it_is() -> None:
+    with pytest.raises(ValueError, match=r"^mine$"):
+        async with Relay(Endpoint("url", "http://127.0.0.1:9/v1"), KEY).serving():
+            raise ValueError("mine")
+
+
+async def test_requests_are_counted_up_to_their_number() -> None:
+    gate = threading.Event()
+    statuses: list[int] = []
+    with serving(adds, gate) as model:
+        async with Relay(Endpoint("url", model.url), KEY, RelayCap(requests=2)).serving() as relay:
+
+            async def ask() -> None:
+                statuses.append((await post(relay)).status_code)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask)
+                tasks.start_soon(ask)
+                with anyio.fail_after(20):
+                    while len(model.requests) < 2:
+                        await anyio.sleep(0.01)
+                statuses.append((await post(relay)).status_code)
+                gate.set()
+    assert statuses == [402, 200, 200]
+
+
+async def test_a_request_whose_cost_cannot_be_written_down_is_not_sent() -> None:
+    def full(cost: float, tokens: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with serving(adds) as model:
+        async with Relay(Endpoint("url", model.url), KEY, booked=full).serving() as relay:
+            answer = await post(relay)
+    assert (answer.status_code, model.requests) == (503, [])
+    assert "cannot be recorded" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "billed"),
+    [
+        (httpx.ConnectTimeout("no answer"), 504, False),
+        (httpx.ReadTimeout("no reply"), 504, True),
+        (httpx.ReadError("closed"), 503, True),
+    ],
+)
+async def test_a_request_that_may_have_reached_the_endpoint_counts_with_its_most(
+    error: httpx.TransportError, status: int, billed: bool
+) -> None:
+    async def fails(request: httpx.Request, **_: Any) -> httpx.Response:
+        raise error
+
+    async with Relay(Endpoint("url", "https://models.example.com/v1"), KEY).serving() as relay:
+        assert relay._client is not None
+        relay._client.send = fails  # type: ignore[method-assign]
+        answer = await post(relay)
+    assert answer.status_code == status
+    assert (relay.usage.unreported_tokens > 0) == billed
+    assert relay.usage.errors.total() == 1
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({"input_tokens": 7, "output_tokens": 2}, (7, 2)),
+        ({"prompt_tokens": None, "input_tokens": 7}, (7, 0)),
+        ({"prompt_tokens": "many"}, (0, 0)),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tokens_are_counted_under_the_names_of_each_kind_of_endpoint(
+    usage: dict[str, object], counted: tuple[int, int], stream: bool
+) -> None:
+    event = {"type": "response.completed", "response": {"usage": usage, "output": []}}
+    with serving(adds) as model:
+        model.whole = (
+            ("text/event-stream", f"data: {json.dumps(event)}\n\n")
+            if stream
+            else (
+                "application/json",
+                json.dumps({"usage": usage}),
+            )
+        )
+        async with Relay(Endpoint("url", model.url), KEY).serving() as relay, httpx.AsyncClient(timeout=20) as client:
+            asked = {"model": "m", "input": "1+2", "max_output_tokens": 8, "stream": stream}
+            headers = {"authorization": f"Bearer {relay.secret}"}
+            assert (await client.post(f"{relay.url}/responses", json=asked, headers=headers)).status_code == 200
+    assert (relay.usage.prompt_tokens, relay.usage.completion_tokens) == counted
+    assert relay.usage.unreported_tokens == 0

@@ -10,8 +10,10 @@ from prime_lab_mcp.lab.relay.replies import (
     ModelReply,
     StreamedReplies,
     calls_fingerprint,
+    message_fingerprint,
     replies_in,
     reply_fingerprints,
+    request_fingerprints,
     text_fingerprint,
 )
 
@@ -54,6 +56,7 @@ def test_a_streamed_reply_is_the_plain_one() -> None:
     for delta in [*parts, *({"tool_calls": c} for c in calls)]:
         streamed.add({"choices": [{"index": 0, "delta": delta}]})
     streamed.add({"choices": [], "usage": {}})
+    streamed.add({"choices": ["none", {"index": 0, "delta": {"tool_calls": ["none"]}}]})
     assert streamed.replies() == [ModelReply("four", "hm", (("add", '{"b": 1, "a": 2}'),))]
 
 
@@ -85,3 +88,38 @@ def test_a_separate_thought_may_stand_before_its_reply() -> None:
     forms = reply_fingerprints(ModelReply("four", "2+2"), {})
     assert text_fingerprint("2+2 four") in forms
     assert text_fingerprint("<think>2+2</think>\nfour") in forms
+
+
+def test_a_streamed_response_is_read_whole_at_its_end() -> None:
+    streamed = StreamedReplies()
+    response = {"output": [{"type": "message", "content": [{"type": "output_text", "text": "four"}]}]}
+    streamed.add({"type": "response.output_text.delta", "delta": "fo"})
+    streamed.add({"type": "response.completed", "response": response})
+    assert streamed.replies() == [ModelReply("four")]
+
+
+def test_arguments_that_are_no_json_are_known_without_regard_to_whitespace() -> None:
+    assert calls_fingerprint([("add", "1,  2\n")]) == calls_fingerprint([("add", "1, 2")])
+
+
+def test_stops_are_texts() -> None:
+    reply = ModelReply("<a>four")
+    assert text_fingerprint("<a>four</a>") in reply_fingerprints(reply, {"stop": [7, "</a>"]})
+    assert text_fingerprint("<a>four</a>") in reply_fingerprints(reply, {"stop": "</a>"})
+
+
+def test_a_request_is_known_by_its_texts_unless_it_holds_something_else() -> None:
+    parts = [{"role": "user", "content": [{"type": "text", "text": "1+2"}]}, {"role": "assistant", "content": None}]
+    assert request_fingerprints({"messages": parts, "instructions": "add"}) == (
+        message_fingerprint("add"),
+        message_fingerprint("1+2"),
+    )
+    picture = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]
+    assert request_fingerprints({"messages": picture}) is None
+    assert request_fingerprints({"input": [{"content": {"odd": 1}}]}) is None
+
+
+def test_of_a_very_long_request_the_first_and_last_messages_are_known() -> None:
+    found = request_fingerprints({"messages": [{"content": str(number)} for number in range(100)]})
+    assert found is not None
+    assert (len(found), found[7], found[8]) == (64, message_fingerprint("7"), message_fingerprint("44"))

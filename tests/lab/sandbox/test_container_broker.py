@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.sandbox.containers import commands
+from prime_lab_mcp.lab.sandbox.containers import access, commands
 from prime_lab_mcp.lab.sandbox.containers.access import container_broker, read_report, write_client
 from prime_lab_mcp.lab.sandbox.policy import Confinement, python_paths
 from tests.support.containers import test_image
@@ -59,8 +59,8 @@ class Client:
 
 @asynccontextmanager
 async def client(tmp_path: Path, label: str, *, most: int = 4) -> AsyncIterator[Client]:
-    async with container_broker(label, tmp_path / "report.json", most=most, seconds=300) as access:
-        yield Client(tmp_path, access.variables)
+    async with container_broker(label, tmp_path / "report.json", most=most, seconds=300) as given:
+        yield Client(tmp_path, given.variables)
 
 
 def podman_itself(*words: str) -> Sequence[str]:
@@ -156,8 +156,8 @@ async def test_containers_of_others_are_out_of_reach(tmp_path: Path, image: str,
 
 @pytest.mark.anyio
 async def test_a_wrong_secret_reaches_nothing(tmp_path: Path, image: str, label: str) -> None:
-    async with container_broker(label, most=1, seconds=60) as access:
-        port, _, token = access.variables["PRIME_LAB_CONTAINERS"].partition(" ")
+    async with container_broker(label, most=1, seconds=60) as given:
+        port, _, token = given.variables["PRIME_LAB_CONTAINERS"].partition(" ")
         stranger = Client(tmp_path, {"PRIME_LAB_CONTAINERS": f"{port} {token[::-1]}"})
         refused = await stranger.run("version")
     assert refused.returncode == 125
@@ -214,3 +214,22 @@ async def test_a_program_that_does_not_work_is_reported_at_once(
         async with container_broker("test", most=1, seconds=60):
             pass
     assert error.value.code == "eval-needs-sandbox"
+
+
+@pytest.mark.anyio
+async def test_a_broker_that_neither_answers_nor_ends_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = [sys.executable, "-S", "-c", "import time; print('no json', flush=True); time.sleep(600)"]
+    monkeypatch.setattr(access.process, "own_module_command", lambda *module: stuck)
+    monkeypatch.setattr(access, "_END_SECONDS", 0.1)
+    with pytest.raises(LabError, match="its broker did not start"):
+        async with container_broker("test", most=1, seconds=60):
+            pass
+
+
+@pytest.mark.parametrize("report", [None, "not json", "[1]"])
+def test_a_broker_that_left_no_report_started_no_container_that_is_known(tmp_path: Path, report: str | None) -> None:
+    if report is not None:
+        (tmp_path / "report.json").write_text(report, encoding="utf-8")
+    assert read_report(tmp_path / "report.json") == {}

@@ -61,6 +61,8 @@ def test_the_script_of_the_installed_verifiers_restricts_a_network_and_no_other_
         read_command(["run", *LABEL, *cut, *restricts[:3], f"{cut_script()}; ip link", *restricts[4:]])
     with pytest.raises(RefusedCommand, match="only the script"):
         read_command(["run", *LABEL, *cut, IMAGE, *restricts[1:]])
+    with pytest.raises(RefusedCommand, match="'70000' is no port"):
+        read_command(["run", *LABEL, *cut, *restricts[:-1], "70000"])
 
 
 @pytest.mark.parametrize(
@@ -212,6 +214,7 @@ def test_names_of_images_are_read(image: str) -> None:
         ["load", "-i", "/tmp/x"],
         ["import", "/etc/passwd"],
         ["create", "--name", NAME, IMAGE],
+        ["run", *START, *END[:-1], "1h"],
         ["kube", "play", "x.yaml"],
         ["image", "inspect", "x"],
         ["image", "inspect", commands.NETWORK_IMAGE, "x"],
@@ -248,7 +251,7 @@ def test_names_of_images_are_read(image: str) -> None:
         ["exec", NAME, "a\0b"],
         ["prime-lab-listen", NAME, "0"],
         ["prime-lab-listen", NAME, "-1"],
-        ["prime-lab-listen", NAME, "123456"],
+        ["prime-lab-listen", NAME, "65536"],
         ["prime-lab-listen", "database", "40000"],
         ["prime-lab-listen", NAME, "40000", "10.0.0.1"],
     ],
@@ -274,6 +277,19 @@ def test_what_runs_has_limits_and_the_label_and_ends_by_itself() -> None:
     assert "--pull=never" in written
     assert written[-3:] == ["--", IMAGE, "infinity"]
     assert "--memory=8g" in commands.start_arguments(commands.Start(NAME, IMAGE), "eval-1", IMAGE, 600)
+
+
+def test_helpers_in_the_network_of_a_container_have_its_label_and_end_by_themselves() -> None:
+    cut = commands.cut_arguments(commands.CutNetwork(NAME, "script", "40000"), "eval-1")
+    listen = commands.listen_arguments(commands.Listen(NAME, 40000), "eval-1", IMAGE, "/run/x/control")
+    for written in (cut, listen):
+        options = written[: written.index("--")]
+        for option in (f"--network=container:{NAME}", "--label=prime-lab.containers=eval-1", "--timeout=60"):
+            assert option in options
+        assert "--cap-drop=ALL" in options
+        assert written[-1] == "40000"
+    assert cut[cut.index("--") + 1 :] == [commands.NETWORK_IMAGE, "sh", "-c", "script", "cut", "", "40000"]
+    assert [option for option in listen if "volume" in option] == ["--volume=/run/x/control:/run/listener.sock:ro,Z"]
 
 
 def test_a_value_that_looks_like_an_option_stays_a_value() -> None:

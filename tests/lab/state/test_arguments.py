@@ -15,10 +15,12 @@ from prime_lab_mcp.lab.state.arguments import (
     check_args,
     known_defaults,
     same_arguments,
+    taskset_fields,
     without_null_text,
 )
 from prime_lab_mcp.lab.state.manifest import parse_manifest
-from prime_lab_mcp.lab.state.snapshot import take_snapshot
+from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
+from prime_lab_mcp.lab.state.source_code import read_source
 from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
 
 CONFIG = '''import verifiers.v1 as vf
@@ -37,12 +39,16 @@ class SumsConfig(vf.TasksetConfig):
 DEFAULTS = {"split": "train", "size": 5, "share": None, "lenient": False}
 
 
-def defaults(tmp_path: Path, text: str) -> dict[str, Any]:
+def snapshot(tmp_path: Path, text: str) -> Snapshot:
     folder = tmp_path / "sums"
     (folder / "sums").mkdir(parents=True)
     (folder / "pyproject.toml").write_text('[project]\nname = "sums"\nversion = "0.1.0"\n', encoding="utf-8")
     (folder / "sums" / "__init__.py").write_text(text, encoding="utf-8")
-    return known_defaults(take_snapshot(EnvironmentFolder("sums", folder, "environments/sums"), tmp_path / "snapshots"))
+    return take_snapshot(EnvironmentFolder("sums", folder, "environments/sums"), tmp_path / "snapshots")
+
+
+def defaults(tmp_path: Path, text: str) -> dict[str, Any]:
+    return known_defaults(snapshot(tmp_path, text))
 
 
 def test_fields_of_simple_types_with_constant_defaults_are_known(tmp_path: Path) -> None:
@@ -167,3 +173,13 @@ def test_the_arguments_of_checks_are_a_table_of_the_manifest() -> None:
     with pytest.raises(BadInput) as caught:
         check_args(parse_manifest(b'[tool.prime-lab]\ncheck_args = "train"\n'))
     assert caught.value.code == "bad-check-args"
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [(CONFIG, tuple(DEFAULTS)), (CONFIG + CONFIG.replace("SumsConfig", "OtherConfig"), None), ("x = 1\n", None)],
+)
+def test_the_fields_of_a_taskset_are_those_of_its_one_config(
+    tmp_path: Path, text: str, fields: tuple[str, ...] | None
+) -> None:
+    assert taskset_fields(read_source(snapshot(tmp_path, text))) == fields

@@ -18,6 +18,7 @@ from prime_lab_mcp.lab.state.pulled import (
     pulled_as,
     pulled_source,
     record_agreement,
+    schema_of_pull,
     unagreed_pull,
 )
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -87,3 +88,15 @@ def test_a_pull_is_found_by_what_was_pulled(ledger: Ledger, asked: tuple[Any, ..
 def test_a_folder_that_was_created_here_holds_no_pull(ledger: Ledger) -> None:
     assert pull_of_folder(ledger, "w", "sums") == FILES
     assert pull_of_folder(ledger, "w", "own") is None
+
+
+def test_the_keys_of_a_pulled_taskset_are_known_by_its_version_if_its_source_said_them(ledger: Ledger) -> None:
+    assert schema_of_pull(ledger, "w", "them", "sums", "1.0") is None
+    data = {"pulled": FILES.ref, "taskset_fields": ["split", "size"]}
+    ledger.record(Evidence(PULL, "passed", "w", "sums", data=data))
+    schema = schema_of_pull(ledger, "w", "them", "sums", None)
+    assert schema is not None
+    assert set(schema["properties"]) == {"id", "task", "system_prompt", "split", "size"}
+    assert schema_of_pull(ledger, "w", "them", "sums", "1.0") == schema
+    assert schema_of_pull(ledger, "w", "them", "sums", "2.0") is None
+    assert schema_of_pull(ledger, "w", "them", "other", "1.0") is None

@@ -198,8 +198,8 @@ def read_command(argv: Words) -> Command:
         return PublishedPort(_name(rest[0]))
     if verb == "rm" and len(rest) == 2 and rest[0] == "--force":
         return Remove(_name(rest[1]))
-    if verb == LISTEN and len(rest) == 2 and re.fullmatch(r"[1-9][0-9]{0,4}", rest[1], re.ASCII):
-        return Listen(_name(rest[0]), int(rest[1]))
+    if verb == LISTEN and len(rest) == 2:
+        return Listen(_name(rest[0]), _port(rest[1]))
     if verb == "image" and rest == ["inspect", NETWORK_IMAGE]:
         return FindNetworkImage()
     if verb == "build" and len(rest) == 5 and rest[:4] == ["--tag", NETWORK_IMAGE, "--file", "-"]:

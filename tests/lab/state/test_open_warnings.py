@@ -1,0 +1,35 @@
+"""What is known of an environment and not mended: the warnings of its newest verdicts, in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+from prime_lab_mcp.lab.state.manifest import Manifest
+from prime_lab_mcp.lab.state.open_warnings import PORT, open_warnings, record_port, warnings_sentence
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+from .evidence_rows import row
+
+
+def warned(*codes: str) -> list[dict[str, object]]:
+    return [{"code": code, "severity": "warning"} for code in codes]
+
+
+def test_the_newest_verdict_of_each_tool_counts() -> None:
+    rows = [row(findings=warned("small-set")), row(findings=warned("leak-near"))]
+    rows.insert(0, row(findings=warned("conflicting-gold"), env_args={"level": 1}))
+    assert list(open_warnings(rows)) == ["small-set"]
+    assert warnings_sentence("sums", rows).startswith("Known of sums and not mended: small-set (so few prompts")
+    assert warnings_sentence("sums", [row()]) == ""
+
+
+def test_what_a_port_left_behind_is_known_of_exactly_the_files_that_it_wrote(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    port = Snapshot("sums", "environments/sums", Path(), "s1", "c1", "h", {}, (), Manifest())
+    record_port(ledger, "w", port, [Finding("port-left", "warning", "a hook is left", "Write it.")])
+    [recorded] = ledger.evidence("w", tool=PORT)
+    assert (recorded.environment, recorded.source, recorded.content) == ("sums", "s1", "c1")
+    assert [finding["code"] for finding in recorded.findings] == ["port-left"]
+    ledger.close()
