@@ -200,7 +200,7 @@ async def _add_generation(call: Call, row: dict[str, Any]) -> None:
 
 async def _search(call: Call, query: str) -> Outcome:
     listed = await _matching(call, query)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": e.get("environment"),
             "version": e.get("version"),

@@ -159,7 +159,9 @@ def _known_warnings(lab: Lab, config: TrainingConfig) -> list[str]:
     sentences = []
     for source in {s.id: s for s in config.train_sources if s.owner}.values():
         push = lab.newest_push(str(source.owner), source.env_name, source.version)
-        port = push and port_since_edited(lab.ledger, push.workspace, push.environment, push.source)
+        port = None
+        if push is not None:
+            port = port_since_edited(lab.ledger, push.workspace, push.environment, push.source)
         sentences.append(warnings_sentence(source.id, evidence_of_files(lab, source), port))
     return [sentence for sentence in sentences if sentence]
 

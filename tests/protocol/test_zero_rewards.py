@@ -9,8 +9,9 @@ from mcp import Client
 
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.server.app import build_server
-from tests.lab.evals.finished import episode, finished
+from tests.lab.evals.finished import SPEC, episode, finished
 
 pytestmark = [pytest.mark.anyio]
 ID = "eval-00000001"
@@ -68,3 +69,18 @@ async def test_truncated_replies_lead_to_the_same_evaluation_with_a_higher_limit
     assert again["arguments"]["rollouts"] == 4
     assert again["arguments"]["endpoint"] == "http://127.0.0.1:9/v1"
     assert "run_eval" not in [one["tool"] for one in judged["next"]], "it would repeat the limit that cut them off"
+
+
+async def test_zeros_of_a_reward_whose_test_failed_lead_to_the_files_and_not_to_the_same_test(
+    settings: Settings,
+) -> None:
+    blocker = {"code": "reward-contradicts-prompt", "severity": "blocker", "message": "it reads a box"}
+    row = Evidence(
+        "test_reward", "failed", Lab(settings).key, SPEC.environment, SPEC.source, SPEC.content, findings=(blocker,)
+    )
+    Lab(settings).ledger.record(row)
+    zeros, _ = await reports(settings, "<answer>four</answer>")
+    called = [one["tool"] for one in zeros["next"]]
+    assert called[0] == "read_environment"
+    assert "test_reward" not in called
+    assert "reward-contradicts-prompt, it reads a box" in zeros["next"][0]["why"]

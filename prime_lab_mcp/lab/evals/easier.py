@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Next
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.text import clip, quote
 from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.rules import TRUNCATED_WARN
 from prime_lab_mcp.lab.distribution.summary import Distribution
@@ -50,7 +50,7 @@ def following_calls(lab: Lab, spec: EvalSpec, evaluation: str, judged: Distribut
         return (*calls, *easier)
     views = (call for call in calls if call.tool == "read_eval")
     passed = (*_passed_elsewhere(lab, spec),)
-    tests = () if any(call.tool == "test_reward" for call in passed) else (*_tests(lab, spec),)
+    tests = () if any(call.tool == "test_reward" for call in passed) else (*reward_calls(lab, spec),)
     # What a reward does not pay, a stronger model does not earn either: the reward is tested first, or mended.
     tried = [call for call in easier if not tests or (call.tool, tests[0].tool) == ("run_eval", "test_reward")]
     return (*passed, *tests, *views, *tried)[:MOST_CALLS]
@@ -81,7 +81,7 @@ def _passed_elsewhere(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
         return
 
 
-def _tests(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
+def reward_calls(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
     """Yield the free test of the reward, or, where it did not pass, the files to mend; nothing where it passed."""
     row = _newest_test(lab, spec.source, spec.env_args)
     if spec.hosted is not None or (row is not None and row.status == "passed"):
@@ -92,7 +92,7 @@ def _tests(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
         yield Next("test_reward", why, {"environment": spec.environment, **given})
         return
     blocker = next((f for f in row.findings if f.get("severity") == "blocker"), None)
-    named = f": {blocker.get('code')}, {quote(str(blocker.get('message')), 160)[1:-1]}" if blocker is not None else ""
+    named = f": {blocker.get('code')}, {clip(str(blocker.get('message')), 200)}" if blocker is not None else ""
     why = f"test_reward {row.status} with these very files{named}. Mend that with edit_environment, then test_reward"
     yield Next("read_environment", why, {"environment": spec.environment})
 

@@ -63,7 +63,7 @@ def warnings_sentence(of: str, rows: Iterable[Evidence], port: Evidence | None =
 
     `port` is the record of a port whose files were changed since.
     """
-    warnings: dict[str, str] = dict(open_warnings(rows))
+    warnings: dict[Code, str] = open_warnings(rows)
     if port is not None and any(f.get("code") == "port-left" for f in port.findings):
         warnings.setdefault("port-left", _CHANGED)
     known = [f"{code} ({phrase})" for code, phrase in warnings.items()]
