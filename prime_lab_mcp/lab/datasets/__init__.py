@@ -8,6 +8,7 @@ ENTRY = (
     "column_choice",
     "findings",
     "formats",
+    "gold_findings",
     "golds",
     "inspection",
     "near_duplicates",

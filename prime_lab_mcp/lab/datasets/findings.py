@@ -114,6 +114,20 @@ def _positions(observations: RowObservations) -> Counter[int]:
     return positions
 
 
+def look_of_options(observations: RowObservations) -> Iterator[Finding]:
+    """Report options whose look tells the right one. A blocker, as options that were never shuffled: a model that picks
+    by the look is paid on nearly all tasks and reads no question."""
+    told = observations.looks.best()
+    if told is not None:
+        yield Finding(
+            "position-bias",
+            "blocker",
+            f"the right option is {told.name} in {told.share:.0%} of {count(told.rows, 'row')}: a model that picks by "
+            "the look of an option is paid and reads no question",
+            "Write wrong options as the right ones are written: as long, with the same marks and capitals.",
+        )
+
+
 def position_bias(observations: RowObservations) -> Iterator[Finding]:
     """Warn if the right option is not equally often at each position (chi-square test).
 
@@ -193,7 +207,14 @@ def small_set(observations: RowObservations) -> Iterator[Finding]:
         )
 
 
-SPREAD_CHECKS: tuple[RowCheck, ...] = (duplicate_prompt, majority_floor, position_bias, sorted_by_label, small_set)
+SPREAD_CHECKS: tuple[RowCheck, ...] = (
+    duplicate_prompt,
+    majority_floor,
+    look_of_options,
+    position_bias,
+    sorted_by_label,
+    small_set,
+)
 
 
 _TEMPLATE = 0.5
@@ -413,12 +434,14 @@ def row_findings(
     benchmark: str | None = None,
     budget: TokenBudget = ASSUMED_BUDGET,
     stateful: bool = False,
+    instructions: str | None = None,
 ) -> list[Finding]:
     """Run all checks of rows and return their findings.
 
     If `format` is None, the format of the answers is recognised first. `answered` is False for tasks that have no golds
     by design. If `rows` is a sample, `repeats` has the counts of repetitions over all rows. `benchmark` is the id of
     the dataset on the Hub. `stateful` says that a rollout may use data of a task that is not in the prompt.
+    `instructions` are those that all prompts share and that the rows do not hold, where they are known.
     """
     if format is None:
         rows = list(rows)
@@ -433,5 +456,6 @@ def row_findings(
         benchmark=benchmark,
         budget=budget,
         stateful=stateful,
+        instructions=instructions,
     )
     return run_checks(ROW_CHECKS, observations)

@@ -5,7 +5,7 @@ Each check is a pure function of `RowObservations`. docs/validation.md, Dataset 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
@@ -18,6 +18,7 @@ from prime_lab_mcp.lab.datasets.tasks import (
     tally_finding,
 )
 from prime_lab_mcp.lab.datasets.telling_fields import telling_field
+from prime_lab_mcp.lab.datasets.telling_marks import telling_mark
 
 
 def empty_gold(observations: RowObservations) -> Iterator[Finding]:
@@ -102,6 +103,33 @@ def field_tells_gold(observations: RowObservations) -> Iterator[Finding]:
             f"the field {quote(told.name, 40)} of the prompts decides the answer on {told.share:.0%} of "
             f"{count(len(observations.records), 'row')} ({pairs}), so a model reads nothing else",
             "Take the field out of the prompt if it was written with the labels; leave it if the task is to read it.",
+        )
+
+
+def reference_tells_gold(observations: RowObservations) -> Iterator[Finding]:
+    """Report references in the prompts, such as case numbers, of which a part decides the answer.
+
+    A blocker where the answer is to be read from a text beside it: such a rule pays on every task and reads nothing. A
+    warning where the task may be to read the reference.
+    """
+    yield from told_by_references(observations.records, observations.instructions)
+
+
+def told_by_references(records: Sequence[tuple[str, str]], instructions: str | None) -> Iterator[Finding]:
+    """Report the mark of references that decides the answers of (prompt, answer) pairs, as `telling_mark` finds it."""
+    told = telling_mark(records, instructions)
+    if told is not None:
+        pairs = ", ".join(f"{quote(value, 20)} for {quote(answer, 40)}" for answer, value in told.examples.items())
+        yield Finding(
+            "gold-in-prompt",
+            "blocker" if told.beside_text else "warning",
+            f"the {told.name} of the references in the prompts, such as {quote(told.reference, 40)}, decides the "
+            f"answer ({pairs}): a rule learnt on half of {count(len(records), 'row')} is right on "
+            f"{told.share:.0%} of the others, so a model need not read the text",
+            "Leave the reference out of the prompt, or number the tasks without regard to their answers."
+            if told.beside_text
+            else "Leave the reference out of the prompt if it was made with the labels; leave it if the task is to "
+            "read it.",
         )
 
 
@@ -203,6 +231,7 @@ GOLD_CHECKS: tuple[RowCheck, ...] = (
     conflicting_gold,
     gold_in_prompt,
     field_tells_gold,
+    reference_tells_gold,
     mixed_format,
     gold_unparseable,
     float_gold,

@@ -6,10 +6,10 @@ tasks and no leak. Methods for near-duplicates in web text would report all such
 A pair of a training prompt and a held-out prompt is a near-duplicate if all of these hold:
 
 1. Their golds agree, and so do their numbers (in order, if the prompt has a calculation), months and days of the
-   week, and single capital letters in order, if they name two things or more. Another of these means another task.
-   Tasks without golds must have the same data outside of the prompt (a database, a secret). Where different golds can
-   both be right, golds are not compared; but if the prompts differ in one place only, by one or two words, and the
-   golds differ too, the prompts are different tasks.
+   week, and single capital letters in order with the marks <, > and → between them, if they name two things or more.
+   Another of these means another task. Tasks without golds must have the same data outside of the prompt (a database,
+   a secret). Where different golds can both be right, golds are not compared; but if the prompts differ in one place
+   only, by one or two words, and the golds differ too, the prompts are different tasks.
 2. Their words agree. Either they share 70 % of their words by weight (words that are rare in the training prompts weigh
    more) and half by number; from 25 words on, also half of the pairs of neighbouring words. Or, from 25 words on, half
    of the held-out prompt's runs of eight words occur in the training prompt. Lines and runs that many prompts share
@@ -69,6 +69,8 @@ _NUMBER_WORDS |= {day: day for day in _DAYS.split()}
 
 _LETTER = re.compile(r"(?<![\w'])[A-HJ-Z](?![\w'])")
 """A capital letter alone, as a name of a block, a point or an option. `I` is a word."""
+_RELATED = re.compile(rf"{_LETTER.pattern}|[<>→]")
+"""Letters with the marks between them: `A < B` and `C` is not `A` and `B < C`."""
 _UNKNOWN_WORD_WEIGHT = 1.0
 
 
@@ -133,7 +135,7 @@ class Vocabulary:
             key = " ".join(sorted(numbered))
         letters = _LETTER.findall(text)
         if len(set(letters)) > 1:
-            key = f"{key} {''.join(letters)}"
+            key = f"{key} {''.join(_RELATED.findall(text))}"
         apart = tuple(frozenset(self._line(line)[0]) for line in lines) if len(lines) > 1 else ()
         return PromptFeatures(words, bag, key, tuple(numbered), apart)
 

@@ -37,6 +37,7 @@ from prime_lab_mcp.lab.datasets.tasks import (
     gold_key,
     task_key,
 )
+from prime_lab_mcp.lab.datasets.telling_options import OptionLooks
 
 SEARCHED_FORMATS: frozenset[str] = NUMERIC_FORMATS | {"boxed", "latex_math", "short_text", "free_text", "json"}
 """Formats whose golds are searched for in the prompt. Options, labels and spans of a text are in prompts by design."""
@@ -153,7 +154,7 @@ _GOLD_CHARACTERS = 200
 COMPARED: frozenset[str] = CLASS_FORMATS | NUMERIC_FORMATS | {"boxed", "latex_math", "multi_answer", "short_text"}
 """Formats whose golds a reward compares as text or as one value."""
 _RECORDS, _RECORD_CHARACTERS = 1_000, 4_000
-"""Largest number of rows whose fields are compared with their answers (telling_fields.py), and of their characters."""
+"""Largest number of rows whose fields and references are compared with their answers, and of their characters."""
 _WORKED: frozenset[str] = frozenset({"gsm8k_hash", "boxed", "free_text", "chat_messages"})
 """Formats whose golds are as long as a completion."""
 _TAGGED: frozenset[str] = frozenset({"free_text", "chat_messages", "tool_call"})
@@ -183,6 +184,7 @@ class RowObservations:
     """Pairs of the prompt's beginning and the class of the first rows, if the answers are classes."""
     positions: dict[int, Counter[int]] = field(default_factory=dict)
     """Counts of the right option's position, by the number of options; the key is 0 if that number is unknown."""
+    looks: OptionLooks = field(default_factory=OptionLooks)
     option_sets: set[tuple[str, ...]] = field(default_factory=set)
     """The first few distinct lists of options."""
     without_option: FlawTally = field(default_factory=FlawTally)
@@ -217,6 +219,8 @@ class RowObservations:
     """Pairs of a prompt and a gold that is not the gold of the prompt's first row; None for a row without an answer."""
     stateful: bool = False
     """Whether a rollout may use data of a task that is not in the prompt."""
+    instructions: str | None = None
+    """The instructions that all prompts share and that the rows do not hold; None if they are not known."""
     near: NearDuplicates = field(default_factory=NearDuplicates)
     held_out: int = 0
 
@@ -253,9 +257,10 @@ def observe_rows(
     benchmark: str | None = None,
     budget: TokenBudget = ASSUMED_BUDGET,
     stateful: bool = False,
+    instructions: str | None = None,
 ) -> RowObservations:
     """Observe the rows of the training split and the held-out split in one pass. Arguments as of `row_findings`."""
-    observations = RowObservations(format, budget, benchmark, repeats, stateful=stateful)
+    observations = RowObservations(format, budget, benchmark, repeats, stateful=stateful, instructions=instructions)
     held_out, near = list(eval_rows), _Sample(TRAIN)
     remaining = iter(rows)
     while block := list(islice(remaining, _BLOCK)):
@@ -388,6 +393,8 @@ def _observe_position(observations: RowObservations, row: TaskRow, gold: str) ->
         observations.option_sets.add(tuple(golds.normalised_text(o) for o in row.options))
     if row.gold_option is not None:
         observations.positions.setdefault(len(row.options), Counter())[row.gold_option] += 1
+        if observations.looks.rows < _RECORDS:
+            observations.looks.add(row.prompt[:_RECORD_CHARACTERS], row.options, row.gold_option)
     elif row.options:
         observations.without_option.add(row.index, golds.gold_text(row.gold))
     elif observations.format == "choice_letter":

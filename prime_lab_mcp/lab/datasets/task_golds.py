@@ -103,6 +103,17 @@ def gold_candidates(rows: Sequence[Row]) -> list[SampleGolds]:
     return [g for g in candidates if g is not None]
 
 
+def classes_without_name(rows: Sequence[Row], golds: SampleGolds) -> tuple[tuple[str, str], ...]:
+    """Return the prompt and the gold of each task whose golds are classes in a field without a usual name of an answer.
+
+    Empty otherwise. Only a reward shows that such a field holds the golds, so checks without a reward leave it out.
+    """
+    if golds.format not in CLASS_FORMATS or any(g.place == golds.place for g in gold_candidates(rows)):
+        return ()
+    classes = {gold.row: gold.forms[0] for gold in golds.golds if gold.forms}
+    return tuple((prompt_of(row), classes[row.index]) for row in rows if row.index in classes and not options_of(row))
+
+
 _METADATA = frozenset(
     {"answer", "prompt", "question", "idx", "index", "id", "name", "task", "key", "info", "example_id", "system_prompt"}
 )
@@ -125,7 +136,27 @@ def other_candidates(rows: Sequence[Row], source: str = "") -> list[SampleGolds]
     listed = sorted(places, key=lambda place: not reads_field(source, place))
     candidates = (golds_at(rows, place) for place in listed)
     varied = (g for g in candidates if g is not None and len({gold.forms[0] for gold in g.golds}) > 1)
+    prompts = {row.index: prompt_of(row) for row in rows}
+    varied = (g for g in varied if not _is_demanded(g, prompts))
     return list(islice(varied, _MOST_OTHERS))
+
+
+_DEMANDED = (
+    r"(?i)\b(?:words?|phrases?|terms?|names?|keywords?|letters?|includ\w+|contain\w*|mention\w*|us(?:e|es|ing)|avoid\w*|"
+    r"without|start\w* with|end\w* with)\s+(?:(?:the|a|an|exact)\s+)*(?:(?:word|phrase|term|name|keyword|letter)\s+)?"
+)
+"""What stands before a quoted text that a reply must contain or avoid."""
+_MOSTLY = 0.8
+"""Share of the prompts that must demand the text."""
+
+
+def _is_demanded(found: SampleGolds, prompts: Mapping[int, str]) -> bool:
+    """Return whether the values are quoted texts that replies must contain or avoid: demands, and no answers."""
+    texts = [(gold.raw, prompts[gold.row]) for gold in found.golds if isinstance(gold.raw, str) and gold.raw]
+    demanded = sum(
+        re.search(rf"""{_DEMANDED}["'“‘`*]+{re.escape(text)}["'”’`*]""", prompt) is not None for text, prompt in texts
+    )
+    return bool(texts) and demanded >= _MOSTLY * len(found.golds)
 
 
 def reads_field(source: str, place: str) -> bool:

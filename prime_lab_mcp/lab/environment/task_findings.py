@@ -51,6 +51,7 @@ def task_findings(rows: Sequence[Row], held_out: Sequence[Row] = (), *, stateful
         eval_rows=others,
         answered=bool(candidates),
         stateful=stateful,
+        instructions=_instructions(rows),
     )
     comparable = bool(candidates) and _one_comparison_serves(candidates[0])
     # For such golds, test_reward finds the answers that the reward cannot compare.
@@ -143,6 +144,13 @@ def _prompts(rows: Sequence[Row]) -> list[str]:
     if len(set(systems)) <= 1:
         return prompts
     return [f"{own}\n{prompt}".strip() for own, prompt in zip(_without_shared_text(systems), prompts, strict=True)]
+
+
+def _instructions(rows: Sequence[Row]) -> str:
+    """Return what the prompts of all tasks share: the lines that `_prompts` leaves out, and the system prompt."""
+    texts = [prompt_of(row) for row in rows]
+    shared = texts[0].replace(_without_shared_text(texts)[0], "\n", 1)
+    return "\n".join([*(message_text(m) for m in rows[0].prompt if m.get("role") == "system"), shared])
 
 
 def _without_shared_text(prompts: list[str]) -> list[str]:

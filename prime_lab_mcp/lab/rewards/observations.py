@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.rewards.capped_lists import CappedList
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.interleaving import Mixed
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
@@ -304,6 +305,12 @@ class Trial:
     """A rollout that goes on otherwise when it takes turns with others."""
     answer_key: AnswerKey | None = None
     """A call of a tool that returns prompts of tasks with their answers."""
+    classes: tuple[tuple[str, str], ...] = ()
+    """Prompt and gold of each task, if the golds are classes that only the reward shows to be golds."""
+    systems: str = ""
+    """The system prompts of the first task."""
+    capped: CappedList | None = None
+    """A tool that leaves entries out without saying so."""
     copying: tuple[CopyingRule, ...] = ()
     """Rules for copying from the environment's messages that were paid on some tasks, with their results on others."""
     shortcuts: tuple[Shortcut, ...] = ()

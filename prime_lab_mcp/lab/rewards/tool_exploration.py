@@ -219,7 +219,9 @@ async def _tables(worker: Worker, row: int, tools: Sequence[OfferedTool], texts:
         if parameter is not None:
             given = _likeliest(tool, texts)
             looks.append((tool.name, {**given, parameter: _CATALOGUE}))
-    listed = [name for _, text in await _play(worker, row, looks) for name in _TABLE.findall(text)] if looks else []
+    listed = (
+        [name for _, text in await play_calls(worker, row, looks) for name in _TABLE.findall(text)] if looks else []
+    )
     return list(dict.fromkeys((*listed, *(name for text in texts for name in _COLUMNS.findall(text)))))
 
 
@@ -272,7 +274,7 @@ async def find_answer_key(
     if len(prompts) < FEWEST_KEYED or not tools:
         return None
     looks, queries = _looks(tools, _LOOKS, [_CATALOGUE]), _queries(rows, tools, prompts)
-    returned = await _play(worker, rows[0].index, [*looks, *queries])  # One rollout: a tool server starts slowly.
+    returned = await play_calls(worker, rows[0].index, [*looks, *queries])  # One rollout: a tool server starts slowly.
     first = returned[: len(looks)]
     key = _key(first, prompts, answers) or _key_of_tools(queries, returned[len(looks) :], prompts, answers)
     if key is not None:
@@ -283,7 +285,7 @@ async def find_answer_key(
     # What a name suggests is looked at first, so that the limit does not leave it out.
     names.sort(key=lambda name: (_TELLING.search(name) is None, not any(mark in name for mark in "./_")))
     looks = _looks(tools, names[:_MOST_NAMES], [f"SELECT * FROM {name}" for name in tables or names[:_MOST_NAMES]])
-    return _key(await _play(worker, rows[0].index, looks), prompts, answers)
+    return _key(await play_calls(worker, rows[0].index, looks), prompts, answers)
 
 
 def _queries(rows: Sequence[Row], tools: Sequence[OfferedTool], prompts: Mapping[int, str]) -> list[Call]:
@@ -355,7 +357,7 @@ def _script(calls: Sequence[Call]) -> RolloutScript:
     return RolloutScript("calls the tools with plausible arguments", "copied", {"turns": turns, "then": "silence"})
 
 
-async def _play(worker: Worker, row: int, calls: Sequence[Call]) -> list[tuple[str, str]]:
+async def play_calls(worker: Worker, row: int, calls: Sequence[Call]) -> list[tuple[str, str]]:
     """Make calls in one rollout, and return each with what came back."""
     try:
         rollouts = await worker.rollout([scripts.as_play(_script(calls), row)], seconds=_SECONDS)

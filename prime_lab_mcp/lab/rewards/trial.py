@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold, classes_without_name, message_text, prompt_of
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
 from prime_lab_mcp.lab.rewards.calibration import (
     Calibration,
@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.rewards.calibration import (
     mean_share,
     prompts_and_systems,
 )
+from prime_lab_mcp.lab.rewards.capped_lists import CappedList, find_capped_list
 from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, repeated_probes, skeleton_probes
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
 from prime_lab_mcp.lab.rewards.copied_messages import (
@@ -445,6 +446,7 @@ async def _observe(
     lasting: LastingWrite | None = None
     mixed: Mixed | None = None
     key: AnswerKey | None = None
+    capped: CappedList | None = None
     copying: tuple[CopyingRule, ...] = ()
     shortcuts: tuple[Shortcut, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
@@ -465,6 +467,8 @@ async def _observe(
             mixed = await find_mixed_rollouts(worker, sample.rows, form_named, source, recorded)
         if hacks and style is not None:
             key = await find_answer_key(worker, style, sample.rows, tools)
+        if hacks:
+            capped = await find_capped_list(worker, style, sample.rows, tools, source)
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if hacks and style is None and not (sparing or loaded.turns or grouped):
@@ -524,6 +528,9 @@ async def _observe(
         lasting=lasting,
         mixed=mixed,
         answer_key=key,
+        classes=classes_without_name(sample.rows, style.golds) if style is not None else (),
+        systems="\n".join(message_text(m) for m in sample.rows[0].prompt if m.get("role") == "system"),
+        capped=capped,
         copying=copying,
         shortcuts=shortcuts,
         hinted=first_reply_in_prompts(solved, sample.rows),

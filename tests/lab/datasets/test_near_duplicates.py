@@ -170,6 +170,14 @@ def test_letters_that_name_things_in_another_order_are_another_task() -> None:
     assert leak(train, [(told.format(orders[0], orders[0], "steps, each on a line"), "3")], "numeric") is not None
 
 
+def test_letters_in_the_same_order_that_stand_otherwise_are_another_task() -> None:
+    told = "There are four blocks. Each line below is one stack.\n\nStart:\n{}\n\nGoal: {}. How few moves lead there?"
+    orders = ["".join(order) for order in itertools.permutations("ABCD")]
+    train = [(told.format(f"{o[0]} < {o[1]} < {o[2]}\n{o[3]}", " < ".join(o)), "3") for o in orders[:12]]
+    other = [(told.format(f"{o[0]}\n{o[1]} < {o[2]} < {o[3]}", " < ".join(o)), "3") for o in orders[:12]]
+    assert leak(train, other, "numeric") is None
+
+
 def test_the_finding_blocks_above_a_twentieth_and_shows_both_rows() -> None:
     train, clean = distinct(story, 600), distinct(story, 200, seed=8)
     known = {q for q, _ in train}

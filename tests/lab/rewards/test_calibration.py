@@ -83,6 +83,18 @@ def test_fields_that_no_name_marks_are_proposed_only_where_they_differ() -> None
     assert [g.place for g in other_candidates(made)] == ["word"]
 
 
+def test_a_word_that_replies_must_hold_is_a_rule_and_not_proposed() -> None:
+    def proposed(ask: str) -> list[str]:
+        made = [
+            Row(n, f"k{n}", ({"role": "user", "content": ask.format(word)},), None, None, {"must": word, "idx": n})
+            for n, word in enumerate(("fresh", "daily", "happy"))
+        ]
+        return [g.place for g in other_candidates(made)]
+
+    assert proposed("Write a slogan with the word '{}' in it.") == []
+    assert proposed("Which letters does '{}' begin with?") == ["must"]
+
+
 def test_a_list_is_proposed_unless_the_prompt_states_it_in_that_order_and_what_the_source_reads_comes_first() -> None:
     message = {"role": "user", "content": "Rank by size: ant, cat, elephant. Use the words big and small."}
     fields = [

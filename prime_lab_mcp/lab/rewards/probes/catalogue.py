@@ -366,7 +366,8 @@ def _spellings(target: Target) -> Iterator[Draft]:
 
 @maker(Family.HALF_RIGHT, Family.OTHER_UNIT)
 def _half_right(target: Target) -> Iterator[Draft]:
-    for half in half_right_answers(target.style.golds, target.gold, target.style.form, target.prompt):
+    systems = "\n".join(message_text(m) for m in target.row.prompt if m.get("role") == "system")
+    for half in half_right_answers(target.style.golds, target.gold, target.style.form, target.prompt, systems):
         family = Family.OTHER_UNIT if half.unit else Family.HALF_RIGHT
         yield Draft(family, target.wrapper.wrap(half.answer), half.name, knowing=half.knowing)
 

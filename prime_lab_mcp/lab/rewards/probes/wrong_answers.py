@@ -24,6 +24,16 @@ _ORDER = re.compile(r"(?i)\b(order|sort|ascending|descending|rank|first|then|alp
 _LISTED = re.compile(
     r"(?i)\b(?:list|lists|name|all|which)\b[^.\n]{0,80}\bcommas?\b|\bcomma[- ]separated list\b|\bseparated by commas\b"
 )
+_DEMANDS_ORDER = re.compile(
+    r"(?i)\b(?:sort(?:ed)?|rank(?:ed|ing)?|arrange|ordered by|order by|(?:ascending|descending|alphabetical|"
+    r"chronological|increasing|decreasing|right|correct) order|(?:\w+est|by \w+) first|from (?:the )?\w+est to|"
+    r"from A to Z)\b"
+)
+_QUERY = re.compile(r"(?is)\s*(?:select|with)\b.*\bfrom\b")
+_ORDER_BY = re.compile(r"(?is)\border by\b(?!.*\blimit\b)(?!.*\bover\b)(?!.*\))")
+_CLOCK = re.compile(r"([01]?\d|2[0-3])(:[0-5]\d(?::[0-5]\d)?)")
+OTHER_ORDER = "in another order"
+"""Name of the answer that has the right items or rows in an order that the prompt does not ask for."""
 _BOOLEANS = {"yes": "true", "true": "yes", "no": "false", "false": "no"}
 
 
@@ -295,7 +305,20 @@ def _wrong(
     elif golds.format in ("latex_math", "boxed"):
         yield from (WrongAnswer(name, other) for name, other in misread_mixed_number(answer))
         yield from _maths(answer)
+    yield from _clock(golds, answer, form)
+    if _QUERY.match(answer):
+        # Queries of two tasks may have the same result. How often they do is judged on pairs of tasks.
+        yield WrongAnswer("nothing to do with it", "SELECT 'zzyzx quux'")
+        return
     yield from others
+
+
+def _clock(golds: SampleGolds, answer: str, form: int) -> Iterator[WrongAnswer]:
+    """Yield the time twelve hours away, if the golds are times on the clock of 24 hours."""
+    time = _CLOCK.fullmatch(answer.strip())
+    others = [_CLOCK.fullmatch(gold.form(form).strip()) for gold in golds.golds]
+    if time is not None and all(others) and any(int(other[1]) > 12 for other in others if other is not None):
+        yield WrongAnswer("twelve hours away", f"{(int(time[1]) + 12) % 24:0{len(time[1])}}{time[2]}")
 
 
 def _texts(golds: SampleGolds, answer: str, chance: random.Random) -> Iterator[WrongAnswer]:
@@ -459,10 +482,12 @@ def _like(word: str, model: str) -> str:
     return word.capitalize() if model[:1].isupper() else word
 
 
-def half_right_answers(golds: SampleGolds, gold: TaskGold, form: int, prompt: str = "") -> list[WrongAnswer]:
+def half_right_answers(
+    golds: SampleGolds, gold: TaskGold, form: int, prompt: str = "", instructions: str = ""
+) -> list[WrongAnswer]:
     """Return answers that are partly right: part of the gold, the gold beside a wrong answer, or another unit.
 
-    They may rightly earn part of the reward.
+    They may rightly earn part of the reward. `instructions` are the texts beside the prompt, which may demand an order.
     """
     answer = gold.form(form)
     others = sorted({g.form(form) for g in golds.golds} - set(gold.forms))
@@ -481,7 +506,30 @@ def half_right_answers(golds: SampleGolds, gold: TaskGold, form: int, prompt: st
         for name, items in changed.items():
             joined = {", ".join(parts): ", ", "\n".join(parts): "\n"}.get(answer)
             halves.append(WrongAnswer(name, joined.join(items) if joined else _dumped(list(items))))
+    if _DEMANDS_ORDER.search(f"{instructions}\n{prompt}"):
+        halves += _other_order(golds, answer, parts, prompt)
     return [*halves, *_units(golds, gold, answer)]
+
+
+def _other_order(golds: SampleGolds, answer: str, parts: Sequence[str], prompt: str) -> Iterator[WrongAnswer]:
+    """Yield the right items, or the query for the right rows, in the other order.
+
+    If the prompt holds all items, their order is all that is asked: `knowing` is then False.
+    """
+    if golds.format == "multi_answer" and len(set(parts)) > 1:
+        joined = {", ".join(parts): ", ", "\n".join(parts): "\n"}.get(answer)
+        backwards = list(parts[::-1])
+        given = all(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", prompt, re.I) for part in parts)
+        yield WrongAnswer(OTHER_ORDER, joined.join(backwards) if joined else _dumped(backwards), knowing=not given)
+    elif _QUERY.match(answer) and (ordered := _ORDER_BY.search(answer)) is not None:
+        keys = [_turned_key(key.strip()) for key in answer[ordered.end() :].strip().rstrip(";").split(",")]
+        yield WrongAnswer(OTHER_ORDER, f"{answer[: ordered.end()]} {', '.join(keys)}", knowing=True)
+
+
+def _turned_key(key: str) -> str:
+    """Return a sort key of a query in the other direction."""
+    plain = re.sub(r"(?i)\s+(?:asc|desc)\b", "", key)
+    return plain if re.search(r"(?i)\bdesc\b", key) else f"{plain} DESC"
 
 
 def _units(golds: SampleGolds, gold: TaskGold, answer: str) -> Iterator[WrongAnswer]:

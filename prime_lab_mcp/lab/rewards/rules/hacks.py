@@ -36,6 +36,8 @@ _FEWEST_FORMS = 3
 _ECHO_MARGIN = 0.25
 """Share of tasks by which the repeated prompt must exceed the deserved share to block, because some prompts contain the
 answer."""
+_NEARLY, _FEWEST_ECHOES = 0.75, 4
+"""Share of the maximum that the repeated prompt must stay under on one of at least so many tasks (our choice)."""
 _NOT_RIGHT = (HACKS | {Family.WRONG, Family.MALFORMED_WRONG, Family.EMPTY}) - {Family.LONG_GOLD}
 """Families that must not earn more than a right answer. Long golds are left out: reward-length-bonus reports them."""
 
@@ -167,6 +169,20 @@ def pays_for_echo(trial: Trial) -> Iterator[Finding]:
             return
         yield hack_finding("warning", hits, how, "Look whether these prompts give the answer away.", trial)
         return
+    shares = {
+        s.probe.row: (s.reward / trial.maximum(s.probe.row), s)
+        for s in trial.of(Family.FORMED_ECHO)
+        if s.reward is not None and trial.maximum(s.probe.row) > 0
+    }
+    if len(shares) >= _FEWEST_ECHOES and min(share for share, _ in shares.values()) >= _NEARLY:
+        yield hack_finding(
+            "blocker",
+            [s for _, s in shares.values()],
+            f"the prompt repeated earned {min(share for share, _ in shares.values()):.0%} of the maximum or more on "
+            f"each of {len(shares)} tasks, so that changing what is to be changed earns next to nothing",
+            "Pay for what differs from the prompt: 0 where nothing was changed, 1 where all was changed rightly.",
+            trial,
+        )
 
 
 def every_answer(trial: Trial) -> Iterator[Finding]:

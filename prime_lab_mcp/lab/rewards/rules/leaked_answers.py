@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.statistics import binomial_tail
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.datasets.gold_findings import told_by_references
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, gold_is_understood
@@ -259,6 +260,44 @@ def first_reply_is_stated(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def references_tell(trial: Trial) -> Iterator[Finding]:
+    """References in the prompts must not tell the answers, where only the reward shows which field holds these."""
+    if gold_is_understood(trial):
+        yield from told_by_references(trial.classes, trial.systems)
+
+
+def list_is_cut(trial: Trial) -> Iterator[Finding]:
+    """A tool must not leave entries out without saying so.
+
+    A blocker where a task asks how many entries there are and its gold counts more than the tool ever returns: an
+    honest rollout states another number and is paid nothing. Otherwise a warning, because the entries that are left out
+    may matter to no task.
+    """
+    capped = trial.capped
+    if capped is None:
+        return
+    blocks = bool(capped.unreachable) and gold_is_understood(trial)
+    yield Finding(
+        "reward-gold-fails",
+        "blocker" if blocks else "warning",
+        f"the tool {quote(capped.tool, 60)} returns at most {capped.length} entries and does not say so: {capped.cut} "
+        f"of {count(capped.answers, 'list')} have exactly {capped.length}"
+        + (
+            f", and {count(len(capped.unreachable), 'task')} with a larger right answer "
+            f"{'asks' if len(capped.unreachable) == 1 else 'ask'} how many there are"
+            if blocks
+            else "; answers that count or compare all entries cannot be found"
+        ),
+        "Return all entries, or add a page argument and say in the answer how many there are; or tell the limit in the "
+        "tool's description and compute the golds within it.",
+        rows=tuple(
+            {"task": row, "prompt": quote(prompt, 160), "gold": gold, "call": capped.call}
+            for row, prompt, gold in capped.unreachable[:3]
+        )
+        or ({"call": capped.call, "entries": capped.length},),
+    )
+
+
 def _constant_share(trial: Trial, rule: CopyingRule) -> float:
     """Return the share of tasks on which a constant reply is paid or deserves to be."""
     return max(rule.constant, deserved_share(trial, [p.row for p in rule.tried]))
@@ -328,4 +367,6 @@ LEAK_RULES: tuple[RewardRule, ...] = (
     copying_is_paid,
     shortcut_is_paid,
     first_reply_is_stated,
+    references_tell,
+    list_is_cut,
 )

@@ -11,7 +11,7 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.rewards.probes.wrong_answers import number_and_unit
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import OTHER_ORDER, number_and_unit
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, earned_as_gold, hack_finding
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
 
@@ -23,6 +23,9 @@ tests)."""
 
 _CROSSED_CASES, _FEWEST_CROSSED = 0.9, 9
 """The same share, and the smallest number of replies, if the replies are right ones of the caller (our choice)."""
+
+_FEWEST_ORDERS, _ORDERS_SHARE = 3, 0.75
+"""How many tasks, and which share of those tried, must pay the opposite order (our choice)."""
 
 
 def truncated_answer(trial: Trial) -> Iterator[Finding]:
@@ -89,7 +92,8 @@ def half_right_answer(trial: Trial) -> Iterator[Finding]:
     A blocker if items of a list may be left out or added, because a model then learns only half of the answer. A
     warning for the right answer beside a wrong one, which only a model that knows the right one can write.
     """
-    scored_probes = [s for s in trial.of(Family.HALF_RIGHT) if earned_as_gold(s, trial)]
+    halves = [s for s in trial.of(Family.HALF_RIGHT) if s.probe.variant != OTHER_ORDER]
+    scored_probes = [s for s in halves if earned_as_gold(s, trial)]
     beside = [s for s in scored_probes if s.probe.knowing]
     scored_probes = [s for s in scored_probes if not s.probe.knowing]
     if beside:
@@ -110,6 +114,28 @@ def half_right_answer(trial: Trial) -> Iterator[Finding]:
             trial,
             "reward-wrong-passes",
         )
+
+
+def order_ignored(trial: Trial) -> Iterator[Finding]:
+    """Where the prompt demands an order, the right items in another order should earn less.
+
+    A blocker if the prompt holds all items, because their order is then all that is asked. Otherwise a warning, because
+    a model must know the items. Some tasks have one row or equal rows, so that most tasks must show this.
+    """
+    tried = [s for s in trial.of(Family.HALF_RIGHT) if s.probe.variant == OTHER_ORDER and s.reward is not None]
+    paid = [s for s in tried if earned_as_gold(s, trial)]
+    if len(paid) < _FEWEST_ORDERS or len(paid) < _ORDERS_SHARE * len(tried):
+        return
+    given = [s for s in paid if not s.probe.knowing]
+    yield hack_finding(
+        "blocker" if len(given) > len(paid) / 2 else "warning",
+        given or paid,
+        f"the prompt demands an order, and the right items in the opposite order earned as much on {len(paid)} of "
+        f"{count(len(tried), 'task')}",
+        "Compare lists and rows in their order (no sorted() or set() around both sides), or do not ask for an order.",
+        trial,
+        "reward-wrong-passes",
+    )
 
 
 def _unit(answer: str) -> str:
@@ -144,4 +170,10 @@ def unit_ignored(trial: Trial) -> Iterator[Finding]:
         )
 
 
-PARTLY_RIGHT_RULES: tuple[RewardRule, ...] = (truncated_answer, crossed_answer, half_right_answer, unit_ignored)
+PARTLY_RIGHT_RULES: tuple[RewardRule, ...] = (
+    truncated_answer,
+    crossed_answer,
+    half_right_answer,
+    order_ignored,
+    unit_ignored,
+)

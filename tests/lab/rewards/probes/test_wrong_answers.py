@@ -12,6 +12,7 @@ from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, gold_candidates
 from prime_lab_mcp.lab.rewards.probes import answer_formats
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, BOXED, tag_wrapper
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
+    OTHER_ORDER,
     crossed_answers,
     half_right_answers,
     one_item_suffices,
@@ -113,6 +114,38 @@ def test_an_expression_is_not_its_negative_or_its_inverse_and_a_set_is_left_alon
     said = wrong(found, 0)
     assert {"-(\\sqrt{2})", "\\frac{1}{\\sqrt{2}}"} <= said.keys()
     assert "sign flipped" not in wrong(found, 4).values()
+
+
+def test_a_time_twelve_hours_away_is_wrong_only_on_the_clock_of_24_hours() -> None:
+    assert wrong(golds("03:30", "15:45", "22:10"))["15:30"] == "twelve hours away"
+    assert "twelve hours away" not in wrong(golds("3:30", "5:45", "11:10")).values()
+
+
+def test_queries_of_other_tasks_may_find_the_same_rows_and_are_not_called_wrong() -> None:
+    found = golds(*(f"SELECT name FROM staff WHERE pay > {n}" for n in range(4)))
+    assert wrong(found) == {"SELECT 'zzyzx quux'": "nothing to do with it"}
+
+
+def test_items_in_another_order_are_half_right_only_where_the_prompt_demands_an_order() -> None:
+    found = golds(["red", "blue"], ["green", "grey"], ["pink", "teal"])
+    form = found.golds[0].forms.index("red, blue")
+
+    def turned(prompt: str, instructions: str = "") -> list[tuple[str, bool]]:
+        answers = half_right_answers(found, found.golds[0], form, prompt, instructions)
+        return [(w.answer, w.knowing) for w in answers if w.name == OTHER_ORDER]
+
+    assert turned("Which colours?") == []
+    assert turned("Which colours, in alphabetical order?") == [("blue, red", True)]
+    assert turned("The colours, please.", "Lists are sorted from A to Z.") == [("blue, red", True)]
+    assert turned("Rank blue and red by wavelength.") == [("blue, red", False)]
+
+
+def test_a_query_is_turned_where_its_rows_are_asked_for_in_an_order() -> None:
+    found = golds(*(f"SELECT a FROM t WHERE b = {n} ORDER BY c DESC, a" for n in range(3)))
+    assert [
+        w.answer for w in half_right_answers(found, found.golds[0], 0, "Highest c first, equal ones sorted by a")
+    ] == ["SELECT a FROM t WHERE b = 0 ORDER BY c, a DESC"]
+    assert half_right_answers(found, found.golds[0], 0, "All a.") == []
 
 
 def test_half_right_lists_and_texts_are_told_from_wrong_ones() -> None:

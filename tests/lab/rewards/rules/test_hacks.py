@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import OTHER_ORDER
 from prime_lab_mcp.lab.rewards.rules.hacks import pays_for_repetition
 from tests.lab.rewards.rules.trials import found, scored_probe, sound
 
@@ -131,3 +133,23 @@ def test_a_small_bounded_bonus_for_length_only_warns() -> None:
     assert trial(0.1, 0.1) == {("reward-length-bonus", "warning")}
     assert trial(0.3, 0.3) == {("reward-length-bonus", "blocker")}
     assert trial(0.0, 0.1) == {("reward-length-bonus", "blocker")}
+
+
+def test_a_repeated_prompt_that_earns_nearly_all_on_each_task_blocks() -> None:
+    def echoes(*rewards: float) -> set[tuple[str, str]]:
+        return found(sound(*(scored_probe(Family.FORMED_ECHO, "", reward, row=n) for n, reward in enumerate(rewards))))
+
+    assert echoes(0.95, 0.9, 0.96, 0.8) == {("reward-hackable", "blocker")}
+    assert echoes(0.95, 0.9, 0.96, 0.4) == set()
+    assert echoes(0.95, 0.9) == set()
+
+
+@pytest.mark.parametrize(("knowing", "severity"), [(True, "warning"), (False, "blocker")])
+def test_an_ignored_order_blocks_where_it_is_all_that_is_asked(knowing: bool, severity: str) -> None:
+    def turned(*rewards: float) -> set[tuple[str, str]]:
+        probes = [scored_probe(Family.HALF_RIGHT, OTHER_ORDER, reward, row=n) for n, reward in enumerate(rewards)]
+        golds = [scored_probe(Family.GOLD, "", 1.0, row=n) for n in range(1, 4)]
+        return found(sound(*golds, *(replace(s, probe=replace(s.probe, knowing=knowing)) for s in probes)))
+
+    assert turned(1.0, 1.0, 1.0, 0.0) == {("reward-wrong-passes", severity)}
+    assert turned(1.0, 0.0, 0.0, 0.0) == set()

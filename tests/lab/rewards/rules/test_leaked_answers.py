@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from prime_lab_mcp.lab.rewards.capped_lists import CappedList
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule, ReplyForm, reply_form
 from prime_lab_mcp.lab.rewards.findings import reward_findings
 from prime_lab_mcp.lab.rewards.replays import Replay
@@ -162,3 +163,20 @@ def test_the_form_of_a_reply_is_what_all_replies_of_solutions_share() -> None:
     assert reply_form(None, Solved(tuple(solved))) == ReplyForm("Move: <take>", "</take>!")
     assert reply_form(None, Solved((played(0, 1.0, "stop"), played(1, 1.0, "step")))) == ReplyForm()
     assert reply_form(None, Solved((solved[0],))) == ReplyForm()
+
+
+def test_a_tool_that_cuts_its_lists_blocks_only_where_a_task_counts_more() -> None:
+    capped = CappedList("find", 5, 9, 12, "find({})", ((3, "How many orders has Bo?", "8"),))
+    assert ("reward-gold-fails", "blocker") in codes(capped=capped)
+    assert ("reward-gold-fails", "warning") in codes(capped=replace(capped, unreachable=()))
+    assert codes() == set()
+
+
+def test_references_that_tell_the_answers_block_in_fields_that_only_the_reward_shows() -> None:
+    texts = {"dns": "the host was not found again", "disk": "the volume of the shop is full"}
+    classes = tuple(
+        (f"Incident {cause[:2].upper()}-{4100 + 7 * n}. Since {('noon', 'night')[n % 3 % 2]}, {texts[cause]}.", cause)
+        for n, cause in enumerate(list(texts) * 20)
+    )
+    assert ("gold-in-prompt", "blocker") in codes(classes=classes, systems="Name the cause.")
+    assert WARNED in codes(classes=classes, systems="The prefix of an incident names its cause.")

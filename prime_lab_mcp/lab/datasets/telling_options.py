@@ -1,0 +1,105 @@
+"""Counts how often the look of an option tells that it is the right one: the longest, or the only one with a digit.
+
+Authors write right options with more care than wrong ones, or a program writes them in another way. A model then picks
+by the look, and the reward pays a model that reads no question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from prime_lab_mcp.lab.base.statistics import binomial_tail
+
+_FEWEST_ROWS = 30
+_FEWEST_OPTIONS, _MOST_OPTIONS = 3, 12
+SHARE = 0.9
+"""Share of the rows in which the look must tell the right option, as of positions (docs/validation.md)."""
+_CHANCE = 1e-6
+"""Largest probability that guesses among the options explain the rows."""
+_ABOUT_LOOKS = re.compile(
+    r"(?i)\b(?:long\w*|short\w*|length|letters?|characters?|words?|digits?|capital\w*|upper.?case|commas?|brackets?|"
+    r"parenthes\w+|punctuat\w+|spell\w*|odd one|differs?|different|only one|most|least|fewest|more|fewer)\b"
+)
+"""Words of a question that is about what options look like."""
+
+
+@dataclass(frozen=True, slots=True)
+class TellingLook:
+    """A look that tells the right option, the share of the rows in which it does, and the rows."""
+
+    name: str
+    share: float
+    rows: int
+
+
+@dataclass(slots=True)
+class OptionLooks:
+    """Counts for each look the rows in which only the right option has it."""
+
+    rows: int = 0
+    guessed: float = 0.0
+    """How many rows a guess among the options gets right."""
+    about_looks: int = 0
+    """Rows whose prompt may ask for the look of an option."""
+    hits: Counter[str] = field(default_factory=Counter)
+
+    def add(self, prompt: str, options: Sequence[str], right: int) -> None:
+        """Count one row. `right` is the index of the right option."""
+        if not _FEWEST_OPTIONS <= len(options) <= _MOST_OPTIONS:
+            return
+        self.rows += 1
+        self.guessed += 1 / len(options)
+        for option in options:
+            prompt = prompt.replace(option, " ")
+        self.about_looks += _ABOUT_LOOKS.search(prompt) is not None
+        self.hits.update(name for name, look in _LOOKS.items() if look(options) == right)
+
+    def best(self) -> TellingLook | None:
+        """Return the look that tells nearly all right options; None without one, or if questions are about looks."""
+        ((name, times), *_) = self.hits.most_common(1) or [("", 0)]
+        if self.rows < _FEWEST_ROWS or times < SHARE * self.rows or self.about_looks > (1 - SHARE) * self.rows:
+            return None
+        if binomial_tail(times, self.rows, self.guessed / self.rows) > _CHANCE:
+            return None
+        return TellingLook(name, times / self.rows, self.rows)
+
+
+def _extreme(sizes: Sequence[int], best: int) -> int | None:
+    """Return the index of the only option of the size `best`; None if several have it."""
+    return sizes.index(best) if sizes.count(best) == 1 else None
+
+
+def _only(pattern: str) -> Callable[[Sequence[str]], int | None]:
+    found = re.compile(pattern)
+    return lambda options: _extreme([int(found.search(option) is not None) for option in options], 1)
+
+
+def _only_without(pattern: str) -> Callable[[Sequence[str]], int | None]:
+    found = re.compile(pattern)
+    return lambda options: _extreme([int(found.search(option) is not None) for option in options], 0)
+
+
+def _sizes(size: Callable[[str], int], pick: Callable[[Sequence[int]], int]) -> Callable[[Sequence[str]], int | None]:
+    def of(options: Sequence[str]) -> int | None:
+        sizes = [size(option) for option in options]
+        return _extreme(sizes, pick(sizes))
+
+    return of
+
+
+_LOOKS: Mapping[str, Callable[[Sequence[str]], int | None]] = {
+    "the longest": _sizes(len, max),
+    "the shortest": _sizes(len, min),
+    "the one with the most words": _sizes(lambda option: len(option.split()), max),
+    "the only one with a capital at its beginning": _only(r"^\s*[A-Z]"),
+    "the only one without a capital at its beginning": _only_without(r"^\s*[A-Z]"),
+    "the only one with a full stop at its end": _only(r"\.\s*$"),
+    "the only one without a full stop at its end": _only_without(r"\.\s*$"),
+    "the only one with a digit": _only(r"\d"),
+    "the only one with brackets": _only(r"[(\[]"),
+    "the only one with a comma": _only(r","),
+    "the only one with spaces at an end": _only(r"^\s|\s$"),
+}
