@@ -204,6 +204,42 @@ async def test_sources_without_a_wheel_that_are_known_are_installed_by_their_has
     ]
 
 
+@pytest.mark.parametrize(
+    ("failing", "printed", "code"),
+    [
+        ("--no-build", "x==1 was not found in the index", "requirements-unsatisfiable"),
+        ("building", "os error 13", "confined"),
+    ],
+)
+async def test_where_a_package_has_no_wheel_its_build_runs_confined(
+    settings: Settings, uv: Callable[[str], None], failing: str, printed: str, code: str
+) -> None:
+    uv(
+        VENV + f'case "$1 $* $PWD" in venv*) exit 0;; *{failing}*) echo "{printed}" >&2; exit 1;; esac\n'
+        'case "$*" in *--no-build*) echo "x==1 has no usable wheels" >&2; exit 1;; esac\n'
+    )
+    with pytest.raises(InterpreterError) as raised:
+        await Interpreters(settings).build(["x"])
+    assert raised.value.code == code
+
+
+async def test_a_build_that_needs_only_its_own_files_is_installed(
+    settings: Settings, uv: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    uv(
+        VENV + 'case "$*" in *--no-build*) echo "x==1 has no usable wheels" >&2; exit 1;; esac\n'
+        'if [ "$1" = pip ]; then env > "${PWD%/building}/venv/seen"; fi\n'
+    )
+    monkeypatch.setenv("UV_INDEX", "own=http://127.0.0.1:9/simple")
+    monkeypatch.setenv("UV_FIND_LINKS", f"{tmp_path} file://{tmp_path} http://h.example:port/x")
+    monkeypatch.setenv("UV_EXTRA_INDEX_URL", "https://me:secret@h.example/simple")
+    built = await Interpreters(settings).build(["x"])
+    seen = (built.python.parents[1] / "seen").read_text(encoding="utf-8")
+    assert "UV_INDEX=own=http://127.0.0.1:9/simple" in seen
+    assert "secret" not in seen
+    assert not (built.python.parents[2] / "building").exists()
+
+
 @pytest.mark.parametrize("more", [0, 9])
 async def test_a_python_on_the_search_path_that_does_not_start_is_left_out(
     settings: Settings, uv: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: int
