@@ -120,14 +120,18 @@ def serve(chosen: Settings, http: str | None = None, token_file: str | None = No
 
     if http is None:
         build_server(open_lab(chosen)).run("stdio")
-        return
+    else:
+        _serve_over_http(chosen, http, token_file)
+
+
+def _serve_over_http(chosen: Settings, http: str, token_file: str | None) -> None:
+    from prime_lab_mcp.dashboard.reading_lab import ReadingLab
+    from prime_lab_mcp.server.app import build_server
     from prime_lab_mcp.server.http import choose_token, parse_address, serve_http
 
     address = parse_address(http)
     token = choose_token(address, token_file, chosen.workspace)
     lab = open_lab(chosen)
-    from prime_lab_mcp.dashboard.reading_lab import ReadingLab
-
     serve_http(build_server(lab), address, token, token_file, ReadingLab(chosen, lab.platform_variables))
 
 

@@ -27,9 +27,10 @@ class RehearsalPlatform:
         async with self._starting:
             if self._child is None or self._child.returncode is not None:
                 self._child, self._url = await connection.start(self._settings.rehearsal_dir / "platform")
+            url = self._url
         home = self._settings.rehearsal_dir / "home"
         home.mkdir(parents=True, exist_ok=True)
-        return connection.environment(self._url, home)
+        return connection.environment(url, home)
 
     async def close(self) -> None:
         """End the process. The platform's state stays on disk."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import importlib.metadata
 import json
+import os
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -60,8 +65,9 @@ async def test_a_v0_package_gets_the_last_release_with_its_api_where_it_allows_i
     (newest,) = interpreter_requirements(package("verifiers>=0.1.5,<0.2"), "v0")
     assert newest.specifier.contains("0.1.14")
     assert not newest.specifier.contains("0.1.6.post0")
-    (older,) = interpreter_requirements(package("verifiers>=0.1.5,<0.1.9"), "v0")
+    (older, other) = interpreter_requirements(package("verifiers>=0.1.5,<0.1.9", "numpy"), "v0")
     assert older.specifier.contains("0.1.8")
+    assert str(other) == "numpy"
 
 
 async def test_requirements_of_other_platforms_do_not_count() -> None:
@@ -92,6 +98,12 @@ async def test_a_requirement_is_met_by_name_version_extra_and_origin(wanted: str
     assert InstalledVersions.here().satisfies([Requirement(wanted)], SpecifierSet("")) is fits
 
 
+async def test_the_extras_of_another_python_are_not_known() -> None:
+    other = InstalledVersions(Path("python"), {"anyio": "4.9"}, "3.11.7")
+    assert other.satisfies([Requirement("anyio")], SpecifierSet(""))
+    assert not other.satisfies([Requirement("anyio[trio]")], SpecifierSet(""))
+
+
 async def test_the_python_range_counts(found: Interpreters) -> None:
     assert not InstalledVersions.here().satisfies([], SpecifierSet("<3.11"))
 
@@ -112,6 +124,167 @@ async def test_an_unfinished_environment_does_not_count(tmp_path: Path) -> None:
     ready = read_interpreter(tmp_path)
     assert ready is not None
     assert ready.key == "k"
+    # A folder that its packages can write is no installation.
+    assert ready.base == Path(sys.executable)
+    (tmp_path / "ready.json").write_text(json.dumps({**told, "base": "/usr/bin/python3"}), encoding="utf-8")
+    assert read_interpreter(tmp_path) == replace(ready, base=Path("/usr/bin/python3"))
+
+
+VENV = 'for last; do :; done; if [ "$1" = venv ]; then mkdir -p "$last/bin"; : > "$last/bin/python"; fi\n'
+"""What uv does for `uv venv ... FOLDER`, without a Python in it."""
+
+
+@pytest.fixture
+def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Write the program that runs in the place of uv, in the language of the shell."""
+    program = tmp_path / "uv"
+
+    def write(body: str) -> None:
+        program.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/asked\n{body}', encoding="utf-8")
+        program.chmod(0o755)
+
+    monkeypatch.setattr(module, "uv_program", lambda: program)
+    return write
+
+
+@pytest.mark.parametrize(
+    ("printed", "code"),
+    [
+        ("No solution found when resolving dependencies", "requirements-unsatisfiable"),
+        ("No interpreter found for Python 3.99", "python-missing"),
+        ("invalid peer certificate: UnknownIssuer", "index-unreachable"),
+        ("error sending request for url", "index-unreachable"),
+        ("nothing that is known", "requirements-failed"),
+    ],
+)
+async def test_what_uv_says_has_a_code_and_leaves_nothing(
+    settings: Settings, uv: Callable[[str], None], printed: str, code: str
+) -> None:
+    uv(f"echo '{printed}' >&2; exit 2\n")
+    with pytest.raises(InterpreterError) as raised:
+        await Interpreters(settings).build(["x"])
+    assert raised.value.code == code
+    assert raised.value.fix
+    assert not [p for p in settings.interpreters.iterdir() if p.is_dir()]
+
+
+async def test_an_environment_that_was_built_is_used_by_the_next_call(
+    settings: Settings, uv: Callable[[str], None], tmp_path: Path
+) -> None:
+    uv(VENV)
+    told: list[str] = []
+
+    async def say(message: str) -> None:
+        told.append(message)
+
+    found = Interpreters(settings)
+    required = package("no-such-distribution")
+    assert await found.present(required) is None
+    built = await found.for_package(required, progress=say)
+    assert told == ["building a Python environment with no-such-distribution, verifiers<0.5,>=0.4.0"]
+    asked = (tmp_path / "asked").read_text(encoding="utf-8")
+    assert await found.present(required) == await found.for_package(required, progress=say) == built
+    assert (len(told), (tmp_path / "asked").read_text(encoding="utf-8")) == (1, asked)
+
+
+async def test_sources_without_a_wheel_that_are_known_are_installed_by_their_hash(
+    settings: Settings, uv: Callable[[str], None], tmp_path: Path
+) -> None:
+    uv(
+        VENV + 'case "$*" in *--require-hashes*|venv*) exit 0;; esac\n'
+        "[ -e sources.txt ] || { echo 'wget==3.2 has no usable wheels' >&2; exit 1; }\n"
+    )
+    built = await Interpreters(settings).build(["verifiers<0.2"])
+    assert "wget==3.2 --hash=sha256:" in (built.python.parents[2] / "sources.txt").read_text(encoding="utf-8")
+    asked = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
+    assert [("--require-hashes" in line, "--no-build" in line) for line in asked[1:]] == [
+        (False, True),
+        (True, False),
+        (False, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failing", "printed", "code"),
+    [
+        ("--no-build", "x==1 was not found in the index", "requirements-unsatisfiable"),
+        ("building", "os error 13", "confined"),
+    ],
+)
+async def test_where_a_package_has_no_wheel_its_build_runs_confined(
+    settings: Settings, uv: Callable[[str], None], failing: str, printed: str, code: str
+) -> None:
+    uv(
+        VENV + f'case "$1 $* $PWD" in venv*) exit 0;; *{failing}*) echo "{printed}" >&2; exit 1;; esac\n'
+        'case "$*" in *--no-build*) echo "x==1 has no usable wheels" >&2; exit 1;; esac\n'
+    )
+    with pytest.raises(InterpreterError) as raised:
+        await Interpreters(settings).build(["x"])
+    assert raised.value.code == code
+
+
+async def test_a_build_that_needs_only_its_own_files_is_installed(
+    settings: Settings, uv: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    uv(
+        VENV + 'case "$*" in *--no-build*) echo "x==1 has no usable wheels" >&2; exit 1;; esac\n'
+        'if [ "$1" = pip ]; then env > "${PWD%/building}/venv/seen"; fi\n'
+    )
+    monkeypatch.setenv("UV_INDEX", "own=http://127.0.0.1:9/simple")
+    monkeypatch.setenv("UV_FIND_LINKS", f"{tmp_path} file://{tmp_path} http://h.example:port/x")
+    monkeypatch.setenv("UV_EXTRA_INDEX_URL", "https://me:secret@h.example/simple")
+    built = await Interpreters(settings).build(["x"])
+    seen = (built.python.parents[1] / "seen").read_text(encoding="utf-8")
+    assert "UV_INDEX=own=http://127.0.0.1:9/simple" in seen
+    assert "secret" not in seen
+    assert not (built.python.parents[2] / "building").exists()
+
+
+@pytest.mark.parametrize("more", [0, 9])
+async def test_a_python_on_the_search_path_that_does_not_start_is_left_out(
+    settings: Settings, uv: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: int
+) -> None:
+    version = tmp_path / "pyenv" / "versions" / "3.12.1" / "bin"
+    version.mkdir(parents=True)
+    shims = [tmp_path / "pyenv" / "shims", *(tmp_path / f"broken{number}" for number in range(more))]
+    monkeypatch.setenv("PATH", os.pathsep.join([*map(str, shims), os.environ["PATH"]]))
+    uv(
+        VENV + f'case "$1 $PATH" in "venv {tmp_path}/"*) '
+        'echo "error: Failed to inspect Python interpreter from search path at \\`${PATH%%:*}/python3.12\\`" >&2;'
+        " exit 2;; esac\n"
+        f'[ "$1" = pip ] || echo "$PATH" > {tmp_path}/path\n'
+    )
+    building = Interpreters(settings).build(["x"])
+    if more:  # each folder is one more start of uv
+        with pytest.raises(InterpreterError) as raised:
+            await building
+        assert raised.value.code == "python-missing"
+        return
+    await building
+    path = (tmp_path / "path").read_text(encoding="utf-8").strip().split(os.pathsep)
+    assert str(shims[0]) not in path
+    assert path[-1] == str(version)
+
+
+async def test_a_server_waits_while_another_builds_the_same_environment(
+    settings: Settings, uv: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uv(VENV)
+    told: list[str] = []
+    settings.interpreters.mkdir(parents=True)
+    other = (settings.interpreters / f"{interpreter_name(['x'], None)}.lock").open("a", encoding="utf-8")
+    fcntl.flock(other, fcntl.LOCK_EX)
+
+    async def say(message: str) -> None:
+        told.append(message)
+        other.close()
+
+    monkeypatch.setattr(module, "_LOCK_SECONDS", 0.05)
+    with pytest.raises(InterpreterError, match="for too long"):
+        await Interpreters(settings).build(["x"])
+    monkeypatch.setattr(module, "_LOCK_SECONDS", 60.0)
+    await Interpreters(settings).build(["x"], progress=say)
+    assert [message.split()[0] for message in told] == ["waiting", "building"]
 
 
 @pytest.mark.slow
@@ -205,3 +378,44 @@ async def test_the_toolchain_is_beside_the_server_when_installed_with_it(setting
     assert versions["verifiers"] == "0.4.0"
     assert versions["prime"] == "0.18.0"
     assert versions["datasets"] is not None
+
+
+async def test_without_the_extra_the_packages_are_those_of_the_toolchain(
+    settings: Settings, uv: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    toolchain = Toolchain(settings)
+    assert toolchain.python_for_datasets() is None
+    assert await toolchain.versions() == {"verifiers": None, "datasets": None, "prime": None}
+    metadata = "lib/python3.11/site-packages/prime-0.18.0.dist-info"
+    uv(
+        VENV + f'[ "$1" = venv ] && mkdir -p "$last/{metadata}" && '
+        f"printf 'Name: prime\\nVersion: 0.18.0\\n' > \"$last/{metadata}/METADATA\"\nexit 0\n"
+    )
+    built = await toolchain.install()
+    assert toolchain.python_for_datasets() == built.python
+    assert (await toolchain.versions())["prime"] == "0.18.0"
+    (built.python.parent / "prime").write_text("", encoding="utf-8")
+    assert built.python.parent / "prime" in toolchain.programs("prime")
+
+
+async def test_uv_is_the_one_that_is_installed_and_then_the_one_on_the_search_path(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert module.uv_program().name == "uv"
+    (tmp_path / "uv").write_text("#!/bin/sh\n", encoding="utf-8")
+    (tmp_path / "uv").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert Toolchain(settings).programs("uv")[-1] == tmp_path / "uv"
+
+    def missing() -> str:
+        raise FileNotFoundError("uv")
+
+    monkeypatch.setattr("uv.find_uv_bin", missing)
+    with pytest.raises(InterpreterError, match="uv program is missing"):
+        module.uv_program()
+    assert Toolchain(settings).program("uv") is not None

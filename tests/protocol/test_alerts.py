@@ -30,6 +30,7 @@ from prime_lab_mcp.server.app import build_server
 from tests.protocol.toys import TOYS
 
 pytestmark = pytest.mark.anyio
+CLOSED = "http://127.0.0.1:9/secret"
 COPY = "import sys, pathlib; pathlib.Path(sys.argv[1]).open('a').write(sys.stdin.read())"
 
 
@@ -98,6 +99,18 @@ async def test_a_url_is_posted_to_and_an_error_names_its_host_alone() -> None:
     assert "secret" not in str(lost.value)
 
 
+async def test_a_program_that_has_gone_and_a_host_that_does_not_answer_are_named(tmp_path: Path) -> None:
+    program = tmp_path / "notify"
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    command = notifier_from(str(program))
+    program.unlink()
+    for notifier, why in ((command, "notify was not notified: .*not installed"), (notifier_from(CLOSED), "127.0.0.1 ")):
+        with pytest.raises(AlertNotDelivered, match=why) as lost:
+            await notifier.send(Alert("ended", "run_1", "It ended."))
+        assert "secret" not in str(lost.value)
+
+
 async def test_what_fails_is_lost_and_harms_nothing(settings: Settings) -> None:
     told = replace(settings, notify="false")
     async with Client(build_server(Lab(told), TOYS)) as client:
@@ -108,7 +121,7 @@ async def test_what_fails_is_lost_and_harms_nothing(settings: Settings) -> None:
     assert not again.is_error
 
 
-@pytest.mark.parametrize("text", ["", "no-such-program --x", "sh -c 'open", "http://"])
+@pytest.mark.parametrize("text", ["", "no-such-program --x", "sh -c 'open", "http://", "http://[::1"])
 def test_what_cannot_be_notified_is_refused_at_the_start(text: str) -> None:
     with pytest.raises(BadInput):
         notifier_from(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,10 +17,13 @@ from prime_lab_mcp.lab.base.report import Next, Unmet
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.evals.rescore import confirmation
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.sandbox import kernel_support
+from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server import next_calls
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.server.gate import _next_call
+from prime_lab_mcp.tools.tool import Arguments, Intent, Plan, PlannedTool
 from tests.protocol.toys import TOYS, Nothing, toy
 
 pytestmark = pytest.mark.anyio
@@ -84,6 +88,41 @@ async def test_rewards_that_cannot_be_confirmed_are_tried_again_after_the_next_e
                     await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     assert tries == [0, 1]
+
+
+class Asked(Arguments):
+    confirm: str | None = None
+
+
+async def _evaluation(call: Any, args: Asked) -> Plan[None]:
+    return Plan(None, Intent("eval", "eval-1", "Pay for the evaluation?", 5.0))
+
+
+async def _run(call: Any, plan: Any) -> Outcome:
+    return Outcome("passed", "done")
+
+
+async def test_an_answer_pays_for_one_evaluation(settings: Settings) -> None:
+    tool = PlannedTool(
+        name="evaluate", title="E", description="Costs.", args=Asked, plan=_evaluation, run=_run, effect="spends"
+    )
+    lab = Lab(settings)
+    calls = Calls(lab, (tool,), References())
+    token = (await calls.execute("evaluate", {})).data["confirm"]
+    statuses = [(await calls.execute("evaluate", {"confirm": token})).status for _ in range(2)]
+    assert statuses == ["passed", "needs_confirmation"]
+    lab.ledger.close()
+
+
+async def test_a_report_of_code_that_ran_says_what_the_kernel_left_open(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_support, "present_support", lambda: kernel_support.linux_support(2, seccomp=True))
+    lab = Lab(settings)
+    ran = replace(toy("echo", Nothing, _run, "executes"), runs_environment_code=True)
+    report = await Calls(lab, (ran,), References()).execute("echo", {})
+    assert (report.status, [finding.code for finding in report.findings]) == ("passed", ["unconfined"])
+    lab.ledger.close()
 
 
 # The call that a refusal names

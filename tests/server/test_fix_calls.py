@@ -374,3 +374,9 @@ async def test_a_client_that_follows_next_is_led_on(
     report = cast(dict[str, Any], result.structured_content)
     assert [finding["code"] for finding in report["findings"]] == [code]
     assert [(one["tool"], one.get("arguments")) for one in report["next"]] == expected
+
+
+def test_a_call_that_a_fix_names_twice_is_recommended_once() -> None:
+    fix = Fix("Run ", NamedCall("preflight", install=True), ", and ", NamedCall("preflight", install=True), " again.")
+    [call] = calls_of_fix(fix, "run_eval", {}, ARGUMENTS)
+    assert (call.tool, call.arguments) == ("preflight", {"install": True})

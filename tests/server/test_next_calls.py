@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Report, Status
+from prime_lab_mcp.lab.configs.registry import REGISTRY, RegistryEntry, add_entry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
-from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push, Run
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.server.next_calls import PresentCall, needs_files, with_right_calls
+from prime_lab_mcp.tools.on_demand import ToolsOnDemand
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.lab.evals.conftest import write_environment
 from tests.lab.evals.finished import finished, mixed
@@ -65,6 +68,10 @@ async def test_an_evaluation_that_names_no_model_gets_the_last_one_or_the_defaul
     finished(lab, mixed(), environment="sums_v1", model="other/model")
     [(_, named)] = right(lab, "test_reward", {"environment": "sums_v1"}, passed)
     assert named["model"] == "other/model"
+    lab.ledger.record_run(Run("r", "training", "mine", lab.key, "k", lab.platform))
+    finished(lab, mixed(), "eval-00000002", environment="sums_v1", model="mine-step-20")
+    [(_, named)] = right(lab, "test_reward", {"environment": "sums_v1"}, passed)
+    assert named["model"] == "other/model"  # a checkpoint is no model to train next
 
 
 async def test_a_larger_evaluation_keeps_the_budget_of_the_one_that_could_not_decide(lab: Lab) -> None:
@@ -134,6 +141,20 @@ def test_files_are_read_again_only_where_a_recommendation_depends_on_them(found:
     assert needs_files(found) is needed
 
 
+WAITING = """max_steps = 4
+model.name = "Qwen/Qwen3-4B"
+
+[orchestrator]
+batch_size = 16
+group_size = 8
+
+[[orchestrator.train.source]]
+[orchestrator.train.source.env.taskset]
+id = "me/sums-v1@0.1.0"
+level = "hard"
+"""
+
+
 async def following(lab: Lab, given: dict[str, Any]) -> list[tuple[str, Any]]:
     """What a passed test of the reward leads to."""
     passed = report("passed", Next("run_eval", "shows whether a model's rewards vary", {"environment": "sums_v1"}))
@@ -155,3 +176,82 @@ async def test_after_an_evaluation_of_these_very_files_that_paid_nothing_the_sam
         Evidence("check_reward_distribution", "failed", lab.key, *here, model="m", findings=dead, data=data)
     )
     assert await following(lab, given) == [("read_eval", {"eval": "eval-00000009", "view": "zeros"})]
+
+
+async def test_a_call_that_is_recommended_twice_is_one(lab: Lab) -> None:
+    found = report("passed", Next("watch_run", "x"), Next("watch_run", "y"), Next("preflight", "x"))
+    assert right(lab, "preflight", {}, found) == [("watch_run", None), ("preflight", None)]
+
+
+async def test_arguments_that_a_tool_may_refuse_are_tried_before_they_are_recommended(lab: Lab) -> None:
+    for tool, env_args in (("check_environment", {"level": 1}), ("test_reward", "easy")):
+        calls = Next(tool, "next", {"environment": "sums", "env_args": env_args})
+        present = PresentCall(lab, BY_NAME["workflow_status"], {}, ToolsOnDemand())
+        assert with_right_calls(report("passed", calls), present).next == ()
+
+
+async def test_a_fix_that_names_an_evaluation_is_about_the_one_that_was_read(lab: Lab) -> None:
+    job = finished(lab, mixed(), environment="sums_v1", model="other/model")
+    blocker = Finding("eval-failed", "blocker", "x", Fix("Run ", NamedCall("run_eval", num_examples=8), "."))
+    failed = Report("error", "no", (blocker,))
+    [(tool, given)] = right(lab, "read_eval", {"eval": job.id}, failed)
+    assert (tool, given["environment"], given["model"], given["num_examples"]) == (
+        "run_eval",
+        "sums_v1",
+        "other/model",
+        8,
+    )
+    tested = Finding("eval-failed", "blocker", "x", Fix("Run ", NamedCall("test_reward", env_args={"a": 1}), "."))
+    found = right(lab, "read_eval", {"eval": job.id}, Report("error", "no", (tested,)))
+    assert found == [("test_reward", {"environment": "sums_v1", "env_args": {"a": 1}})]
+
+
+async def test_a_step_of_another_environment_stays_as_it_is(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    other = Next("push_environment", "the other one", {"environment": "other"})
+    present = PresentCall(
+        lab, BY_NAME["check_environment"], {"environment": "sums_v1"}, BY_NAME, await lab.snapshot("sums_v1")
+    )
+    assert with_right_calls(report("passed", other), present).next == (other,)
+
+
+async def test_with_the_arguments_of_a_config_that_waits_the_next_step_is_the_configs(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    push = Push(lab.key, "sums_v1", "me", "sums-v1", "0.1.0", snapshot.source, snapshot.content, "h", lab.platform)
+    lab.ledger.record_push(push)
+    for tool in ("check_environment", "test_reward"):
+        lab.ledger.record(Evidence(tool, "passed", lab.key, "sums_v1", snapshot.source, snapshot.content))
+    assert [tool for tool, _ in await following(lab, {"environment": "sums_v1"})] == ["run_eval"]
+    config = lab.workspace.root / "configs" / "rl" / "mine.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(WAITING, encoding="utf-8")
+    hub = ("me/sums-v1@0.1.0",)
+    entry = RegistryEntry("mine", 1, "configs/rl/mine.toml", "2026-11-21", "Qwen/Qwen3-4B", "hosted", hub, "0" * 64)
+    add_entry(lab.workspace.resolve(REGISTRY), entry)
+    given = {"environment": "sums_v1", "env_args": {"level": "hard"}}
+    assert await following(lab, given) == [("check_training_config", {"path": "configs/rl/mine.toml"})]
+
+
+async def test_held_out_arguments_ask_for_the_step_of_the_training_arguments(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    here = ("sums_v1", snapshot.source, snapshot.content)
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, *here))
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, *here))
+    found = await following(lab, {"environment": "sums_v1", "env_args": {"split": "test"}})
+    assert [tool for tool, _ in found] == ["run_eval"]
+
+
+async def test_an_evaluation_that_failed_without_an_id_is_the_newest_one(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    here = ("sums_v1", snapshot.source, snapshot.content)
+    hard = ({"code": "distribution-no-signal", "severity": "blocker", "message": "x", "fix": "x"},)
+    for row in (
+        Evidence("check_environment", "passed", lab.key, *here),
+        Evidence("test_reward", "passed", lab.key, *here),
+        Evidence("check_reward_distribution", "failed", lab.key, *here, model="m", findings=hard),
+    ):
+        lab.ledger.record(row)
+    assert await following(lab, {"environment": "sums_v1"}) == [("read_eval", {"view": "difficulty"})]

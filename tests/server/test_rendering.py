@@ -34,3 +34,9 @@ def test_the_text_names_what_is_missing_and_what_to_call() -> None:
         "- needs test_reward (stale): the files changed",
         "next: test_reward  (it is stale)",
     ]
+
+
+def test_a_result_that_fits_after_the_last_cut_keeps_its_data() -> None:
+    content = structured(Report("passed", "much", data={f"key-{n}": "word " * 100 for n in range(200)}))
+    assert len(content["data"]) == 200
+    assert all(len(value) < 100 for value in content["data"].values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -9,11 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+
+from prime_lab_mcp.server import stdio
+from prime_lab_mcp.server.stdio import INTERRUPTED, MOST_UNREAD, BoundedWrites
 
 HEAVY = (
     "verifiers",
@@ -155,3 +161,62 @@ def mentioning(path: Path) -> list[str]:
         if re.search(re.escape(str(path)) + r"(/|\s|$)", line):
             found.append(line)
     return found
+
+
+class Stuck:
+    """A stream of a client that does not read until `reads` is set."""
+
+    def __init__(self) -> None:
+        self.reads = anyio.Event()
+
+    async def send(self, message: Any) -> None:
+        await self.reads.wait()
+
+
+@pytest.mark.anyio
+async def test_no_message_is_read_while_many_answers_wait_for_the_client() -> None:
+    client = Stuck()
+    writes = BoundedWrites(client)
+    async with anyio.create_task_group() as tasks:
+        for number in range(MOST_UNREAD):
+            tasks.start_soon(writes.send, number)
+        await anyio.wait_all_tasks_blocked()
+        with anyio.move_on_after(0.05) as waiting:
+            await writes.room()
+        assert waiting.cancelled_caught
+        client.reads.set()
+        with anyio.fail_after(5):
+            await writes.room()
+
+
+@pytest.mark.anyio
+async def test_an_interrupt_ends_what_runs_and_a_second_one_does_not_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left: list[int] = []
+    said: list[str] = []
+
+    @asynccontextmanager
+    async def streams() -> AsyncIterator[tuple[None, None]]:
+        yield None, None
+
+    async def run(read: Any, write: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):  # such as a push
+                said.append(f"finishing, left {left}")
+                os.kill(os.getpid(), signal.SIGINT)
+                while not left:
+                    await anyio.sleep(0.01)
+
+    monkeypatch.setattr("mcp.server.stdio.stdio_server", streams)
+    monkeypatch.setattr(stdio.os, "_exit", left.append)
+    monkeypatch.setattr(stdio.logging, "shutdown", lambda: None)
+    try:
+        await stdio.serve_stdio(run)
+    finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+    assert said == ["finishing, left []"]
+    assert left == [INTERRUPTED, INTERRUPTED]

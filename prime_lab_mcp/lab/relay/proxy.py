@@ -240,6 +240,8 @@ class Relay:
 
     def _close(self, admission: Admission, *, billed: bool) -> None:
         """End a request. If it was answered without a report of tokens, it counts with its maximum."""
+        if admission not in self._admitted:
+            return  # it has ended, and its answer could not be passed on
         self._admitted = [a for a in self._admitted if a is not admission]
         if billed and not admission.reported:
             self.usage.unreported_tokens += admission.tokens

@@ -43,6 +43,8 @@ class ScriptedModel(ThreadingHTTPServer):
         """Status and text in place of the list of models."""
         self.whole: tuple[str, str] | None = None
         """Media type and text of every answer, in place of what `reply` says."""
+        self.request_id: str | None = None
+        """A header of every answer."""
         self.arrived = threading.Event()
 
     @property
@@ -118,6 +120,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content)))
+        if self.server.request_id is not None:
+            self.send_header("x-request-id", self.server.request_id)
         if status in (429, 503) and self.server.retry_after is not None:
             self.send_header("retry-after", self.server.retry_after)
         with suppress(BrokenPipeError, ConnectionResetError):  # who asked may be gone

@@ -265,3 +265,17 @@ async def test_tokens_are_counted_under_the_names_of_each_kind_of_endpoint(
             assert (await client.post(f"{relay.url}/responses", json=asked, headers=headers)).status_code == 200
     assert (relay.usage.prompt_tokens, relay.usage.completion_tokens) == counted
     assert relay.usage.unreported_tokens == 0
+
+
+async def test_an_answer_that_cannot_be_passed_on_is_counted_once() -> None:
+    booked: list[int] = []
+    price = Price(1.0, 1.0)
+    cap = RelayCap(cost=1.0, price=price, prices={"m": price})
+    with serving(adds) as model:
+        model.request_id = "\u65e5".encode().decode("latin-1")  # UTF-8, in which no header can be sent again
+        relaying = Relay(Endpoint("url", model.url), KEY, cap, booked=lambda cost, tokens: booked.append(tokens))
+        async with relaying.serving() as relay:
+            answer = await post(relay)
+    assert answer.status_code == 500
+    assert (relay.usage.prompt_tokens + relay.usage.completion_tokens, sum(booked)) == (15, 15)
+    assert (relay.usage.cost, relay.usage.unreported_tokens) == (pytest.approx(price.of(10, 5)), 0)

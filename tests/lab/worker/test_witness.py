@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import WorkerError
 from prime_lab_mcp.lab.worker import witness
-from prime_lab_mcp.lab.worker.witness import WitnessScores, open_witness
+from prime_lab_mcp.lab.worker.witness import Witness, WitnessScores, open_witness
 from prime_lab_mcp.lab.worker.zygote import Zygote
 
 from .conftest import said
@@ -25,16 +26,21 @@ def replying(loaded: Mapping[str, Any] | None, scored: Mapping[str, Any] | None 
     return lambda request: [reply for reply in (scored if "cases" in request else loaded,) if reply is not None]
 
 
-async def scores(folder: Path, answer: Answer, **fields: str) -> WitnessScores:
-    """What a witness of one case says. `fields` are files of the tree."""
+def opened(folder: Path, answer: Answer, **files: str) -> AbstractAsyncContextManager[Witness]:
+    """A witness of a tree with these files."""
     tree = folder / "package"
-    for path, text in {"sample.py": "", **fields}.items():
+    for path, text in {"sample.py": "", **files}.items():
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
         (tree / path).write_text(text, encoding="utf-8")
     zygote = cast(Zygote, ScriptedZygote(folder, answer))
     zygote.allow = ()
-    async with open_witness(zygote, tree, "sample", {}, {}, 3) as opened:
-        return await opened.score([said(3, "2")], case_timeout=1, timeout=1)
+    return open_witness(zygote, tree, "sample", {}, {}, 3)
+
+
+async def scores(folder: Path, answer: Answer, **files: str) -> WitnessScores:
+    """What a witness says of one case."""
+    async with opened(folder, answer, **files) as found:
+        return await found.score([said(3, "2")], case_timeout=1, timeout=1)
 
 
 PASS = [{"reward": 1.0, "components": {"correct": None}}]
@@ -53,6 +59,7 @@ async def test_each_pass_has_a_score_for_each_case(tmp_path: Path) -> None:
     [
         ("has ended", "the process ended at once"),
         ("never reads", "did not answer in time"),
+        (lambda request: [b"garbage\n"], "wrote nonsense .ChannelGarbage"),
         (replying({"failed": "ImportError: x"}), "does not load there: .*ImportError"),
         (replying({}, {"failed": "MemoryError"}), "scoring there raised .*MemoryError"),
         (replying({}, {"passes": 3}), "answered nonsense"),
@@ -63,7 +70,7 @@ async def test_each_pass_has_a_score_for_each_case(tmp_path: Path) -> None:
 async def test_a_witness_that_fails_says_why_and_gives_no_scores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, words: str
 ) -> None:
-    monkeypatch.setattr(witness, "LOAD_SECONDS", 0.2)
+    monkeypatch.setattr(witness, "LOAD_SECONDS", 0.2 if answer == "never reads" else 60.0)
     with pytest.raises(WorkerError, match=words):
         await scores(tmp_path, answer)
 
@@ -75,8 +82,9 @@ async def test_without_a_process_there_is_a_witness_that_says_why(
         raise WorkerError("no process can be forked", fix="Call again.")
 
     monkeypatch.setattr(ScriptedZygote, "fork", nothing)
-    with pytest.raises(WorkerError, match="no second process could score the sample: no process can be forked"):
-        await scores(tmp_path, replying({}))
+    async with opened(tmp_path, replying({})) as found:
+        with pytest.raises(WorkerError, match="no second process could score the sample: no process can be forked"):
+            await found.score([said(3, "2")], case_timeout=1, timeout=1)
 
 
 @pytest.mark.parametrize(
