@@ -243,7 +243,7 @@ def test_a_run_that_begins_with_few_rollouts_at_once_takes_longer() -> None:
     text = (BASE + NULL).replace("num_infer_gpus = 1", "num_infer_gpus = 7")
     few = text.replace("group_size = 8\n", "group_size = 8\nconcurrency.initial_inflight = 1\n")
     many = text.replace("group_size = 8\n", "group_size = 8\nconcurrency.initial_inflight = 512\n")
-    assert most(few) > 1.05 * most(text)
+    assert most(few) > most(text) + 100
     assert most(many) == most(text)
 
 

@@ -116,8 +116,9 @@ class TrainingConfig:
         """Return the group size of a source: its own, or else the orchestrator's."""
         shared = self.number("orchestrator.group_size", 1) or 1
         own = source.table.get("group_size")
-        is_whole = isinstance(own, int) or (isinstance(own, float) and own.is_integer())
-        return int(own) if is_whole and not isinstance(own, bool) else shared
+        if isinstance(own, float) and own.is_integer():
+            return int(own)  # pydantic accepts 8.0 as a whole number
+        return own if isinstance(own, int) and not isinstance(own, bool) else shared
 
     @property
     def lora(self) -> bool:
