@@ -59,6 +59,9 @@ interval = 1
 [orchestrator.eval.source.env.taskset]
 id = "primeintellect/reverse-text@0.2.0"
 
+[orchestrator.eval.source.env.agent.harness]
+id = "null"
+
 [inference]
 """
 TOKENS = changed("batch_size = 16", "token_batch_size = 900000000")
@@ -135,8 +138,8 @@ def with_class(id: str, extra: str = "") -> str:
     [
         (with_class("best-of-n"), 4),
         (with_class("best-of-n", "n = 64"), 64),
-        (with_class("user-sim"), 2),
-        (with_class("agentic-judge"), 2),
+        (with_class("user-sim", 'assistant.harness.id = "null"'), 2),
+        (with_class("agentic-judge", 'solver.harness.id = "null"\njudge.harness.id = "null"'), 2),
     ],
 )
 def test_an_environment_class_that_plays_several_rollouts_for_one_raises_the_bound(text: str, times: int) -> None:
@@ -150,7 +153,7 @@ def test_an_environment_class_that_plays_several_rollouts_for_one_raises_the_bou
 def test_the_bound_says_what_it_assumes_of_files_that_nobody_checked() -> None:
     config = parse_config(CONFIG, Path("configs/rl/x.toml"))
     source = config.train_sources[0]
-    checked = ConfigContext(shapes={source.id: EnvironmentSchemas()})
+    checked = ConfigContext(shapes={source.id: EnvironmentSchemas(episode={"own": False, "agents": {"agent": {}}})})
     assert "whose files no check here has seen" in bound_cost(config, HOURLY / 2).why
     assert "no check here" not in bound_cost(config, HOURLY / 2, checked).why
 
@@ -267,7 +270,8 @@ SLOWER = {
     "one at once in the environment": changed("[inference]\n", SERVE),
     "evaluations one at once": changed(
         "[inference]\n",
-        EVALS.format(examples="num_examples = 200\nconcurrency.max_inflight = 1"),
+        EVALS.format(examples="num_examples = 200"),
+        changed("batch_size = 16", "batch_size = 16\nconcurrency.max_inflight = 1"),
     ),
 }
 
@@ -287,8 +291,7 @@ def test_limits_above_what_a_run_needs_leave_its_bound() -> None:
 
 
 def test_turns_retries_gates_and_steps_of_a_component_raise_the_bound() -> None:
-    agent = "[orchestrator.train.source.env.agent]\nmax_turns = 500\n[orchestrator.train.source.env.agent.harness]\n"
-    turns = changed("[inference]\n", agent + 'id = "bash"\n[inference]\n')
+    turns = changed('[orchestrator.train.source.env.agent.harness]\nid = "null"\n', AGENT)
     retries = changed("[inference]\n", "[orchestrator.train.source.env.retries]\nmax_retries = 50\n[inference]\n")
     steps = changed("max_steps = 20\n", "", CONFIG) + "[x]\n"
     steps = changed("[trainer]\n", "[trainer]\nmax_steps = 9000\n", steps)
@@ -298,8 +301,8 @@ def test_turns_retries_gates_and_steps_of_a_component_raise_the_bound() -> None:
         assert (bound(attack).max_cost or 0.0) > 3 * small
 
 
+AGENT = '[orchestrator.train.source.env.agent]\nmax_turns = 500\nharness.id = "bash"\n'
 GATES = '[orchestrator.train.source.curriculum.gates.signal]\ntype = "advantage_range"\n[inference]\n'
-ANEW = '[orchestrator.train.source.env.agent.harness]\nid = "bash"\n[inference]\n'
 
 
 @pytest.mark.parametrize(
@@ -313,7 +316,7 @@ ANEW = '[orchestrator.train.source.env.agent.harness]\nid = "bash"\n[inference]\
         (changed("[inference]\n", EVALS.format(examples="")), "orchestrator.eval.num_examples"),
         (changed("[inference]\n", EVALS.format(examples="num_examples = -1")), "orchestrator.eval.num_examples"),
         (changed("[inference]\n", GATES), "orchestrator.train.source.curriculum.gates"),
-        (changed("[inference]\n", ANEW), "orchestrator.train.source.env.agent.max_turns"),
+        (changed('id = "null"', 'id = "bash"'), "orchestrator.train.source.env.agent.max_turns"),
     ],
     ids=["steps", "context", "examples", "all-examples", "gates", "turns"],
 )

@@ -50,6 +50,9 @@ group_size = 8
 [orchestrator.train.source.env.taskset]
 id = "primeintellect/reverse-text@0.2.0"
 
+[orchestrator.train.source.env.agent.harness]
+id = "null"
+
 [inference]
 
 [inference.vllm]

@@ -116,6 +116,8 @@ class TrainingConfig:
         """Return the group size of a source: its own, or else the orchestrator's."""
         shared = self.number("orchestrator.group_size", 1) or 1
         own = source.table.get("group_size")
+        if isinstance(own, float) and own.is_integer():
+            return int(own)  # pydantic accepts 8.0 as a whole number
         return own if isinstance(own, int) and not isinstance(own, bool) else shared
 
     @property

@@ -68,6 +68,12 @@ class SourceMeasurement:
     """Number of tasks in the platform's evaluation, where the files of that version are here to be compared with."""
     turns: int | None = None
     """The taskset's default limit for the turns of a rollout."""
+    failed: float | None = None
+    """Share of rollouts that ended in an error."""
+    plays: tuple[tuple[Mapping[str, Any], int], ...] = ()
+    """The arguments of each evaluation, with the most traces of all agents in one of its episodes."""
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    """The defaults of the arguments, as the check recorded them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,9 @@ class EnvironmentSchemas:
     of a folder with that name, whose files may have changed since."""
     loaded: bool = True
     """Whether the code was loaded for the schemas. Otherwise only the keys of the taskset were read in its source."""
+    episode: Mapping[str, Any] | None = None
+    """What the check saw of an episode: whether the class is the environment's `own`, the defaults of its `agents` by
+    name (`harness`, `max_turns`, `sampling`, `retries`), and of its `retries`. None if an older server checked it."""
 
 
 @dataclass(frozen=True, slots=True)

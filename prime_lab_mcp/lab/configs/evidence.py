@@ -6,7 +6,7 @@ Rules and plans of configs get the evidence as a ConfigContext.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -237,6 +237,8 @@ def _measurement(
         fields["held_out"] = _held_out(check.data.get("held_out"))
         fields["held_out_tasks"] = _held_out_tasks(check.data.get("held_out"))
         fields["turns"] = _turns(check.data.get("args"))
+        fields["stated"] = _stated_defaults(check.data.get("args"))
+    fields["plays"] = tuple(_plays(rows, model))
     if arguments is not None:
         stated = check.data.get("args") if check is not None else None
         trained = canonical_arguments(arguments, _stated_defaults(stated))
@@ -253,6 +255,15 @@ def _measurement(
                 if value is not None:
                     fields.setdefault(key, value)
     return SourceMeasurement(**fields)
+
+
+def _plays(rows: Iterable[Evidence], model: str | None) -> Iterator[tuple[Mapping[str, Any], int]]:
+    """Yield the arguments of each evaluation of this model with the most traces of one of its episodes."""
+    for row in rows:
+        inner = row.data.get("distribution")
+        traces = (inner if isinstance(inner, Mapping) else row.data).get("traces_per_episode")
+        if row.tool in _EVALS and (model is None or row.model == model) and (most := _positive_int(traces)) is not None:
+            yield row.env_args, most
 
 
 def _evaluation_fields(row: Evidence) -> dict[str, Any]:
@@ -277,6 +288,7 @@ def _evaluation_fields(row: Evidence) -> dict[str, Any]:
         "truncated": 0.0 if data.get("cut_early") else finite_or_none(data.get("truncation_rate")),
         "learnability": finite_or_none(data.get("learnability")),
         "temperature": finite_or_none(row.sampling.get("temperature")),
+        "failed": finite_or_none(data.get("error_rate")),
         "harness_in_container": row.harness if row.runtime in _CONTAINERS and ":" not in (row.harness or "") else None,
     }
 
@@ -386,10 +398,11 @@ def _check(lab: Lab, source: ConfigSource) -> tuple[Evidence | None, bool]:
 
 
 def _shapes(recorded: Mapping[str, Any], exact: bool) -> EnvironmentSchemas:
-    taskset, env, tools = (recorded.get(key) for key in ("taskset", "env", "tools"))
+    taskset, env, tools, episode = (recorded.get(key) for key in ("taskset", "env", "tools", "episode"))
     return EnvironmentSchemas(
         taskset=taskset if isinstance(taskset, Mapping) else {},
         env=env if isinstance(env, Mapping) else {},
         tools=tools if isinstance(tools, bool) else None,
         exact=exact,
+        episode=episode if isinstance(episode, Mapping) else None,
     )

@@ -205,6 +205,7 @@ def judge_rollouts(
         tool_use=_tool_use(sample.called, solved),
         available=available,
         cut_early=was_cut_early(sample.longest_cut, max_tokens),
+        traces=sample.traces or None,
     )
     return decide_verdict(
         facts, Estimates.of(sample, tasks, mean, signal, _deviation(tasks, sample, best), form_interval)

@@ -119,6 +119,8 @@ class RolloutSample:
     components."""
     answer_stated: float = 0.0
     """The largest sum of positive weights of the components that judge the answer, in one rollout."""
+    traces: int = 0
+    """The most traces of an episode; 0 if the layout does not store episodes."""
 
     @property
     def separates_answer(self) -> bool:
@@ -181,10 +183,12 @@ def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) ->
     add_task, add_reward, add_answer = sample.task.append, sample.rewards.append, sample.answers.append
     add_length, add_reply_length, add_prompt = sample.lengths.append, sample.reply_lengths.append, sample.prompts.append
     add_cut, add_called = sample.cut.append, sample.called.append
-    total = errors = truncated = nonfinite = row = answered = 0
+    total = errors = truncated = nonfinite = row = answered = traces = 0
     longest_cut = 0.0
     for rollout in rollouts:
         total += 1
+        if rollout.traces > traces:
+            traces = rollout.traces
         number = index.setdefault(rollout.task, len(index))
         if rollout.error is not None:
             errors += 1
@@ -213,7 +217,7 @@ def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) ->
             _metrics(sample, row, rollout.metrics)
         row += 1
     sample.rollouts, sample.errors, sample.truncated, sample.nonfinite = total, errors, truncated, nonfinite
-    sample.longest_cut = longest_cut
+    sample.longest_cut, sample.traces = longest_cut, traces
     return sample
 
 

@@ -190,6 +190,8 @@ class Distribution:
     """Number of tasks of the environment; None if it is unknown or unlimited."""
     cut_early: bool = False
     """Whether no truncated completion came near the token limit, so that another limit cut it (`was_cut_early`)."""
+    traces: int | None = None
+    """The most traces of all agents in one episode; None if the results do not store episodes."""
 
     @property
     def is_dead(self) -> bool:
@@ -239,6 +241,7 @@ class Distribution:
             **({"answer": self.answer.as_json()} if self.answer else {}),
             **({"dead": True} if self.is_dead else {}),
             **({"cut_early": True} if self.cut_early else {}),
+            **({"traces_per_episode": self.traces} if self.traces is not None else {}),
             **({"mean_complete": rounded(self.mean_complete)} if self.mean_complete is not None else {}),
             **({"form": self.form.as_json()} if self.form else {}),
             **({"floor": self.floor.as_json()} if self.floor else {}),

@@ -97,7 +97,9 @@ def v1_rollouts(record: Mapping[str, Any]) -> Iterator[Rollout]:
     if not trained:
         yield _episode_without_trace(record)
     for trace in trained:
-        yield _trace(trace, record, several=len(trained) > 1)
+        rollout = _trace(trace, record, several=len(trained) > 1)
+        rollout.traces = len(traces)
+        yield rollout
 
 
 def _episode_without_trace(episode: Mapping[str, Any]) -> Rollout:

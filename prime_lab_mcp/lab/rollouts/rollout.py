@@ -64,6 +64,8 @@ class Rollout:
     """Whether the model called a tool; None if the model was offered no tool or the layout does not store this."""
     replies: int = 1
     """Number of replies whose tokens `completion_tokens` counts; 1 if the layout does not store a number."""
+    traces: int = 0
+    """Number of all agents' traces in the rollout's episode, trained or not; 0 if the layout stores no episodes."""
 
 
 _KINDS = 8

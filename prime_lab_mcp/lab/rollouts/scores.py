@@ -93,7 +93,8 @@ def v1_scores(line: bytes) -> list[Rollout] | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     traces = episode.traces
-    if len(traces) == 1:
+    played = len(traces)
+    if played == 1:
         only = _trace_rollout(traces[0], episode, several=False)
         return [only] if only is not None else None
     traces = [t for t in traces if t.agent is None or t.agent.trainable] or traces
@@ -105,6 +106,7 @@ def v1_scores(line: bytes) -> list[Rollout] | None:
         rollout = _trace_rollout(trace, episode, several)
         if rollout is None:
             return None
+        rollout.traces = played
         rollouts.append(rollout)
     return rollouts
 
@@ -160,6 +162,7 @@ def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout |
         ),
         _called_tool(trace),
         replies,
+        1,
     )
 
 

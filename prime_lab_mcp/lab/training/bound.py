@@ -13,24 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, log
 from typing import Any
 
-from prime_lab_mcp.lab.base.fix import Fix, NamedCall
-from prime_lab_mcp.lab.base.text import as_mapping, count, quote
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, value_at
-from prime_lab_mcp.lab.configs.context import (
-    ConfigContext,
-    EnvironmentSchemas,
-    SourceMeasurement,
-    gates_resample,
-)
-from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas
+from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
+from prime_lab_mcp.lab.configs.evidence import arguments_by_id, gather_context, known_schemas
 from prime_lab_mcp.lab.configs.schema import vllm_options
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.memory import gpu_memory
 from prime_lab_mcp.lab.models.registry import find_model
-from prime_lab_mcp.lab.state.config_gate import plugin_module
+from prime_lab_mcp.lab.state.arguments import same_arguments, without_null_text
+from prime_lab_mcp.lab.training.episode_bound import (
+    EpisodeTokens,
+    UnboundedError,
+    episode_tokens,
+    retries_of,
+    was_checked,
+    whole,
+)
+from prime_lab_mcp.lab.training.resampling import draws_of
 
 MINUTES_PER_STEP = 6.0
 """Minimum minutes of a step, for a model of up to `_STEP_SIZE` billion parameters. A step includes the start of
@@ -56,20 +59,18 @@ _PREFILLED_PER_DECODED = 8.0
 """Ratio of the speed of reading a prompt to the speed of writing a reply."""
 _PEAK_FLOPS = 989e12
 _UTILISATION = 0.05
-_RESAMPLED = 2.0
-"""Factor on the number of groups that a gate draws for each usable group, as the evaluation measured it. The factor is
-above 1 because the share of usable groups shrinks as the model learns."""
+_FAILING = 2.0
+"""Factor on the share of rollouts that end in an error, as the evaluation measured it. Such rollouts fill no batch
+(prime-rl, `train_sink.py`), so that others are played in their place."""
+_MOST_FAILING = 0.9
+_INITIAL_KEY = "orchestrator.concurrency.initial_inflight"
+_GROWTH = 1.25
+"""Factor by which prime-rl raises the rollouts that run at once, each time that as many have ended
+(`TURNOVER_GROWTH` in concurrency.py)."""
+_SELF_TEACHING = "opsd"
+"""The algorithm with which the trained model itself reads each sample once more, below a demonstration."""
 _LARGEST_GPU_GB = 288.0
 _BYTES_PER_PARAMETER = 2.0
-_LINEAR_HARNESSES = (None, "null")
-"""Harnesses whose rollouts are one growing conversation, so that the context of the model limits them."""
-_ENV_KEYS = frozenset({"id", "taskset", "retries", "timeout", "interception", "max_concurrent_agents"})
-"""Keys of `EnvConfig` in verifiers 0.4 that are not agents."""
-_TURNS = ("max_turns", "num_turns", "turns")
-_BEST_OF_N = "best_of_n"
-_DEFAULT_N = 4
-_ROLES = {"single_agent": 1, "isolated_verifier": 1, "agentic_judge": 2, "shared_agentic_judge": 2, "user_sim": 2}
-"""Agents' rollouts in one episode of the environment classes that verifiers 0.4 ships (v1/envs)."""
 _VLLM = "inference.vllm"
 _FASTER_OR_EQUAL = frozenset(
     {"enable_chunked_prefill", "swap_space", "disable_log_requests", "disable_log_stats", "limit_mm_per_prompt",
@@ -82,11 +83,8 @@ _EAGER, _WIDE = 2.0, 4.0
 _LEAST_MEMORY = 0.3
 """Share of a GPU's memory below which the inference server may have no room for rollouts (our judgement; vLLM's default
 is 0.9)."""
-CONTEXT_KEY = "inference.vllm.max_model_len"
 EVALS_KEY = "orchestrator.eval.num_examples"
-TURNS_KEY = "env.agent.max_turns"
 PACE_KEY = "orchestrator.tasks_per_minute"
-GATES_KEY = "orchestrator.train.source.curriculum.gates"
 STEPS_KEY = "max_steps"
 VOLUME_KEY = "volume_size"
 
@@ -104,22 +102,6 @@ class CostBound:
     why: str
     key: str | None = None
     fix: str = ""
-
-
-class _UnboundedError(Exception):
-    """The cost has no limit. `key` is the config key that would set one."""
-
-    def __init__(self, key: str, why: str, fix: str) -> None:
-        super().__init__(why)
-        self.key, self.why, self.fix = key, why, fix
-
-
-@dataclass(frozen=True, slots=True)
-class _RolloutTokens:
-    """The maximum tokens of one rollout: `prefilled` tokens are read, `decoded` tokens are generated."""
-
-    prefilled: float
-    decoded: float
 
 
 async def cost_of(lab: Lab, config: TrainingConfig) -> CostBound:
@@ -144,14 +126,14 @@ def bound_cost(
     try:
         _require_priced(config)
         hours, why = _most_hours(config, context or ConfigContext())
-    except _UnboundedError as missing:
+    except UnboundedError as missing:
         return CostBound(price, None, None, missing.why, missing.key, missing.fix)
     return CostBound(price, round(price * hours, 2), round(hours, 2), f"at most {hours:,.1f} h: {why}")
 
 
 def _require_priced(config: TrainingConfig) -> None:
     if config.at(VOLUME_KEY) is not None:
-        raise _UnboundedError(
+        raise UnboundedError(
             VOLUME_KEY,
             f"a new volume of {quote(str(config.at(VOLUME_KEY)), 40)} is billed besides, and no price of it is known",
             f"Remove {VOLUME_KEY}; `volume` names one that exists.",
@@ -162,24 +144,26 @@ def rollouts_of_evaluations(config: TrainingConfig, context: ConfigContext) -> i
     """Number of rollouts of all evaluations during training; 0 if a key that limits them is missing."""
     try:
         return sum(times * rollouts for _, times, rollouts in _planned_evaluations(config, context, _steps(config)))
-    except _UnboundedError:
+    except UnboundedError:
         return 0
 
 
 def _most_hours(config: TrainingConfig, context: ConfigContext) -> tuple[float, str]:
     steps = _steps(config)
-    step = _step_minutes(config, context)
+    draws = draws_of(config, context)
+    step = _step_minutes(config, context, draws.factor)
     why = f"{count(steps, 'step')} of up to {step:,.0f} minutes"
-    minutes = steps * step
+    minutes = steps * step + _growing_minutes(config, context)
     for times, each in _evaluations(config, context, steps):
         why += f", {count(times, 'evaluation')} of up to {each:,.0f} minutes"
         minutes += times * each
-    return START_HOURS + minutes / 60, f"{why}, half an hour to start{_assumed_agents(config, context)}"
+    return START_HOURS + minutes / 60, f"{why}, half an hour to start{draws.why}{_assumed_agents(config, context)}"
 
 
 def _assumed_agents(config: TrainingConfig, context: ConfigContext) -> str:
     """What the bound assumes of environments whose files nobody has checked; empty if there are none."""
-    unseen = next((s.id for s in config.train_sources if s.id and _exact_shape(s, context) is None), None)
+    sources = (*config.train_sources, *config.eval_sources)
+    unseen = next((s.id for s in sources if s.id and not was_checked(s, context)), None)
     if unseen is None:
         return ""
     return f"; one agent is counted for each rollout of {quote(unseen, 60)}, whose files no check here has seen"
@@ -190,30 +174,57 @@ def _steps(config: TrainingConfig) -> int:
     settings = [config.number(path) for path in (STEPS_KEY, f"orchestrator.{STEPS_KEY}", f"trainer.{STEPS_KEY}")]
     steps = max((n for n in settings if n is not None), default=0)
     if steps < 1:
-        raise _UnboundedError(
+        raise UnboundedError(
             STEPS_KEY, "the config sets no max_steps, so the run never ends by itself", "Set max_steps, e.g. to 200."
         )
     return steps
 
 
-def _step_minutes(config: TrainingConfig, context: ConfigContext) -> float:
+def _step_minutes(config: TrainingConfig, context: ConfigContext, draws: float) -> float:
     size = _billions(config)
-    resampled = _resampled(config, context)
-    inflight = _inflight(config, "orchestrator", config.train_sources)
+    anew = draws / (1 - _failing(config, context))
+    inflight = _inflight(config, config.train_sources)
     cancelled = _cancelled(config, inflight)
     prefilled = decoded = learned = started = 0.0
     for source in config.train_sources or (None,):
-        rollout = _rollout(config, context, source, _train_limit(config, source))
-        rollouts = _rollouts(config, rollout) * resampled
-        generated = (rollouts + cancelled) * (1 + _retries(source))
+        rollout = episode_tokens(config, context, source)
+        rollouts = _rollouts(config, rollout) * anew
+        generated = (rollouts + cancelled) * (1 + retries_of(source, context))
         # Sources share a batch; the longest rollouts could fill all of it.
-        prefilled = max(prefilled, generated * rollout.prefilled)
+        prefilled = max(prefilled, generated * rollout.prefilled * _readings(config, source))
         decoded = max(decoded, generated * rollout.decoded)
         learned = max(learned, rollouts * _padded(config, rollout.prefilled))
         started = max(started, generated)
     generating = _generating_seconds(config, size, prefilled, decoded, inflight) + _starting_seconds(config, started)
     learning = 8e9 * size * learned / (_PEAK_FLOPS * _UTILISATION * max(1, config.train_gpus))
     return max(MINUTES_PER_STEP * max(1.0, size / _STEP_SIZE), (generating + learning) / 60)
+
+
+def _failing(config: TrainingConfig, context: ConfigContext) -> float:
+    """The share of rollouts that may end in an error and fill no batch, by the evaluations of the sources."""
+    measured = (context.each.get(source.id, SourceMeasurement()).failed for source in config.train_sources)
+    return min(_MOST_FAILING, _FAILING * max((share for share in measured if share is not None), default=0.0))
+
+
+def _readings(config: TrainingConfig, source: ConfigSource | None) -> int:
+    """How often the inference server reads a sample."""
+    own = source.table.get("algo") if source is not None else None
+    kinds = {value_at(own, "type"), config.at("orchestrator.algo.type")}
+    return 2 if _SELF_TEACHING in kinds else 1
+
+
+def _growing_minutes(config: TrainingConfig, context: ConfigContext) -> float:
+    """Minutes until as many rollouts run at once as the GPUs serve, where the config begins with few."""
+    first = whole(config.at(_INITIAL_KEY))
+    if first is None:
+        return 0.0
+    wanted = DECODED_PER_GPU_SECOND * _serving_gpus(config) / _DECODED_PER_ROLLOUT_SECOND
+    wanted = min(wanted, _inflight(config, config.train_sources))
+    if first >= wanted:
+        return 0.0
+    longest = max(episode_tokens(config, context, source).longest for source in config.train_sources or (None,))
+    alone = _generating_seconds(config, _billions(config), 0.0, longest, 1)
+    return ceil(log(wanted / first) / log(_GROWTH)) * alone / 60
 
 
 def _cancelled(config: TrainingConfig, inflight: int) -> float:
@@ -249,10 +260,10 @@ def _slower_engine(config: TrainingConfig) -> float:
     return (_EAGER if eager else 1.0) * (_WIDE if wide else 1.0)
 
 
-def _inflight(config: TrainingConfig, part: str, sources: Iterable[ConfigSource]) -> int:
-    """The least number of rollouts that a config lets run at once. `part` holds the table `concurrency`."""
-    limits = [config.number(f"{part}.concurrency.max_inflight", _INFLIGHT) or _INFLIGHT]
-    limits += [n for s in sources if (n := _whole(value_at(s.table.get("serve"), "max_concurrent"))) is not None]
+def _inflight(config: TrainingConfig, sources: Iterable[ConfigSource]) -> int:
+    """The least number of rollouts that a config lets run at once."""
+    limits = [whole(config.at("orchestrator.concurrency.max_inflight")) or _INFLIGHT]
+    limits += [n for s in sources if (n := whole(value_at(s.table.get("serve"), "max_concurrent"))) is not None]
     limits += _served_at_once(config)
     return max(1, min(limits))
 
@@ -260,18 +271,18 @@ def _inflight(config: TrainingConfig, part: str, sources: Iterable[ConfigSource]
 def _served_at_once(config: TrainingConfig) -> Iterator[int]:
     """Yield the limits that options of vLLM set to the rollouts that are served at once.
 
-    Raises _UnboundedError for an option of which it is not known how much longer it makes a run.
+    Raises UnboundedError for an option of which it is not known how much longer it makes a run.
     """
     options = config.at(_VLLM)
     for name, value in options.items() if isinstance(options, Mapping) else ():
-        option, number = name.replace("-", "_"), _whole(value)
+        option, number = name.replace("-", "_"), whole(value)
         if option == "max_num_seqs" and number is not None:
             yield number
         elif option == "max_num_batched_tokens" and number is not None:
             # A pass of the model decodes a token of each rollout, or reads this many tokens of prompts.
             yield int(number / _PREFILLED_PER_DECODED)
         elif option not in _FASTER_OR_EQUAL and (name not in vllm_options() or _starves(option, value)):
-            raise _UnboundedError(
+            raise UnboundedError(
                 f"{_VLLM}.{name}",
                 f"how much longer the option {quote(name, 60)} of vLLM makes a run is not known",
                 f"Remove {_VLLM}.{quote(name, 60)}; max_num_seqs and max_num_batched_tokens are in the bound.",
@@ -299,7 +310,7 @@ def _billions(config: TrainingConfig) -> float:
     return memory * max(1, config.infer_gpus) / _BYTES_PER_PARAMETER
 
 
-def _rollouts(config: TrainingConfig, rollout: _RolloutTokens) -> float:
+def _rollouts(config: TrainingConfig, rollout: EpisodeTokens) -> float:
     """The number of rollouts of a step. Groups are complete, so the largest group may exceed the batch."""
     group = max([config.group_of(s) for s in config.train_sources] or [1])
     tokens = config.number("orchestrator.token_batch_size")
@@ -312,183 +323,14 @@ def _rollouts(config: TrainingConfig, rollout: _RolloutTokens) -> float:
     return max(groups, tokens / sample_tokens + group)
 
 
-def _resampled(config: TrainingConfig, context: ConfigContext) -> float:
-    if not _gated(config):
-        return 1.0
-    if context.usable is None:
-        raise _UnboundedError(
-            GATES_KEY,
-            "a gate samples groups anew until they are usable, and no evaluation measured how often that happens",
-            Fix("Run ", NamedCall("run_eval"), " with this model on the environment, or remove the gates."),
-        )
-    return _RESAMPLED / max(context.usable, 1e-3)
-
-
-def _gated(config: TrainingConfig) -> bool:
-    return gates_resample(config) or any(
-        isinstance(curriculum := source.table.get("curriculum"), Mapping) and bool(curriculum.get("gates"))
-        for source in config.train_sources
-    )
-
-
-def _rollout(
-    config: TrainingConfig, context: ConfigContext, source: ConfigSource | None, limit: int | None
-) -> _RolloutTokens:
-    """Compute the maximum tokens of a rollout. `limit` is the token limit of one completion."""
-    conversation = _context_tokens(config)
-    agents = list(_agents(source))
-    turns = _turns(source, context)
-    limits = [n for agent in agents if (n := _whole(value_at(agent, "sampling", "max_tokens"))) is not None]
-    each = min(conversation, max([*limits, limit] if limit is not None else [conversation]))
-    harness = source.harness if source is not None else None
-    if turns is None and harness not in _LINEAR_HARNESSES:
-        raise _UnboundedError(
-            f"orchestrator.{source.kind if source else 'train'}.source.{TURNS_KEY}",
-            f"the harness {quote(str(harness), 60)} may start conversations anew, and nothing limits its turns",
-            f"Set {TURNS_KEY} of the source, e.g. to 20.",
-        )
-    parallel = _rollouts_of_episode(source, context)
-    cached = config.at("inference.vllm.enable_prefix_caching") is not False and harness in _LINEAR_HARNESSES
-    if turns is None:
-        if not cached:
-            raise _UnboundedError(
-                f"orchestrator.{source.kind if source else 'train'}.source.{TURNS_KEY}",
-                "without prefix caching every turn reads the whole conversation, and nothing limits the turns",
-                f"Set {TURNS_KEY} of the source, e.g. to 20.",
-            )
-        return _RolloutTokens(parallel * conversation, parallel * conversation)
-    completion = turns * each if harness not in _LINEAR_HARNESSES else min(turns * each, conversation)
-    return _RolloutTokens(parallel * conversation * (1 if cached else turns), parallel * completion)
-
-
-def _context_tokens(config: TrainingConfig) -> int:
-    served = config.number(CONTEXT_KEY)
-    context_tokens = served if served is not None and served > 0 else find_model(config.model).context
-    if context_tokens is None:
-        raise _UnboundedError(
-            CONTEXT_KEY,
-            "nothing limits the tokens of a rollout: the inference server may serve all of the model's context",
-            f"Set {CONTEXT_KEY}, e.g. to {config.seq_len + (config.max_completion_tokens or 0)} "
-            "(seq_len and one completion).",
-        )
-    return max(context_tokens, config.seq_len)
-
-
-def _train_limit(config: TrainingConfig, source: ConfigSource | None) -> int | None:
-    tables = [source.table.get("sampling") if source is not None else None, config.at("orchestrator.train.sampling")]
-    return _completion_limit(tables)
-
-
-def _eval_limit(config: TrainingConfig, source: ConfigSource) -> int | None:
-    return _completion_limit([source.table.get("sampling"), config.at("orchestrator.eval.sampling")])
-
-
-def _completion_limit(tables: list[Any]) -> int | None:
-    """The completion limit of the first table that states one. The server also receives the limits of `extra_body`."""
-    for table in tables:
-        limits = [
-            n
-            for key in ("max_completion_tokens", "max_tokens")
-            for part in (table, value_at(table, "extra_body"))
-            if (n := _whole(value_at(part, key))) is not None
-        ]
-        if limits:
-            return max(limits)
-    return None
-
-
-def _agents(source: ConfigSource | None) -> Iterator[Mapping[str, Any]]:
-    env = source.table.get("env") if source is not None else None
-    for key, table in env.items() if isinstance(env, Mapping) else ():
-        if key not in _ENV_KEYS and isinstance(table, Mapping):
-            yield table
-
-
-def _turns(source: ConfigSource | None, context: ConfigContext) -> int | None:
-    """The maximum number of turns of an agent: from the config, else from the environment's last check; None if
-    unknown."""
-    if source is None:
-        return None
-    set_here = [n for agent in _agents(source) if (n := _whole(agent.get("max_turns"))) is not None]
-    if set_here and len(set_here) == len(list(_agents(source))):
-        return max(set_here)
-    shape = _exact_shape(source, context)
-    if shape is not None:
-        # Only the code that was checked here is known to have such an argument of its taskset.
-        known = as_mapping(shape.taskset.get("properties"))
-        limits = [n for name in _TURNS if name in known and (n := _whole(source.args.get(name))) is not None]
-        if limits:
-            return max(limits)
-        declared = [
-            _whole(value_at(agent, "default", "max_turns")) for agent in _properties(shape.env) if "default" in agent
-        ]
-        if declared and all(n is not None for n in declared):
-            return max(n for n in declared if n is not None)
-    return None
-
-
-def _exact_shape(source: ConfigSource, context: ConfigContext) -> EnvironmentSchemas | None:
-    """The recorded schemas of the very files that a source names; None where nobody checked these files."""
-    shape = context.shapes.get(source.id) if context.shapes is not None else None
-    return shape if shape is not None and shape.exact and shape.loaded else None
-
-
-def _rollouts_of_episode(source: ConfigSource | None, context: ConfigContext) -> int:
-    """The number of agents' rollouts of which one rollout of a source consists.
-
-    Raises _UnboundedError for an environment class that is not known.
-    """
-    if source is None:
-        return 1
-    written = len(list(_agents(source)))
-    id = value_at(source.table.get("env"), "id")
-    named = plugin_module(id) if isinstance(id, str) and id and id != source.id else None
-    if named == _BEST_OF_N:
-        return max(1, written) * (_whole(value_at(source.table.get("env"), "n")) or _DEFAULT_N)
-    if named is not None:
-        if named not in _ROLES:
-            raise _UnboundedError(
-                f"orchestrator.{source.kind}.source.env.id",
-                f"how many rollouts the environment class {quote(str(id), 60)} plays for one of the batch is not known",
-                "Remove env.id: the class that belongs to the taskset is then used.",
-            )
-        return max(written, _ROLES[named])
-    shape = _exact_shape(source, context)
-    return max(1, written, len(list(_properties(shape.env))) if shape is not None else 1)
-
-
-def _properties(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    properties = schema.get("properties")
-    for key, value in properties.items() if isinstance(properties, Mapping) else ():
-        default = value.get("default") if isinstance(value, Mapping) else None
-        if key not in _ENV_KEYS and isinstance(default, Mapping) and "max_turns" in default:
-            yield value
-
-
-def _retries(source: ConfigSource | None) -> int:
-    """The most times that a rollout of a source is played again."""
-    env = source.table.get("env") if source is not None else None
-    agents = max((_retry_budget(agent) for agent in _agents(source)), default=0)
-    return (1 + agents) * (1 + _retry_budget(env)) - 1
-
-
-def _retry_budget(table: Any) -> int:
-    """The retries of a table: its own budget, and that of each rule (verifiers 0.4, v1/configs/retries.py).
-
-    A rollout can fail in another way each time, so that the budgets add up.
-    """
-    rules = value_at(table, "retries", "rules")
-    budgets = [value_at(rule, "max_retries") for rule in rules] if isinstance(rules, list) else []
-    return sum(_whole(budget) or 0 for budget in (value_at(table, "retries", "max_retries"), *budgets))
-
-
 def _evaluations(config: TrainingConfig, context: ConfigContext, steps: int) -> Iterator[tuple[int, float]]:
     """Yield for each eval source the number of evaluations and the maximum minutes of one evaluation."""
     size = _billions(config)
     for source, times, planned in _planned_evaluations(config, context, steps):
-        rollout = _rollout(config, context, source, _eval_limit(config, source))
-        rollouts = planned * (1 + _retries(source))
-        inflight = _inflight(config, "orchestrator.eval", [source])
+        rollout = episode_tokens(config, context, source)
+        rollouts = planned * (1 + retries_of(source, context))
+        # prime-rl shares its permits among training and evaluations (dispatcher.py).
+        inflight = _inflight(config, [source])
         seconds = _generating_seconds(
             config, size, rollouts * rollout.prefilled, rollouts * rollout.decoded, inflight
         ) + _starting_seconds(config, rollouts)
@@ -500,8 +342,8 @@ def _planned_evaluations(
 ) -> Iterator[tuple[ConfigSource, int, int]]:
     """Yield each eval source with its number of evaluations and the rollouts of one evaluation."""
     for source in config.eval_sources:
-        interval = _whole(source.table.get("interval")) or config.number("orchestrator.eval.interval", 100) or 100
-        group = _whole(source.table.get("group_size")) or config.number("orchestrator.eval.group_size", 1) or 1
+        interval = whole(source.table.get("interval")) or config.number("orchestrator.eval.interval", 100) or 100
+        group = whole(source.table.get("group_size")) or config.number("orchestrator.eval.group_size", 1) or 1
         first = 0 if config.at("orchestrator.eval.skip_first_step") is True else 1
         # Before the first step, at every interval, and after the last step.
         times = first + ceil(steps / max(1, interval))
@@ -510,23 +352,18 @@ def _planned_evaluations(
 
 def _examples(config: TrainingConfig, context: ConfigContext, source: ConfigSource) -> int:
     own = source.table.get("num_examples")
-    requested = _whole(own) if own is not None else _whole(config.at(EVALS_KEY))
+    requested = whole(own) if own is not None else whole(config.at(EVALS_KEY))
     measurement = context.each.get(source.id, SourceMeasurement())
-    # The check counted the tasks of the default arguments; other arguments may select more.
-    tasks = measurement.tasks if not source.args and not measurement.infinite else None
+    # The tasks were counted with the arguments of training, or by the check with none; others may select more.
+    counted = arguments_by_id(config.train_sources).get(source.id, {})
+    same = same_arguments(without_null_text(source.args), counted)
+    tasks = measurement.tasks if same and not measurement.infinite else None
     if source.args and source.args == measurement.held_out:
         tasks = measurement.held_out_tasks
     if requested is None and tasks is None:
-        raise _UnboundedError(
+        raise UnboundedError(
             EVALS_KEY,
             f"the eval source {quote(source.name, 60)} plays all of its tasks, and nobody counted them",
             f"Set {EVALS_KEY}, e.g. to 128.",
         )
     return min(n for n in (requested, tasks) if n is not None)
-
-
-def _whole(value: Any) -> int | None:
-    """Convert a positive whole number to int; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
-        return None
-    return int(value)

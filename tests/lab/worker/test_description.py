@@ -74,6 +74,57 @@ async def test_the_tables_of_a_config_have_schemas(write: Write, opened: Opened)
     assert [p.key for p in wrong] == ["env.agent.runtime.cpus", "env.agent.max_turn", "env.agnet"]
 
 
+SEVERAL = """
+
+class SampleEnvConfig(vf.EnvConfig):
+    solver: vf.AgentConfig = vf.AgentConfig(harness=vf.harness_config_type("null")(id="null"), max_turns=3)
+    helper: vf.AgentConfig = vf.AgentConfig(sampling={"max_completion_tokens": 7}, retries={"max_retries": 2})
+
+class SampleEnv(vf.Env[SampleEnvConfig]):
+    async def run(self, task, agents):
+        for _ in range(8):
+            await agents.solver.run(task)
+"""
+PLAIN = """
+
+class SampleEnvConfig(vf.SingleAgentEnvConfig):
+    agent: vf.AgentConfig = vf.AgentConfig(harness=vf.harness_config_type("null")(id="null"))
+
+class SampleEnv(vf.SingleAgentEnv, vf.Env[SampleEnvConfig]):
+    pass
+"""
+
+
+def with_class(source: str) -> str:
+    return module().replace('__all__ = ["SampleTaskset"]', f'{source}\n__all__ = ["SampleTaskset", "SampleEnv"]')
+
+
+async def test_what_an_episode_plays_is_recorded(write: Write, opened: Opened) -> None:
+    async with opened(write(with_class(SEVERAL))) as worker:
+        several = (await worker.facts()).shapes["episode"]
+    assert several["own"] is True
+    none = {"max_retries": 0, "rules": []}
+    assert several["agents"] == {
+        "solver": {"harness": "null", "max_turns": 3, "sampling": None, "retries": none},
+        "helper": {
+            "harness": "bash",
+            "max_turns": None,
+            "sampling": {"max_tokens": 7},
+            "retries": {"max_retries": 2, "rules": []},
+        },
+    }
+    assert several["retries"] == none
+
+
+@pytest.mark.parametrize(("source", "harness"), [(PLAIN, "null"), ("", "bash")])
+async def test_a_class_that_only_sets_defaults_has_no_code_of_its_own(
+    write: Write, opened: Opened, source: str, harness: str
+) -> None:
+    async with opened(write(with_class(source) if source else module())) as worker:
+        episode = (await worker.facts()).shapes["episode"]
+    assert (episode["own"], episode["agents"]["agent"]["harness"]) == (False, harness)
+
+
 async def test_the_split_that_is_not_loaded_is_listed_on_demand(write: Write, opened: Opened) -> None:
     async with opened(write(module())) as worker:
         assert (await worker.facts()).held_out == "split=test"

@@ -88,7 +88,12 @@ _VLLM_CODE = re.compile(
 Arguments"). Names are compared with `_` for `-`."""
 _CHANGES_REPLIES = frozenset({"quantization", "rope_scaling"})
 """Options of vLLM with which a model replies otherwise than the evaluated one."""
-_MORE_REPLIES = frozenset({"n", "best_of"})
+_MORE_REPLIES = frozenset({"n", "best_of", "use_beam_search"})
+_AGENT_SAMPLING = re.compile(r"\.source\.env\.(?!taskset\.)[^.]+\.sampling\.([^.]+)")
+_SAMPLING_KEYS = frozenset(
+    {"temperature", "top_p", "reasoning_effort", "max_tokens", "max_completion_tokens", "extra_body"}
+)
+"""Keys that `SamplingConfig` of verifiers 0.4 names. It sends all others on to the inference server as they are."""
 _MOST_CHARACTERS = 80
 """Most characters of a value in the question."""
 
@@ -213,7 +218,8 @@ def _passed_to_programs(path: str, value: Any) -> UnprovenSetting | None:
         return UnprovenSetting(path, value, about, blocks=True)
     if path.startswith(_VLLM) and _options(path)[0] not in vllm_options() - _CHANGES_REPLIES:
         return UnprovenSetting(path, value, "an option of vLLM")
-    if table.endswith(".extra_body"):
+    sampled = _AGENT_SAMPLING.search(path)
+    if table.endswith(".extra_body") or (sampled is not None and sampled[1] not in _SAMPLING_KEYS):
         return UnprovenSetting(path, value, "an extra key of each request", blocks=key in _MORE_REPLIES)
     named = next((about for name, about in _NAMED_SETTINGS.items() if name in path.split(".")[1:]), None)
     return UnprovenSetting(path, value, named) if named is not None else None

@@ -34,8 +34,14 @@ _KEYED_BY_NAME = frozenset({"properties", "$defs", "mapping"})
 
 
 def schemas(adapter: AdapterV1) -> dict[str, Any]:
-    """Return JSON schemas of the tables `taskset` and `env` (None if unknown) and whether the model gets `tools`."""
-    return {"taskset": _taskset(adapter), "env": _env(adapter), "tools": _tools(adapter)}
+    """Return JSON schemas of the tables `taskset` and `env`, whether the model gets `tools`, and what decides how much
+    an `episode` plays. None for what is unknown."""
+    return {
+        "taskset": _taskset(adapter),
+        "env": _env(adapter),
+        "tools": _tools(adapter),
+        "episode": _episode(adapter),
+    }
 
 
 def env_type(adapter: AdapterV1) -> Any:
@@ -155,6 +161,42 @@ def _env(adapter: AdapterV1) -> dict[str, Any] | None:
         return _without_prose(schema)
     except Exception:
         return None
+
+
+def _episode(adapter: AdapterV1) -> dict[str, Any] | None:
+    """Return the defaults of the agents and of the retries, and whether the class that plays an episode has code of its
+    own: such a class may let its agents play any number of times."""
+    v1 = adapter.v1
+    try:
+        config = env_config_type(adapter)()
+        agents = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(config)
+        exported = [getattr(adapter.module, name, None) for name in adapter.module.__all__]
+        harness = any(isinstance(k, type) and issubclass(k, v1.Harness) and k is not v1.Harness for k in exported)
+        default = adapter.module.__name__ if harness else "bash"
+        return {
+            "own": _has_own_code(env_type(adapter), v1.SingleAgentEnv),
+            "agents": {
+                str(name): {
+                    "harness": str(role.harness.id if role.harness is not None else default),
+                    "max_turns": role.max_turns,
+                    "sampling": role.sampling.model_dump(exclude_unset=True) if role.sampling is not None else None,
+                    "retries": role.retries.model_dump(),
+                }
+                for name, role in agents.items()
+            },
+            "retries": config.retries.model_dump(),
+        }
+    except Exception:
+        return None
+
+
+def _has_own_code(kind: type, base: type) -> bool:
+    """Whether a class adds functions to `base`, or is no kind of it."""
+    if not issubclass(kind, base) or type(kind) is not type(base):
+        return True
+    added = [c for c in kind.__mro__ if c not in base.__mro__]
+    kinds = (staticmethod, classmethod, property)
+    return any(callable(value) or isinstance(value, kinds) for c in added for value in vars(c).values())
 
 
 def _tools(adapter: AdapterV1) -> bool | None:
