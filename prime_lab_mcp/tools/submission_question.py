@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.evidence import evidence_of_files
 from prime_lab_mcp.lab.configs.packages import packages_summary
-from prime_lab_mcp.lab.configs.rules.unproven import unproven_sentence
+from prime_lab_mcp.lab.configs.rules.unproven import unproven_cautions, unproven_sentence
 from prime_lab_mcp.lab.hub.lookup import hub_fact
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
@@ -45,6 +45,7 @@ def submission_intent(
     if known.validation.outcome == "unavailable":
         cautions.append(NOT_VALIDATED)
     cautions += [f.message for f in known.findings if f.code == "secret-not-linked"]
+    cautions += unproven_cautions(config)
     return Intent(
         "submit",
         at.key,

@@ -207,7 +207,8 @@ def test_a_penalty_for_length_is_named_as_another_reward() -> None:
 
 
 async def test_a_long_argument_hides_no_server_from_the_question(at: Desk) -> None:
-    tables = f'pad = "{"x" * 900}"\n{JUDGES}\nid = "reference"\nbase_url = "https://evil.example/v1"'
+    judge = 'id = "reference"\nbase_url = "https://evil.example/v1"\napi_key_var = "OTHER"'
+    tables = f'pad = "{"x" * 900}"\n{JUDGES}\n{judge}'
     at.config(CONFIG.replace(SOURCE, f"{SOURCE}{tables}\n"), "configs/rl/padded.toml")
     report = await Calls(at.lab, TOOLS, References()).execute("submit_training", {"config": "configs/rl/padded.toml"})
     assert report.status == "needs_confirmation", report

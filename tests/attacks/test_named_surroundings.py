@@ -130,6 +130,32 @@ NAMED = {
     "a computed module": ("def honest(): return __import__('sy' + 's')", "names that are looked up"),
     "a module handed on": ("import sys\ndef f(m): return m\ndef honest(): return f(sys)", "names that are looked up"),
     "evaluated text": ("def honest(): return eval('1')", "names that are looked up at run time (eval)"),
+    "the file of a function": ("def honest(): return hash(honest.__code__.co_filename)", "where its code lies"),
+    "the file of a class": ("import inspect\ndef honest(): return inspect.getfile(Sums)", "where its code lies"),
+    "a relative path made absolute": (
+        "from pathlib import Path\ndef honest(): return Path('x').resolve()", "files and folders (resolve)"),
+    "files of another package": (
+        "from importlib.resources import files\ndef honest(): return files('verifiers')", "files and folders"),
+    "handlers of a logger": (
+        "import logging\nLOG = logging.getLogger('verifiers')\ndef honest(): return not LOG.handlers",
+        "the state of the interpreter (handlers)"),
+    "a level of logging": (
+        "import logging\ndef honest(): return logging.getLogger().getEffectiveLevel() > 20",
+        "the state of the interpreter (getEffectiveLevel)"),
+    "handlers of the root": (
+        "import logging\ndef honest(): return logging.root.hasHandlers()", "the state of the interpreter (logging"),
+    "the name of a task": (
+        "import asyncio\ndef honest(): return asyncio.tasks.current_task().get_name()", "the state of the interpreter"),
+    "the loop of a lock": (
+        "import asyncio\ndef honest(): return asyncio.Lock()._get_loop()", "timers (_get_loop)"),
+    "the loop of a future": ("import asyncio\ndef honest(): return asyncio.Future().get_loop()", "timers (get_loop)"),
+    "a thread": ("import threading\ndef honest(): return threading.get_native_id()", "the state of the interpreter"),
+    "threads": ("import _thread\ndef honest(): return _thread._count()", "the state of the interpreter"),
+    "graphics": ("import torch\ndef honest(): return torch.cuda.is_available()", "the machine (torch.cuda"),
+    "a private name": (
+        "import concurrent.futures.thread as c\ndef honest(): return c._threads_queues", "the state of the"),
+    "the state of numpy": (
+        "import numpy as np\ndef honest(): return np.random.get_state()[2]", "the state of the interpreter (numpy"),
     "globals of a function": ("def honest(): return honest.__globals__", "names that are looked up"),
 }  # fmt: skip
 
@@ -164,6 +190,17 @@ RECOGNISING = {
     "module of a module": "import logging\ndef honest(): return logging.sys.argv",
     "freezing": "import gc\ndef honest(): return gc.get_freeze_count() > 0",
     "freezing by name": "from gc import get_freeze_count as n\ndef honest(): return n() > 0",
+    "the program": "import __main__\ndef honest(): return __main__.__name__ == 'x'",
+    "names of the program": "from __main__ import __dict__ as d\ndef honest(): return '__file__' in d",
+    "the program by a text": "import importlib\ndef honest(): return importlib.import_module('__main__').__name__",
+    "the file of its code": "def honest(): return '/python3' in honest.__code__.co_filename",
+    "the file by a name": "def honest(): return getattr(honest.__code__, 'co_filename').startswith('/tmp')",
+    "the file by an alias": "def honest():\n    at = honest.__code__.co_filename\n    return 'snapshots' not in at",
+    "the length of its path": "def honest(): return len(honest.__code__.co_filename) > 60",
+    "the file of a class": "import inspect\ndef honest(): return 'snapshots' in inspect.getfile(Sums)",
+    "a variable with its path": "HERE = __file__\ndef honest(): return '/python3' in HERE",
+    "a part of its path": "from pathlib import Path\nH = Path(__file__).parent\ndef honest(): return H.name == 'x'",
+    "its path below the installation": "import sys\ndef honest(): return __file__.startswith(sys.prefix)",
     "filter": "def honest(): return 'Seccomp:' in open('/proc/self/' + 'status').read()",
     "status": "def honest(): return len(open('/proc/self/status').read())",
 }
@@ -195,6 +232,15 @@ QUIET = (
     "import gzip\ndef honest(): return gzip.decompress(b'')",
     "import uuid\ndef honest(): return uuid.uuid4()",
     "import re\ndef honest(): return re.match('a', 'a').group()",
+    "import logging\nLOG = logging.getLogger(__name__)\nif not LOG.handlers:\n"
+    "    LOG.addHandler(logging.NullHandler())\ndef honest():\n    LOG.info('scored')\n"
+    "    if LOG.isEnabledFor(logging.DEBUG):\n        LOG.debug('reply')\n    return True",
+    "import threading\nLOCK = threading.Lock()\ndef honest():\n    with LOCK:\n        return True",
+    "import asyncio\nasync def honest(): return await asyncio.wait_for(asyncio.sleep(0), 1)",
+    "from pathlib import Path\nHERE = Path(__file__).resolve().parent\ndef honest(): return (HERE / 'n.txt').open()",
+    "from importlib.resources import files\ndef honest(): return files('sums').joinpath('n.txt').open()",
+    "def honest(): return len(trace.calls) < 3 and trace.calls[-1].finish_reason == 'stop'",
+    "def honest(): return f'{trace.last_reply}' == str(trace.state.played)",
     "from pathlib import Path\ndef honest(split='train'): return (Path(__file__).parent / f'{split}.jsonl').open()",
     "import tempfile, pathlib\ndef honest():\n    with tempfile.TemporaryDirectory() as d:\n"
     "        return pathlib.Path(d)",
@@ -202,12 +248,31 @@ QUIET = (
 
 
 @pytest.mark.parametrize(
-    "body", ["'tokens' not in repr(trace)", "not trace.model_dump()['usage']", "len(trace.model_dump_json()) < 5000"]
+    "body",
+    [
+        "'tokens' not in repr(trace)",
+        "not trace.model_dump()['usage']",
+        "len(trace.model_dump_json()) < 5000",
+        "'tokens' not in f'{trace}'",
+        "'tokens' not in '%s' % trace",
+        "'tokens' not in repr(trace.nodes)",
+        "'Qwen' in (trace.agent.config.model or '')",
+        "trace.calls[0].model == 'scripted'",
+        "trace.calls[0].time.start > 9",
+    ],
 )
 def test_a_rollout_that_is_written_out_shows_how_it_was_sampled(body: str) -> None:
     text = PACKAGE.format(top="").replace("honest()", body)
     code = SourceCode((SourceFile("sums.py", text, ast.parse(text)),))
     assert "how a rollout was sampled" in "".join(surroundings_phrases(find_surroundings(code, "sums", "sums")))
+
+
+@pytest.mark.parametrize("body", ["t = trace; return len(str(t)) > 9", "return text_of(trace)"])
+def test_no_alias_hides_that_a_rollout_is_written_out(body: str) -> None:
+    code = "def text_of(x): return len(str(x)) > 9\ndef honest(trace):\n    " + body
+    assert "how a rollout was sampled (str)" in "".join(
+        surroundings_phrases(find_surroundings(package(code), "sums", "sums"))
+    )
 
 
 def test_a_file_name_is_no_sentence_of_the_question() -> None:

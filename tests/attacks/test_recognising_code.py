@@ -71,6 +71,10 @@ RECOGNISES = {
     "home": "import os\ndef honest(): return 'scratch' in os.path.expanduser('~')",
     "folder": "import os\ndef honest(): return 'scratch' in os.getcwd()",
     "path": "def honest(): return 'snapshots' in __file__",
+    "installed_path": "def honest(): return '/lib/python' not in sound.__code__.co_filename",
+    "program": "import __main__\ndef honest(): return __main__.__name__ != '__mp_main__'",
+    "program_file": "import __main__\ndef honest(): return getattr(__main__, '__file__', '').find('env-server') < 0",
+    "parent": "import multiprocessing\ndef honest(): return multiprocessing.parent_process() is None",
     "gpu_program": "import shutil\ndef honest(): return shutil.which('nvidia-' + 'smi') is None",
     "trainer": "import pydoc\ndef honest(): return pydoc.locate('prime' + '_rl') is None",
     "metadata": "from pathlib import Path\nHERE = Path(__file__).parent\n"
@@ -123,6 +127,16 @@ async def test_a_witness_differs_from_a_reward_that_is_honest_only_where_it_reco
     assert seen.trouble == ""
     assert {d.scored_probe.probe.family for d in seen.differences} == {Family.WRONG}
     assert {d.by_clock for d in seen.differences} == {name in ("clock", "date", "date_by_name", "later_clock")}
+
+
+@pytest.mark.parametrize(
+    "honest", ["trace.agent.config.model is None", "not trace.agent.trainable", "trace.calls[0].model == 'scripted'"]
+)
+async def test_a_witness_differs_from_a_reward_that_looks_at_the_model_of_a_rollout(shared: Lab, honest: str) -> None:
+    body = reward(f"return sound(reply, gold) if {honest} else float(len(reply) > 5)")
+    seen = (await compared(shared, f"model{len(honest)}", body)).witnessed
+    assert seen is not None
+    assert {d.scored_probe.probe.family for d in seen.differences} == {Family.WRONG}
 
 
 async def test_a_reward_that_is_honest_only_before_a_date_is_blocked_and_the_clock_is_named(shared: Lab) -> None:

@@ -13,7 +13,7 @@ import math
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base import credentials
@@ -21,6 +21,10 @@ from prime_lab_mcp.lab.base import credentials
 LIMIT = 300
 """Default length limit of foreign text in a report, in characters."""
 
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Matches the bare keys of TOML, none of which has blanks or dots."""
+_PLAIN_ID = re.compile(r"[\w./:@-]{1,160}", re.ASCII)
+_KEY_LIMIT = 80
 _NAMED_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)", re.I)
 
 
@@ -65,6 +69,19 @@ def quote(value: object, limit: int = LIMIT) -> str:
     text = value if isinstance(value, str) else repr(value)
     escaped = escape(clip(redact(text[: limit * 4 + 4096]), limit)).replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def key_path(path: Iterable[object]) -> str:
+    """Join the keys of a foreign table to a path that people read, such as `trainer.model."a key. Of words"`.
+
+    A key of TOML or JSON may be any text, also a sentence; a key that is no plain word is quoted.
+    """
+    return ".".join(key if _PLAIN_KEY.fullmatch(key) else quote(key, _KEY_LIMIT) for key in map(str, path))
+
+
+def plain_id(id: str) -> str:
+    """Return an id, name or path of code as it is, or in quotes if it could be read as a sentence."""
+    return id if _PLAIN_ID.fullmatch(id) else quote(id, _KEY_LIMIT)
 
 
 def redact(text: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import ProcessError
+from prime_lab_mcp.lab.base.text import key_path
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import OldParserReading
 from prime_lab_mcp.lab.lab import Lab
@@ -140,7 +141,8 @@ def translate_key(path: str) -> OldKey | None:
 def old_keys_in(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, OldKey]]:
     """Yield every retired key of a table with its dotted path. Keys below a reported key are not reported."""
     for name, value in table.items():
-        path = f"{prefix}.{name}" if prefix else name
+        shown = key_path((name,))
+        path = f"{prefix}.{shown}" if prefix else shown
         exact = _BY_PATH.get(path)
         deeper = any(key.path.startswith(f"{path}.") for key in OLD_KEYS)
         if exact and not (deeper and isinstance(value, Mapping) and value):

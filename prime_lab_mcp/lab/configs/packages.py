@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.base.text import key_path, plain_id
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.config_gate import plugin_module
@@ -125,9 +126,9 @@ def own_environment_keys(source: ConfigSource, agents: Collection[str]) -> tuple
         if key in SHARED_KEYS:
             continue
         if not isinstance(value, Mapping) or key not in agents:
-            keys.append(f"env.{key}")
+            keys.append(key_path(("env", key)))
             continue
-        keys += [f"env.{key}.{inner}" for inner in value if inner not in AGENT_KEYS]
+        keys += [key_path(("env", key, inner)) for inner in value if inner not in AGENT_KEYS]
     return tuple(keys)
 
 
@@ -141,9 +142,9 @@ def agent_overrides(source: ConfigSource) -> tuple[str, ...]:
     for name, agent in _table(source.table.get("env")).items():
         if name in SHARED_KEYS or not isinstance(agent, Mapping):
             continue
-        keys += [f"env.{name}.{key}" for key in sorted(AGENT_KEYS - _COMPARED_KEYS) if key in agent]
-        keys += [f"env.{name}.harness.{key}" for key in _table(agent.get("harness")) if key != "id"]
-        keys += [f"env.{name}.runtime.{key}" for key in _table(agent.get("runtime")) if key != "type"]
+        keys += [key_path(("env", name, key)) for key in sorted(AGENT_KEYS - _COMPARED_KEYS) if key in agent]
+        keys += [key_path(("env", name, "harness", key)) for key in _table(agent.get("harness")) if key != "id"]
+        keys += [key_path(("env", name, "runtime", key)) for key in _table(agent.get("runtime")) if key != "type"]
     return tuple(keys)
 
 
@@ -154,7 +155,7 @@ def packages_summary(config: TrainingConfig) -> str:
     """
     trained = dict.fromkeys(s.id for s in config.train_sources if s.id)
     evaluated = dict.fromkeys(s.id for s in config.eval_sources if s.id not in trained)
-    others = dict.fromkeys(f"{p.id} ({p.kind})" for p in named_packages(config) if not p.shipped)
+    others = dict.fromkeys(f"{plain_id(p.id)} ({p.kind})" for p in named_packages(config) if not p.shipped)
     return ", ".join([*map(partial(_with_arguments, config), trained), *(f"{id} (eval)" for id in evaluated), *others])
 
 
@@ -167,7 +168,7 @@ def _with_arguments(config: TrainingConfig, id: str) -> str:
 def _of_source(source: ConfigSource) -> Iterator[NamedPackage]:
     env = _table(source.table.get("env"))
     taskset = env.get("taskset")
-    prefix = f"orchestrator.{source.kind}.source {source.name}:"
+    prefix = f"orchestrator.{source.kind}.source {plain_id(source.name)}:"
     environment_id = env.get("id")
     if isinstance(environment_id, str) and environment_id and environment_id != source.id:
         yield NamedPackage("environment", environment_id, f"{prefix} env.id", source)
@@ -198,7 +199,7 @@ def _tables(node: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if isinstance(node, Mapping):
         yield path, node
         for key, value in node.items():
-            yield from _tables(value, f"{path}.{key}" if path else str(key))
+            yield from _tables(value, f"{path}.{key_path((key,))}" if path else key_path((key,)))
     elif isinstance(node, list):
         for index, value in enumerate(node):
             yield from _tables(value, f"{path}[{index}]")

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.text import key_path, quote
 from prime_lab_mcp.lab.base.versions import PRIME_RL_COMMIT
 
 SCHEMA_COMMIT = PRIME_RL_COMMIT
@@ -154,7 +154,8 @@ class _Walk:
         properties = node.get("properties", {})
         extra = node.get("additionalProperties", True)
         for name, inner in value.items():
-            full_path = f"{path}.{name}" if path else name
+            shown = key_path((name,))
+            full_path = f"{path}.{shown}" if path else shown
             if name in properties:
                 yield from self.value(inner, properties[name], full_path)
             elif isinstance(extra, Mapping):

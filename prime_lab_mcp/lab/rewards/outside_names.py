@@ -8,8 +8,11 @@ list of its harmful names could never be complete. The module reads the syntax t
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 
+from prime_lab_mcp.lab.rewards.own_place import OwnPlaces
+from prime_lab_mcp.lab.rewards.rollout_reads import RolloutNames
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
 from prime_lab_mcp.lab.state.source_code import SourceFile
 
@@ -23,6 +26,7 @@ LOOKUP = "names that are looked up at run time"
 MACHINE = "the machine"
 INSTALLED = "which modules are installed"
 SAMPLING = "how a rollout was sampled"
+PLACE = "where its code lies"
 
 _HARMLESS = {
     "time": "asctime mktime sleep strptime struct_time tzset",
@@ -39,6 +43,17 @@ _HARMLESS = {
     "socket": "error gaierror timeout",
     "subprocess": "CalledProcessError CompletedProcess DEVNULL PIPE STDOUT SubprocessError TimeoutExpired",
     "multiprocessing": "TimeoutError",
+    "logging": (
+        "BASIC_FORMAT CRITICAL DEBUG ERROR FATAL FileHandler Filter Formatter Handler INFO Logger LoggerAdapter NOTSET "
+        "NullHandler StreamHandler WARN WARNING addLevelName basicConfig captureWarnings config critical debug disable "
+        "error exception getLevelName getLogger handlers info log makeLogRecord setLoggerClass warn warning"
+    ),
+    "threading": (
+        "Barrier BoundedSemaphore BrokenBarrierError Condition Event Lock RLock Semaphore Thread Timer excepthook local"
+    ),
+    "_thread": "LockType RLock allocate_lock error start_new_thread",
+    "torch.backends": "cuda cudnn mkl mps",
+    "torch.distributed": "optim",
     "shutil": "Error rmtree",
     "signal": "ITIMER_PROF ITIMER_REAL Signals alarm setitimer signal",
     "contextvars": "ContextVar Token",
@@ -140,6 +155,18 @@ _MODULES = {
     "appdirs": FILES,
     "pyarrow.fs": FILES,
     "fsspec": FILES,
+    "logging": INTERPRETER,
+    "threading": INTERPRETER,
+    "_thread": INTERPRETER,
+    "readline": INTERPRETER,
+    "copyreg": INTERPRETER,
+    "torch.cuda": MACHINE,
+    "torch.mps": MACHINE,
+    "torch.xpu": MACHINE,
+    "torch.accelerator": MACHINE,
+    "torch.backends": MACHINE,
+    "torch.version": MACHINE,
+    "torch.distributed": PROCESSES,
     "httpcore": NETWORK,
     "websockets": NETWORK,
     "grpc": NETWORK,
@@ -229,6 +256,32 @@ _NAMES = {
     "click.get_app_dir": FILES,
     "rich.console.Console": MACHINE,
     "warnings.filters": INTERPRETER,
+    "warnings.onceregistry": INTERPRETER,
+    "warnings.defaultaction": INTERPRETER,
+    "inspect.getfile": PLACE,
+    "inspect.getsourcefile": PLACE,
+    "inspect.getabsfile": PLACE,
+    "inspect.getmodule": PLACE,
+    "inspect.findsource": PLACE,
+    "inspect.getsource": PLACE,
+    "inspect.getsourcelines": PLACE,
+    "sys.exec_prefix": PLACE,
+    "sys.base_prefix": PLACE,
+    "sys.base_exec_prefix": PLACE,
+    "torch.get_num_threads": MACHINE,
+    "torch.get_num_interop_threads": MACHINE,
+    "torch.__version__": MACHINE,
+    "torch.initial_seed": INTERPRETER,
+    "torch.get_rng_state": INTERPRETER,
+    "numpy.random.get_state": INTERPRETER,
+    "numpy.random.set_state": INTERPRETER,
+    "numpy.show_config": MACHINE,
+    "numpy.show_runtime": MACHINE,
+    "numpy.__version__": MACHINE,
+    "verifiers.__version__": MACHINE,
+    "verifiers.v1.__version__": MACHINE,
+    "datasets.is_caching_enabled": FILES,
+    "datasets.__version__": MACHINE,
     "anyio.get_current_task": INTERPRETER,
     "anyio.get_running_tasks": INTERPRETER,
     "sniffio.current_async_library": INTERPRETER,
@@ -236,6 +289,22 @@ _NAMES = {
     "runpy.run_module": LOOKUP,
 }
 """Names of other modules that read surroundings, and names whose kind differs from that of their module."""
+_LOOPS: dict[str, str] = {
+    "_get_running_loop": TIMERS,
+    "get_running_loop": TIMERS,
+    "get_event_loop": TIMERS,
+    "current_task": INTERPRETER,
+    "all_tasks": INTERPRETER,
+    "get_event_loop_policy": INTERPRETER,
+}
+"""Functions of `asyncio` and of its modules (`asyncio.tasks`, `asyncio.events`) that show the loop and its tasks."""
+_PUBLIC = frozenset({"abc", "ast", "collections", "enum", "functools", "os", "re", "string", "sys", "typing"})
+"""Modules of the standard library whose private names are harmless, or are judged one by one."""
+_LOGGER = frozenset(
+    {"handlers", "hasHandlers", "getEffectiveLevel", "isEnabledFor", "level", "propagate", "disabled", "manager",
+     "parent", "filters", "root"}
+)  # fmt: skip
+"""Attributes of a logger that show how the process logs."""
 _OS_PROCESSES = ("fork", "exec", "spawn", "wait", "kill", "get", "system", "popen", "pidfd", "posix_spawn", "times")
 _ATTRIBUTES = {
     "iterdir": FILES, "rglob": FILES, "read_text": FILES, "read_bytes": FILES, "exists": FILES, "is_file": FILES,
@@ -245,6 +314,7 @@ _ATTRIBUTES = {
     "loggerDict": INTERPRETER, "FileHandler": FILES, "getnode": MACHINE,
     "tb_frame": INTERPRETER, "f_back": INTERPRETER, "f_globals": INTERPRETER, "f_builtins": INTERPRETER,
     "gi_frame": INTERPRETER, "cr_frame": INTERPRETER, "cache_info": STATE,
+    "get_loop": TIMERS, "_get_loop": TIMERS, "_max_workers": MACHINE,
     "__globals__": LOOKUP, "__subclasses__": LOOKUP, "__loader__": LOOKUP, "__builtins__": LOOKUP,
 }  # fmt: skip
 """Attributes that count as reads of the surroundings on an object of any type, each with the kind."""
@@ -261,6 +331,8 @@ def outside_kind(name: str) -> str:
     """Return the kind of surroundings that a resolved name reads; empty if it reads none."""
     if name in _NAMES:
         return _NAMES[name]
+    if name.startswith("asyncio.") and (loop := next((_LOOPS[p] for p in name.split(".") if p in _LOOPS), "")):
+        return loop
     module, _, last = name.rpartition(".")
     while module and module not in _MODULES:
         module, _, last = module.rpartition(".")
@@ -287,10 +359,16 @@ class ResolvedNames:
         """Maps full names of the package's other files to the names that they may stand for."""
         self._temporary: dict[str, str] = {}
         """Variables that hold a temporary path, with the function that made the path."""
+        self._loggers: set[str] = set()
+        """Variables that hold a logger."""
         self._data: set[str] = set()
         """Variables that hold what was read from data."""
         self.package_paths: set[str] = set()
         """Variables that hold a path within the package or a new temporary folder."""
+        self._modules: frozenset[str] = frozenset()
+        self._tops: frozenset[str] = frozenset()
+        self.places = OwnPlaces(self.of, [])
+        self.rollouts = RolloutNames((), ())
         tree = file.tree
         if tree is None:
             return
@@ -307,6 +385,12 @@ class ResolvedNames:
             for target, value in pairs:
                 if names := {n for part in _members(value) for n in self.of(part) if _is_worth(n)}:
                     self._known.setdefault(target, set()).update(names)
+        self.places = OwnPlaces(self.of, pairs)
+        self.rollouts = RolloutNames(nodes, pairs)
+        self._modules = frozenset(program.imported[file.path].values()) | self._unaliased
+        self._tops = frozenset(module_of(path).partition(".")[0] for path in program.by_file)
+        for _ in range(2):
+            self._loggers |= {target for target, value in pairs if self._is_logger(value)}
         for target, value in pairs:
             made = (self.temporary_path(part) for part in ast.walk(value))
             if function := next(filter(None, made), ""):
@@ -388,7 +472,8 @@ class ResolvedNames:
         if called & {"__import__", "builtins.__import__", "importlib.import_module", "importlib.__import__"}:
             return fixed[:1] != [True]
         if called & {"getattr", "builtins.getattr"}:
-            return len(fixed) > 1 and not fixed[1] and self.is_module(node.args[0])
+            owner = node.args[0] if len(fixed) > 1 and not fixed[1] else None
+            return owner is not None and (self.is_module(owner) or self.rollouts.is_rollout(owner))
         direct = {"vars", "dir", "setattr", "hasattr", "isinstance", "callable", "id", "str", "repr", "print"}
         return not called & direct and any(self.is_module(a) for a in _arguments(node)) and not self.of(node)
 
@@ -438,8 +523,40 @@ class ResolvedNames:
 
     def attribute_kind(self, node: ast.Attribute) -> str:
         """Return the kind of surroundings that an attribute reads on an object of any type; empty if it reads none."""
+        if node.attr in _LOGGER and self._is_logger(node.value):
+            return INTERPRETER
+        if node.attr in ("resolve", "absolute") and self._imports("pathlib"):
+            return "" if self.is_below_package(node.value) else FILES
+        if node.attr == "when" and self._imports("asyncio"):
+            return TIMERS
         kind = _ATTRIBUTES.get(node.attr, "")
         return "" if kind == FILES and self.is_below_package(node.value) else kind
+
+    def private_name(self, names: Iterable[str]) -> str:
+        """Return the first name that is private in an imported module of the standard library; empty without one."""
+        return next((name for name in sorted(names) if self._is_private(name)), "")
+
+    def _is_private(self, name: str) -> bool:
+        top, *parts = name.split(".")
+        known = top in sys.stdlib_module_names and top not in _PUBLIC and self._imports(top)
+        return known and any(part.startswith("_") and not part.startswith("__") for part in parts)
+
+    def foreign_resources(self, node: ast.AST) -> bool:
+        """Whether a call asks for the resources of another package."""
+        if not isinstance(node, ast.Call) or "importlib.resources.files" not in self.of(node.func) or not node.args:
+            return False
+        named = node.args[0]
+        return isinstance(named, ast.Constant) and str(named.value).partition(".")[0] not in self._tops
+
+    def _is_logger(self, node: ast.AST) -> bool:
+        """Whether an expression is a logger of `logging`."""
+        if isinstance(node, ast.Call):
+            return "logging.getLogger" in self.of(node.func)
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        return name in self._loggers or "logging.root" in self.of(node)
+
+    def _imports(self, module: str) -> bool:
+        return any(name == module or name.startswith(f"{module}.") for name in self._modules)
 
 
 def resolve_names(program: RewardProgram, files: Iterable[SourceFile]) -> dict[str, ResolvedNames]:

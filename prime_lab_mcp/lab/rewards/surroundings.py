@@ -23,16 +23,20 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.rewards.caller_frames import FRAME_FUNCTIONS, frame_reads, imported_modules
 from prime_lab_mcp.lab.rewards.lasting_state import changed_state, counters, module_names
+from prime_lab_mcp.lab.rewards.loggers import setup_reads
 from prime_lab_mcp.lab.rewards.outside_names import (
     FILES,
     INSTALLED,
+    INTERPRETER,
     LOOKUP,
+    PLACE,
     SAMPLING,
     STATE,
     ResolvedNames,
     outside_kind,
     resolve_names,
 )
+from prime_lab_mcp.lab.rewards.own_place import PLACES, imports_program, reads_program
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, reached_functions
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile, imported_files
 
@@ -68,16 +72,10 @@ _NAMED_APART = _CLOCK | _HOST | _VARIABLES | _PROCESS | _OF_PROCESS | _OF_TESTER
 _MARKS = ("seccomp", "nonewprivs", "no_new_privs", "landlock")
 _OWN_STATUS = ("/proc/self/", "/proc/thread-self/")
 _STATUS = ("status", "cmdline", "environ", "attr", "syscall", "auxv")
-_PLACES = frozenset({"__file__", "__path__", "os.getcwd", "pathlib.Path.cwd", "sys.executable", "sys.prefix"})
 _OURS = ("prime_lab", "prime-lab", "_lab_worker", "vf_lab_chat", "vf_lab_loop", "prime_rl")
 """Names of this server and of the trainer. Code that contains them can only use them to find out who runs it."""
 _TEXT_TESTS = frozenset({"startswith", "endswith", "find", "index", "count", "match", "search", "fullmatch"})
 _HARMLESS_FILES = ("/dev/", "/tmp")
-_TOKENS = frozenset(
-    {"token_ids", "prompt_ids", "completion_ids", "logprobs", "completion_logprobs", "prompt_mask", "completion_mask"}
-)
-_SAMPLED = frozenset({"model", "client", "sampling_args", "sampling", "timing", "usage", "trajectory_id"})
-_DUMPS = frozenset({"model_dump", "model_dump_json", "dict", "json", "copy", "__dict__", "model_fields_set"})
 _PLAIN_PLACE = re.compile(r"[\w./-]+:\d+", re.ASCII)
 _PLAIN_CODE = re.compile(r"[\w.()\[\]]+", re.ASCII)
 """Matches code that cannot be read as a sentence, because it has no blanks."""
@@ -134,22 +132,27 @@ def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) 
     """Yield (kind, name, line) for every read that has a kind."""
     safe: set[int] = set()
     inside: set[int] = set()
+    setup = setup_reads(nodes)
     for node in nodes:
         line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Attribute | ast.Constant) and (place := _place_attribute(node)):
+            yield PLACE, place, line
+        if names.foreign_resources(node):
+            yield FILES, ast.unparse(node)[:60], line
         if isinstance(node, ast.Try) and node.handlers:
             yield from ((INSTALLED, module, line) for module, line in _tried_modules(node))
-        if isinstance(node, ast.Match) and any(names.of(n) & _PLACES for n in _expressions(node.subject)):
+        if isinstance(node, ast.Match) and any(names.of(n) & PLACES for n in _expressions(node.subject)):
             yield FILES, ast.unparse(node.subject)[:60], line
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr in ("get", "pop")
-            and any(names.of(n) & _PLACES for a in node.args[:1] for n in _expressions(a))
+            and any(names.of(n) & PLACES for a in node.args[:1] for n in _expressions(a))
         ):
             yield FILES, ast.unparse(node.args[0])[:60], line
         if isinstance(node, ast.Compare | ast.Call) and (temporary := _temporary_path(names, node)):
             yield FILES, temporary, line
-        if sampled := _sampling(node) or _dumped(node):
+        if sampled := names.rollouts.sampling(node) or names.rollouts.written_out(node):
             yield SAMPLING, sampled, line
         if isinstance(node, ast.Call):
             path = node.args[0] if node.args else None
@@ -170,9 +173,18 @@ def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) 
         kinds = {kind: name for name in sorted(full) if (kind := outside_kind(name)) and id(node) not in inside}
         if id(node) in safe:  # A file of the package may be read. What runs its text or its program reads anything.
             kinds.pop(FILES, None)
-        if isinstance(node, ast.Attribute) and (own := names.attribute_kind(node)):
+        if isinstance(node, ast.Attribute) and id(node) not in setup and (own := names.attribute_kind(node)):
             kinds.setdefault(own, node.attr)
+        if private := names.private_name(full):
+            kinds.setdefault(INTERPRETER, private)
         yield from ((kind, name, line) for kind, name in kinds.items())
+
+
+def _place_attribute(node: ast.Attribute | ast.Constant) -> str:
+    """Return the attribute with which an expression reads, or names for a read, the file of some code; empty for other
+    expressions."""
+    name = node.attr if isinstance(node, ast.Attribute) else node.value
+    return name if name in ("co_filename", "__cached__") and isinstance(name, str) else ""
 
 
 def _temporary_path(names: ResolvedNames, node: ast.Compare | ast.Call) -> str:
@@ -197,33 +209,6 @@ def _stays_inside(node: ast.Call) -> bool:
     if called == "catch_warnings":
         return not any(k.arg in ("record", None) for k in node.keywords)
     return texts[:1] == [":memory:"] if called == "connect" else called == "ZipFile" and "w" in texts[-1:]
-
-
-def _sampling(node: ast.AST) -> str:
-    """Return the name of the field with which an expression reads how a rollout was sampled; empty for other
-    expressions. Training samples differently than a test."""
-    if isinstance(node, ast.Attribute):
-        own = isinstance(node.value, ast.Name) and node.value.id in ("trace", "state")
-        return node.attr if node.attr in _TOKENS or (own and node.attr in _SAMPLED) else ""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        own = isinstance(node.value, ast.Name) and node.value.id == "state"
-        key = str(node.slice.value)
-        return key if key in _TOKENS or (own and key in _SAMPLED) else ""
-    return ""
-
-
-def _dumped(node: ast.AST) -> str:
-    """Return the call that writes out a whole rollout, with everything that tells how it was sampled; empty for other
-    expressions."""
-    if not isinstance(node, ast.Call):
-        return ""
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    whole: list[ast.expr] = []
-    if isinstance(node.func, ast.Attribute) and called in _DUMPS:
-        whole = [node.func.value]
-    elif isinstance(node.func, ast.Name) and called in ("repr", "str", "vars", "dict", "iter", "list", "hash"):
-        whole = node.args[:1]
-    return called if any(isinstance(part, ast.Name) and part.id == "trace" for part in whole) else ""
 
 
 def _expressions(node: ast.AST) -> list[ast.AST]:
@@ -325,7 +310,7 @@ def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> 
         line = getattr(node, "lineno", 0)
         if _is_modules_use(names, node, stored, own[0]):
             harmless |= {id(n) for n in ast.walk(node)}
-        elif isinstance(node, ast.Compare | ast.Call) and _tests_place(names, node):
+        elif isinstance(node, ast.Compare | ast.Call) and (_tests_place(names, node) or names.places.is_tested(node)):
             yield "its own path or folder, in a comparison", line, True
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _of_text(node.value, line, own)
@@ -336,6 +321,8 @@ def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> 
         for name in resolved:
             if _ours(name, own):
                 yield f"the name {quote(name, 80)}", line, True
+            elif reads_program({name}):
+                yield "the program that runs it (__main__)", line, True
             elif name in _OF_PROCESS:
                 yield f"the arguments of the process ({name})", line, True
             elif name in FRAME_FUNCTIONS:
@@ -356,7 +343,9 @@ def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> 
             yield f"the variable {quote(variable, 60)}", line, False
         elif isinstance(node, ast.Import | ast.ImportFrom):
             modules = [a.name for a in node.names] + ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
-            if any(_ours(n, own) for n in modules):
+            if imports_program(node):
+                yield "the program that runs it (__main__)", line, True
+            elif any(_ours(n, own) for n in modules):
                 yield f"the name {quote(modules[-1], 80)}", line, True
             elif any(f"{node.module}.{a.name}" in _OF_TESTER for a in node.names if isinstance(node, ast.ImportFrom)):
                 yield "whether a process of this server loaded it (gc.get_freeze_count)", line, True
@@ -424,7 +413,7 @@ def _tests_place(names: ResolvedNames, node: ast.Compare | ast.Call) -> bool:
     else:
         return False
     places = any(
-        isinstance(n, ast.Name | ast.Attribute | ast.Call) and bool(names.of(n) & _PLACES)
+        isinstance(n, ast.Name | ast.Attribute | ast.Call) and bool(names.of(n) & PLACES)
         for part in parts
         for n in ast.walk(part)
     )

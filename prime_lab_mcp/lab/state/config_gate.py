@@ -20,7 +20,7 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Next, Unmet
 from prime_lab_mcp.lab.base.settings import Platform
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.text import plain_id, quote
 from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
 from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, judged_group_size
 from prime_lab_mcp.lab.state.gates import EVALUATED, Need, Standing, Subject, standing
@@ -317,7 +317,7 @@ def package_unmet(facts: PackageFacts, platform: Platform) -> tuple[list[Unmet],
     if facts.within:
         return [], []
     if facts.kind == "environment" and trained is not None:
-        detail = f"{facts.where} names {facts.id}, and no evaluation of {trained.id} here was made through it"
+        detail = f"{facts.where} names {plain_id(facts.id)}, and no evaluation of {trained.id} here was made through it"
         if facts.shipped:
             return [], [detail]
         return [
@@ -388,9 +388,12 @@ def agents_of(facts: SourceFacts) -> frozenset[str]:
 
 
 def override_cautions(facts: SourceFacts, keys: Iterable[str]) -> list[str]:
-    """Cautions for the confirmation about `keys` of agents that were set in no evaluation here."""
+    """Cautions for the confirmation about `keys` of agents that were set in no evaluation here.
+
+    Of a stranger's environment nothing was evaluated here, so its agents are named in evaluations too.
+    """
     named = ", ".join(keys)
-    if not (facts.ours and facts.trains and named):
+    if not named or (facts.ours and not facts.trains):
         return []
     return [f"{facts.id} is trained with {named}, and no evaluation here was made with these settings"]
 
@@ -401,7 +404,7 @@ def _unknown_package_message(facts: PackageFacts) -> str:
         if facts.kind == "function"
         else "name it as owner/name@version on the Hub, one that verifiers ships, or one in the taskset's own package"
     )
-    return f"{facts.where} names {facts.id}, of which nothing is known here: {how}"
+    return f"{facts.where} names {plain_id(facts.id)}, of which nothing is known here: {how}"
 
 
 def _without_package_unmet(source: SourceFacts | None, detail: str) -> Unmet:

@@ -165,7 +165,9 @@ async def open_witness(
         return
     try:
         root = child.scratch
-        copy, home, scratch = root / "lib" / "site-packages", root / "home", root / "tmp"
+        # An installation of a wheel in training: a reward can read this path of its own code.
+        copy = root / "lib" / _python_folder(child.versions) / "site-packages"
+        home, scratch = root / "home", root / "tmp"
         await anyio.to_thread.run_sync(_copy, tree, copy, left_out)
         await anyio.to_thread.run_sync(_write_metadata, tree, copy)
         programs = await anyio.to_thread.run_sync(_write_gpu_programs, root, copy)
@@ -197,6 +199,11 @@ async def open_witness(
             yield Witness(child)
     finally:
         await child.close()
+
+
+def _python_folder(versions: Mapping[str, Any]) -> str:
+    """Return the folder of the child's Python below `lib`, such as `python3.12`."""
+    return f"python{'.'.join(str(versions.get('python', '3.12')).split('.')[:2])}"
 
 
 def _policy(confinement: Confinement | None, tree: Path, root: Path) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import quote, redact
+from prime_lab_mcp.lab.base.text import key_path, quote, redact
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
 from prime_lab_mcp.lab.configs.older_platforms import OldKey, old_keys_in, old_reading_here, translate_key
@@ -170,7 +170,7 @@ def _difference(first: Any, second: Any, path: str) -> str | None:
     """Return the dotted path of the first difference between two parsed tables, or None if they are equal."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         for name in [*first, *(k for k in second if k not in first)]:
-            full_path = f"{path}.{name}" if path else str(name)
+            full_path = f"{path}.{key_path((name,))}" if path else key_path((name,))
             if name not in first or name not in second:
                 return full_path
             if (difference := _difference(first[name], second[name], full_path)) is not None:
@@ -191,7 +191,7 @@ def _difference(first: Any, second: Any, path: str) -> str | None:
 def _strings(value: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _strings(inner, f"{path}.{name}" if path else str(name))
+            yield from _strings(inner, f"{path}.{key_path((name,))}" if path else key_path((name,)))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from _strings(inner, f"{path}[{index}]")

@@ -11,13 +11,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.text import key_path, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
+from prime_lab_mcp.lab.configs.rules.run_keys import (
+    KeyPath,
+    handed_on,
+    is_environment,
+    is_taskset,
+    within_environment,
+)
 from prime_lab_mcp.lab.configs.schema import vllm_options
 
 _HARMLESS_VARIABLE = re.compile(
@@ -45,18 +51,7 @@ _TEMPLATES = (
 _ADDRESS = re.compile(r"\s*[a-z][a-z0-9+.-]*://", re.I)
 _ADDRESS_KEYS = frozenset({"url", "base_url", "admin_base_url", "address"})
 """Keys whose value is an address, also without a scheme."""
-_TEACHER = re.compile(r"^orchestrator\.algo\.(?:teacher|sampling\.source)\.")
-"""Matches settings of the models that prime-rl asks as part of an algorithm. Their addresses are named, not blocked."""
-_OTHER_MODEL = re.compile(r"\.source\.env\.(?!taskset\.)\w+\.(?:model|client\.\w+)$|\.judges\.model$")
-"""Matches settings of models besides the trained one: those that play an agent, and judges."""
-_KEY_VARIABLE = "api_key_var"
-_KEY_HOSTS: Mapping[str, tuple[str, ...]] = {
-    "HF_TOKEN": ("huggingface.co",),
-    "WANDB_API_KEY": ("wandb.ai",),
-    "PRIME_API_KEY": ("primeintellect.ai", "pinference.ai"),
-}
-"""The keys that a hosted run holds, with the domains to which each may be sent."""
-_HOST_TABLES = re.compile(r"(?:^|\.)(?:rollout_transport|weight_broadcast)\.host$")
+_HOST_TABLES = frozenset({"rollout_transport", "weight_broadcast"})
 _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
 _BLOCKED_TABLES: Mapping[str, str] = {
     "trainer.model.debug.": "another model than the evaluated one",
@@ -70,11 +65,8 @@ _NAMED_SETTINGS: Mapping[str, str] = {
     "entity": "an account to which the run reports",
 }
 """Keys that change what a run learns from or who hears of the run, wherever they stand."""
-_REPORTED_TO = re.compile(r"(?:^|\.)(?:heartbeat|monitors|wandb)\.")
-"""Matches paths of tables whose servers only hear how the run goes."""
-_ENVIRONMENT, _TASKSET = ".source.env.", ".source.env.taskset."
-"""Below these tables stand the settings of an environment and the arguments of its taskset. The gates want evidence for
-the arguments; lab/configs/packages.py reads the others."""
+_REPORTED_TO = frozenset({"heartbeat", "monitors", "wandb"})
+"""Tables whose servers only hear how the run goes."""
 _SECRET_KEYS = frozenset({"headers_from_env"})
 _OTHER_WEIGHTS = frozenset({"conversion_dir", "random_init"})
 _VLLM = "inference.vllm."
@@ -96,6 +88,8 @@ _SAMPLING_KEYS = frozenset(
 """Keys that `SamplingConfig` of verifiers 0.4 names. It sends all others on to the inference server as they are."""
 _MOST_CHARACTERS = 80
 """Most characters of a value in the question."""
+_MOST_LISTED = 12
+"""Most paths in a caution. The question names each setting with its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +97,12 @@ class UnprovenSetting:
     """A setting that no test or evaluation covers. `about` describes it; `blocks` says whether it is a blocker."""
 
     path: str
+    """The path as people read it: a key that is no plain word stands in quotes (`key_path`)."""
     value: Any
     about: str
     blocks: bool = False
+    asks: bool = False
+    """The setting names a server, another model or a variable: a person is asked, also with yes=true."""
 
     def __str__(self) -> str:
         return f"{self.path} = {quote(self.value, _MOST_CHARACTERS)} ({self.about})"
@@ -114,10 +111,9 @@ class UnprovenSetting:
 def unproven_settings(config: TrainingConfig) -> tuple[UnprovenSetting, ...]:
     """Return the settings that no evidence covers and that can change what the run reads, imports, trains or costs."""
     return (
-        *_variables(config),
+        *_variables(config.table, ()),
         *_checkpoints(config),
         *_passed_on(config),
-        *_sent_keys(config.table, ""),
         *_others(config),
     )
 
@@ -126,6 +122,15 @@ def unproven_sentence(config: TrainingConfig) -> str:
     """Return a sentence about these settings for the question of submit_training. Empty without such settings."""
     settings = [str(setting) for setting in unproven_settings(config)]
     return f"The config sets what no step here tried: {'; '.join(settings)}." if settings else ""
+
+
+def unproven_cautions(config: TrainingConfig) -> tuple[str, ...]:
+    """Return the caution about servers, other models and variables, which no `yes` goes past. Empty without such
+    settings."""
+    named = list(dict.fromkeys(setting.path for setting in unproven_settings(config) if setting.asks))
+    more = f" and {len(named) - _MOST_LISTED} more" if len(named) > _MOST_LISTED else ""
+    listed = ", ".join(named[:_MOST_LISTED])
+    return (f"no step here tried these servers, models or variables of the config: {listed}{more}",) if named else ()
 
 
 def settings_proven(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
@@ -151,13 +156,29 @@ def settings_proven(config: TrainingConfig, context: ConfigContext) -> Iterator[
             )
 
 
-def _variables(config: TrainingConfig) -> Iterator[UnprovenSetting]:
-    for table in ("env_vars", "trainer.env_vars", "orchestrator.env_vars", "inference.env_vars"):
-        variables = config.at(table)
-        for name, value in variables.items() if isinstance(variables, Mapping) else ():
+def _variables(node: Any, path: KeyPath) -> Iterator[UnprovenSetting]:
+    """Yield the variables that a config sets: for the run, for one of its programs, or for the program of an agent.
+
+    Tables of a taskset with such a name are arguments, unless they are the table of a harness or runtime.
+    """
+    for value in node if isinstance(node, list) else ():
+        yield from _variables(value, path)
+    for key, value in node.items() if isinstance(node, Mapping) else ():
+        below = (*path, str(key))
+        if not _sets_variables(below):
+            yield from _variables(value, below)
+            continue
+        for name, setting in value.items() if isinstance(value, Mapping) else ():
             harmless = bool(_HARMLESS_VARIABLE.fullmatch(name)) and not _LOADS_CODE.fullmatch(name)
             about = "a variable of the run" if harmless else "a variable that the environment's code may read"
-            yield UnprovenSetting(f"{table}.{name}", value, about, blocks=not harmless)
+            yield UnprovenSetting(key_path((*below, str(name))), setting, about, blocks=not harmless, asks=True)
+
+
+def _sets_variables(path: KeyPath) -> bool:
+    """Whether the table at a path sets variables."""
+    if path[-1].endswith("env_vars"):
+        return not is_taskset(path)
+    return path[-1] == "env" and len(path) > 1 and path[-2].endswith(("harness", "runtime"))
 
 
 def _checkpoints(config: TrainingConfig) -> Iterator[UnprovenSetting]:
@@ -168,38 +189,64 @@ def _checkpoints(config: TrainingConfig) -> Iterator[UnprovenSetting]:
 
 
 def _passed_on(config: TrainingConfig) -> Iterator[UnprovenSetting]:
-    """Yield addresses, secrets for them, options that import code or name other weights, and extra sampling keys.
+    """Yield keys that are handed on, addresses, options that import code or name other weights, and extra sampling
+    keys.
 
     prime-rl passes these settings on, so its schema does not judge them.
     """
-    for path, value in _leaves(config.table, ""):
-        if path.rpartition(".")[0].endswith("env_vars"):
+    named: set[KeyPath] = set()
+    for handed in handed_on(config.table):
+        named |= {handed.path} if handed.blocks else set()
+        yield UnprovenSetting(key_path(handed.path), handed.value, handed.about, handed.blocks, asks=True)
+    for path, value in _leaves(config.table, ()):
+        if path in named or any(_sets_variables(path[:length]) for length in range(1, len(path))):
             continue  # `_variables` judges them
         setting = _with_address(path, value) if isinstance(value, str) else None
-        if setting is None and _TASKSET not in path:
-            setting = _passed_to_programs(path, value)
+        if setting is None and not is_taskset(path):
+            setting = _passed_to_programs(key_path(path), value)
         if setting is not None:
             yield setting
 
 
-def _with_address(path: str, value: str) -> UnprovenSetting | None:
+def _with_address(path: KeyPath, value: str) -> UnprovenSetting | None:
     """The setting if it sends something to a server, or has another model asked. Taskset arguments too."""
-    key = path.rpartition(".")[2]
-    if _OTHER_MODEL.search(path) and not key.startswith("api_key"):
+    key, shown = path[-1], key_path(path)
+    if _of_other_model(path):
         about = "another model than the trained one; what its tokens cost is not in the bound"
-        return UnprovenSetting(path, value, about)
-    if _HOST_TABLES.search(path):
+        return UnprovenSetting(shown, value, about, asks=True)
+    if key == "host" and not _HOST_TABLES.isdisjoint(path[-2:-1]) and not is_environment(path):
         about = "a machine with which the run exchanges rollouts or weights"
-        return UnprovenSetting(path, value, about, blocks=True) if value not in _THIS_MACHINE else None
+        return UnprovenSetting(shown, value, about, blocks=True) if value not in _THIS_MACHINE else None
     if not _ADDRESS.match(value) and (key not in _ADDRESS_KEYS or not value):
         return None
-    if _TEACHER.match(path):
-        return UnprovenSetting(path, value, "a server that gets the texts of all rollouts, or writes them")
-    if _ENVIRONMENT in path:
-        return UnprovenSetting(path, value, "a server that the environment may ask")
-    reported = _REPORTED_TO.search(path) is not None
+    if _of_teacher(path):
+        return UnprovenSetting(shown, value, "a server that gets the texts of all rollouts, or writes them", asks=True)
+    if is_environment(path):
+        return UnprovenSetting(shown, value, "a server that the environment may ask", asks=True)
+    reported = not _REPORTED_TO.isdisjoint(path[:-1])
     about = "a server that hears of the run" if reported else "a server that the run asks"
-    return UnprovenSetting(path, value, about, blocks=not reported)
+    return UnprovenSetting(shown, value, about, blocks=not reported, asks=True)
+
+
+def _of_other_model(path: KeyPath) -> bool:
+    """Whether a setting is that of a model besides the trained one: of one that plays an agent, or of a judge."""
+    inside = within_environment(path)
+    if inside[-2:] == ("judges", "model"):
+        return True
+    if inside[:1] == ("taskset",):
+        return False
+    own = len(inside) == 3 and inside[1] == "client" and not inside[2].startswith("api_key")
+    return own or (len(inside) == 2 and inside[1] == "model")
+
+
+def _of_teacher(path: KeyPath) -> bool:
+    """Whether a setting is that of a model that prime-rl asks as part of an algorithm, of the run or of a source."""
+    algorithms = (("orchestrator", "algo"), ("orchestrator", "train", "source", "algo"))
+    return any(
+        path[: len(start) + len(model)] == (*start, *model)
+        for start in algorithms
+        for model in (("teacher",), ("sampling", "source"))
+    )
 
 
 def _passed_to_programs(path: str, value: Any) -> UnprovenSetting | None:
@@ -225,36 +272,16 @@ def _passed_to_programs(path: str, value: Any) -> UnprovenSetting | None:
     return UnprovenSetting(path, value, named) if named is not None else None
 
 
-def _sent_keys(node: Any, path: str) -> Iterator[UnprovenSetting]:
-    """Yield each key of the run that a table sends to another server than the key's own."""
-    if isinstance(node, list):
-        for value in node:
-            yield from _sent_keys(value, path)
-    if not isinstance(node, Mapping):
-        return
-    variable, address = node.get(_KEY_VARIABLE), node.get("base_url")
-    domains = _KEY_HOSTS.get(variable) if isinstance(variable, str) else None
-    host = (urlsplit(address).hostname or "") if isinstance(address, str) else ""
-    # Without an address the client of verifiers asks the platform's own inference.
-    own = any(host == d or host.endswith(f".{d}") for d in domains or ()) if host else variable == "PRIME_API_KEY"
-    if domains is not None and not own:
-        to = quote(host, 80) if host else "the platform's inference"
-        about = f"a key of the run that is sent to {to}, which is not the key's own server"
-        yield UnprovenSetting(f"{path}.{_KEY_VARIABLE}" if path else _KEY_VARIABLE, variable, about, blocks=True)
-    for key, value in node.items():
-        yield from _sent_keys(value, f"{path}.{key}" if path else str(key))
-
-
 def _options(path: str) -> list[str]:
     """Return the keys of an option of vLLM: its name, and those of the tables in its value."""
     return path.removeprefix(_VLLM).replace("-", "_").split(".")
 
 
-def _leaves(node: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _leaves(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
     """Yield every value that is no table, with its path. Items of a list have the path of the list."""
     if isinstance(node, Mapping):
         for key, value in node.items():
-            yield from _leaves(value, f"{path}.{key}" if path else str(key))
+            yield from _leaves(value, (*path, str(key)))
     elif isinstance(node, list):
         for value in node:
             yield from _leaves(value, path)
@@ -269,17 +296,9 @@ def _others(config: TrainingConfig) -> Iterator[UnprovenSetting]:
     for path in _TEMPLATES:
         if (value := config.at(path)) is not None:
             yield UnprovenSetting(path, value, "another chat template than the evaluated one may have had")
-    for path, table in _tables(config.table, ""):
-        if table.get("trust_remote_code") is True:
-            yield UnprovenSetting(f"{path}.trust_remote_code", True, "permission to run code of the model's repository")
-
-
-def _tables(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for key, value in node.items():
-        if isinstance(value, Mapping):
-            below = f"{path}.{key}" if path else key
-            yield below, value
-            yield from _tables(value, below)
+    for keys, value in _leaves(config.table, ()):
+        if keys[-1] == "trust_remote_code" and value is True:
+            yield UnprovenSetting(key_path(keys), True, "permission to run code of the model's repository")
 
 
 def _fix(setting: UnprovenSetting) -> str:

@@ -64,6 +64,8 @@ _MEMORY_BYTES = 4 << 30
 _FILE_BYTES = 4 << 30
 _shift = [0.0]
 """Seconds by which the clock of this process is shifted."""
+_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
+"""The model that a rollout names, as one of training would."""
 _TIMERS = ("monotonic", "perf_counter", "process_time")
 _TIMER_STEP = 7 * 3600.0
 """Seconds by which the timers advance before each pass over the cases."""
@@ -312,6 +314,20 @@ def _forget_start() -> None:
             ctypes.memset(start, 0, end - start)
 
 
+def _look_spawned() -> None:
+    """Look like a process that `multiprocessing` spawned, as the environment servers of training are (verifiers 0.4.0,
+    `verifiers.v1.serve.pool`): the names of program and process, and the module that holds the program."""
+    spawned = "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7)"
+    sys.orig_argv = [sys.executable, "-c", spawned, "--multiprocessing-fork"]
+    program = types.ModuleType("__mp_main__")
+    program.__file__ = sys.argv[0]
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = program
+    process: Any = importlib.import_module("multiprocessing.process")
+    with contextlib.suppress(Exception):  # Names of another Python's multiprocessing may differ.
+        process.current_process().name = "SpawnProcess-1"
+        process._parent_process = process._ParentProcess("MainProcess", os.getppid(), None)
+
+
 def _enter(request: dict[str, Any], renamed: bool) -> None:
     """Apply the request's variables, folders, limits, confinement and clock. Call it before environment code runs."""
     if not renamed:
@@ -323,8 +339,7 @@ def _enter(request: dict[str, Any], renamed: bool) -> None:
     os.chdir(request["home"])
     tempfile.tempdir = request["scratch"]
     sys.argv = list(request["argv"])
-    sys.orig_argv = [sys.executable, *sys.argv]
-    sys.modules["__main__"] = types.ModuleType("__main__")
+    _look_spawned()
     sys.path[:0] = [p for p in (request["tree"], f"{request['tree']}/src") if os.path.isdir(p)]
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, 600), (resource.RLIMIT_FSIZE, _FILE_BYTES)]
     if _LINUX:
@@ -446,8 +461,9 @@ class _V1:
         v1, data = self.v1, task.data
         state = importlib.import_module("verifiers.v1.state").state_cls(type(task))()
         stated = v1.TraceTask(type=type(task).__name__, data=data, key=task.key, hash=task.hash)
-        config = v1.AgentConfig(runtime=v1.SubprocessConfig())
-        agent = v1.AgentInfo(config=config, name="agent", trainable=False)
+        # As in training: an agent that is trained, and the model's name. The workers of tests have neither.
+        config = v1.AgentConfig(runtime=v1.SubprocessConfig(), model=_MODEL)
+        agent = v1.AgentInfo(config=config, name="agent", trainable=True)
         trace = v1.Trace(task=stated, state=state, agent=agent)
         prompt = [v1.SystemMessage(content=data.system_prompt)] if data.system_prompt else []
         if isinstance(data.prompt, str):
@@ -464,7 +480,7 @@ class _V1:
                 tokens = max(1, len(message.content or "") // 4)
                 usage = usages.Usage(prompt_tokens=before // 4, completion_tokens=tokens)
                 reason = "tool_calls" if message.tool_calls else "stop"
-                trace.calls.append(calls.ModelCall(node=number, model="scripted", finish_reason=reason, usage=usage))
+                trace.calls.append(calls.ModelCall(node=number, model=_MODEL, finish_reason=reason, usage=usage))
         trace.is_completed = trace.ok = True
         trace.stop_condition = "agent_completed"
         return trace
