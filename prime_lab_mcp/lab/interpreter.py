@@ -102,7 +102,7 @@ class Interpreters:
     async def _shared(self, requirements: Sequence[Requirement], python_range: SpecifierSet) -> Interpreter | None:
         """The server's own interpreter or the toolchain's, if one satisfies the requirements; else None."""
         async with self._reading_own:  # the read takes half a second; concurrent calls share it
-            own = self._own or await anyio.to_thread.run_sync(InstalledVersions.here)
+            own = self._own if self._own is not None else await anyio.to_thread.run_sync(InstalledVersions.here)
             self._own = own
         if own.satisfies(requirements, python_range):
             return own.interpreter()

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.process import CompletedProcess
 from prime_lab_mcp.lab.base.settings import Settings
-from prime_lab_mcp.lab.prime import answers, refusals
+from prime_lab_mcp.lab.prime import answers, program, refusals
 from prime_lab_mcp.lab.prime.client import Prime
 from prime_lab_mcp.lab.prime.program import installed_version
 from tests.tools.loopback import CONFIG, Desk, desk
@@ -190,7 +191,7 @@ async def test_commands_share_no_process_where_forking_after_imports_is_not_safe
 ) -> None:
     path, version = await at.lab.prime._program.find()
     assert installed_version(path) == version
-    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(program, "sys", SimpleNamespace(platform="darwin"))
     assert installed_version(path) is None
 
 

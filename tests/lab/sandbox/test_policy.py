@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_without_seccomp_processes_and_network_are_not_confined() -> None:
 def test_macos_confines_by_its_profile_where_that_works(
     denies: bool, layers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(kernel_support, "sys", SimpleNamespace(platform="darwin"))
     monkeypatch.setattr(confine, "profile_denies", lambda: denies)
     support = kernel_support._read_kernel_support.__wrapped__()
     assert support.layers == layers
