@@ -34,7 +34,7 @@ def skeleton_probes(placed: Sequence[tuple[Probe, Expected]]) -> list[Probe]:
     """Return skeletons of the replies that are expected to earn much, of one reply for each of some tasks."""
     return [
         Draft(Family.FORM_ALONE, skeleton, "nothing").probe(f"skeleton/{row}/{number}", row)
-        for row, text in list(_right_replies(placed).items())[:_MOST]
+        for row, text in list(right_replies(placed).items())[:_MOST]
         for number, skeleton in enumerate(dict.fromkeys(s for s in skeletons(text) if s.strip() != text.strip()))
     ]
 
@@ -43,13 +43,13 @@ def repeated_probes(placed: Sequence[tuple[Probe, Expected]]) -> list[Probe]:
     """Return the right reply of some tasks, fifty times one after the other."""
     return [
         Draft(Family.REPEATED_GOLD, "\n".join([text] * _REPETITIONS)).probe(f"repeated/{row}", row)
-        for row, text in list(_right_replies(placed).items())[:_MOST]
+        for row, text in list(right_replies(placed).items())[:_MOST]
     ]
 
 
 def crossed_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) -> list[Probe]:
     """Return the right replies of at least three tasks as replies to other tasks whose prompts differ; else none."""
-    right = list(_right_replies(placed).items())[:_MOST]
+    right = list(right_replies(placed).items())[:_MOST]
     prompts = {row.index: prompt_of(row).strip() for row in rows}
     if len({text for _, text in right}) < FEWEST_CROSSED:
         return []
@@ -63,7 +63,7 @@ def crossed_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]
     ]
 
 
-def _right_replies(placed: Sequence[tuple[Probe, Expected]]) -> dict[int, str]:
+def right_replies(placed: Sequence[tuple[Probe, Expected]]) -> dict[int, str]:
     """Map tasks to the first of their replies that is expected to earn much. Whole conversations are left out."""
     right: dict[int, str] = {}
     for probe, expected in placed:

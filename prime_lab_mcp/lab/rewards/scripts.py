@@ -174,3 +174,13 @@ def _turn(message: Mapping[str, Any]) -> Any:
     inner = [call.get("function") or call for call in calls]
     turn_calls = [[str(c.get("name") or ""), c.get("arguments") or "{}"] for c in inner]
     return {"calls": turn_calls, "text": message.get("content")}
+
+
+def began_slowly(results: Sequence[RolloutResult]) -> bool:
+    """Whether no rollout ended, and the first one was slow before its first turn.
+
+    The first rollout starts tool servers and imports. On a busy machine this alone may take longer than the limit; the
+    rollouts of a second request then find it done.
+    """
+    slow = bool(results) and results[0].end == "slow" and results[0].turns == 0
+    return slow and all(result.end in ("slow", "not-run") for result in results)

@@ -4,6 +4,7 @@
 a row. A call that returns the same both times, but something else in a later rollout, reads state that an earlier
 rollout has changed. Whether a write explains the difference, and not a counter of rollouts, is shown by a fresh
 process: rollouts with these calls alone return the same, and a rollout with all calls changes what they return.
+Calls also get names that earlier calls have returned (chained_calls.py).
 A tool that takes SQL is also asked to write: to make a table, to fill it, and to delete the last row of a known one.
 
 `find_answer_key` looks for tasks whose prompt and answer stand beside each other in what a tool returns.
@@ -21,6 +22,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
 from prime_lab_mcp.lab.rewards import scripts
+from prime_lab_mcp.lab.rewards.chained_calls import TOLD, Call, chained_calls, takes
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import arguments
@@ -36,8 +38,6 @@ _EACH = 4
 """Largest number of calls of one tool with plausible arguments."""
 _QUOTED = re.compile(r"[\"“'`]([^\"“”'`\n]{1,40})[\"”'`]")
 _NAMED = re.compile(r"\b(?:[A-Z]+[-_]?\d[\w-]*|\d{4}-\d{2}-\d{2}|[\w.-]+@[\w.-]+|[\w-]+(?:[./][\w-]+)+)\b")
-_TOLD = re.compile(r"(?<![\w.-])(?=[\w./@-]*[A-Za-z])(?=[\w./@-]*[\d_/@-])[A-Za-z\d][\w./@-]*\w")
-"""A name in a sentence: letters with a digit, a dash or another mark, such as B1, bolt-m6 or notes/a.txt."""
 _SENTENCE = re.compile(r"\n|(?<=[.;!?])\s")
 _MOST_TOLD = 12
 """Largest number of calls with the names of a sentence."""
@@ -69,8 +69,6 @@ _QUERIES = 6
 """Largest number of prompts whose words a tool is asked for."""
 FEWEST_KEYED = 3
 """Number of tasks whose answers a tool must state beside their prompts. One or two may be examples."""
-
-Call = tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +109,10 @@ def _told_calls(tools: Sequence[OfferedTool], texts: Sequence[str]) -> Iterator[
     for tool in tools[:_MOST_TOOLS]:
         properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
         fitting = arguments(tool.parameters)
-        names = [name for name in fitting if _takes(properties.get(name), "string")]
-        counts = [n for n in fitting if _takes(properties.get(n), "integer", "number")]
+        names = [name for name in fitting if takes(properties.get(name), "string")]
+        counts = [n for n in fitting if takes(properties.get(n), "integer", "number")]
         for sentence in _SENTENCE.split(texts[0]) if texts and len(names) > 1 else ():
-            told = list(dict.fromkeys(_TOLD.findall(sentence)))
+            told = list(dict.fromkeys(TOLD.findall(sentence)))
             if len(told) != len(names):
                 continue
             numbers = [int(n) for n in _INTEGER.findall(sentence)]
@@ -123,14 +121,6 @@ def _told_calls(tools: Sequence[OfferedTool], texts: Sequence[str]) -> Iterator[
                 # Other orders than these would undo a call that moves something from one place to another.
                 order = told[turn:] + told[:turn]
                 yield tool.name, {**fitting, **filled, **dict(zip(names, order, strict=True))}
-
-
-def _takes(schema: Any, *types: str) -> bool:
-    """Whether a parameter takes values of one of these JSON types and names no values of its own."""
-    if not isinstance(schema, Mapping) or schema.get("enum"):
-        return False
-    kinds = [schema.get("type"), *(c.get("type") for c in schema.get("anyOf") or () if isinstance(c, Mapping))]
-    return any(kind in types for kind in kinds)
 
 
 def _calls_of(tool: OfferedTool, texts: Sequence[str]) -> Iterator[Call]:
@@ -231,7 +221,10 @@ async def find_lasting_writes(worker: Worker, rows: Sequence[Row], tools: Sequen
         return None
     texts = [prompt_of(rows[0]), *(message_text(m) for m in rows[0].prompt if m.get("role") == "system")]
     row = rows[0].index
-    calls = [*plausible_calls(tools, texts), *sql_writes(tools, texts, await _tables(worker, row, tools, texts))]
+    plausible = plausible_calls(tools, texts)
+    returned = [text for _, text in await play_calls(worker, row, plausible)] if plausible else []
+    calls = [*plausible, *chained_calls(tools, plausible, returned, texts)]
+    calls += sql_writes(tools, texts, await _tables(worker, row, tools, texts))
     if not calls:
         return None
     everything = _script([call for call in calls for _ in range(2)])
@@ -359,8 +352,11 @@ def _script(calls: Sequence[Call]) -> RolloutScript:
 
 async def play_calls(worker: Worker, row: int, calls: Sequence[Call]) -> list[tuple[str, str]]:
     """Make calls in one rollout, and return each with what came back."""
+    plays = [scripts.as_play(_script(calls), row)]
     try:
-        rollouts = await worker.rollout([scripts.as_play(_script(calls), row)], seconds=_SECONDS)
+        rollouts = await worker.rollout(plays, seconds=_SECONDS)
+        if scripts.began_slowly(rollouts.results):
+            rollouts = await worker.rollout(plays, seconds=_SECONDS)
     except LabError:
         return []  # The rules about rollouts report an error that breaks the process.
     names = [f"{name}({json.dumps(given, default=str)})" for name, given in calls]

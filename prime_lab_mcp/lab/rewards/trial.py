@@ -33,6 +33,7 @@ from prime_lab_mcp.lab.rewards.copied_messages import (
 )
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes, program_probes
 from prime_lab_mcp.lab.rewards.interleaving import Mixed, find_mixed_rollouts
+from prime_lab_mcp.lab.rewards.listed_entries import entry_probes
 from prime_lab_mcp.lab.rewards.observations import (
     Expected,
     JudgeUse,
@@ -473,6 +474,7 @@ async def _observe(
     supplied = await _supplied(scorer, probes)
     if hacks and style is None and not (sparing or loaded.turns or grouped):
         of_cases = [*skeleton_probes(probes), *repeated_probes(probes), *crossed_probes(probes, rows)]
+        of_cases += entry_probes(probes, rows)
         scored_probes = (*scored_probes, *await score_probes(scorer, of_cases))
     if by_rollouts:
         golds, scored_probes = scripted_rollouts.solution_probes(solved, played)

@@ -48,6 +48,10 @@ class Family(StrEnum):
     """The number of a reference answer without its unit."""
     HALF_RIGHT = "half-right"
     """Part of the reference answer, or the reference answer beside a wrong one."""
+    ENTRY_LEFT_OUT = "entry-left-out"
+    """A right reply without one entry of its list."""
+    VALUES_UNREADABLE = "values-unreadable"
+    """A right reply whose entries have no readable value."""
     OTHER_UNIT = "other-unit"
     """The number of a reference answer with another unit."""
     WRONG = "wrong"
@@ -139,6 +143,8 @@ _KINDS: dict[Family, Kind] = {
     Family.ASKED_SPELLING: "variant",
     Family.UNITLESS: "variant",
     Family.HALF_RIGHT: "half-right",
+    Family.ENTRY_LEFT_OUT: "half-right",
+    Family.VALUES_UNREADABLE: "half-right",
     Family.OTHER_UNIT: "half-right",
     Family.WRONG: "wrong",
     Family.UNCLOSED_GOLD: "malformed-gold",
@@ -159,6 +165,8 @@ NEEDS_ANSWER = frozenset(
         Family.ASKED_SPELLING,
         Family.UNITLESS,
         Family.HALF_RIGHT,
+        Family.ENTRY_LEFT_OUT,
+        Family.VALUES_UNREADABLE,
         Family.OTHER_UNIT,
         Family.UNCLOSED_GOLD,
         Family.MALFORMED_GOLD,
@@ -186,6 +194,8 @@ _LABELS: dict[Family, str] = {
     Family.ASKED_SPELLING: "gold with {}",
     Family.UNITLESS: "gold with no unit",
     Family.HALF_RIGHT: "half right: {}",
+    Family.ENTRY_LEFT_OUT: "half right: without {}",
+    Family.VALUES_UNREADABLE: "half right: unreadable {}",
     Family.OTHER_UNIT: "half right: other unit",
     Family.WRONG: "wrong: {}",
     Family.UNCLOSED_GOLD: "malformed gold: {}",

@@ -5,15 +5,16 @@ The answers are truncated, belong to another task, lack or add a part, or have a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count
-from prime_lab_mcp.lab.rewards.observations import Trial
+from prime_lab_mcp.lab.rewards.listed_entries import ALL_ASKED, NUMBERS
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import OTHER_ORDER, number_and_unit
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, earned_as_gold, hack_finding
-from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 
 _NOTICED = 0.05
 """Share of the maximum by which a truncated completion must exceed a wrong answer to be reported."""
@@ -24,6 +25,9 @@ tests)."""
 _CROSSED_CASES, _FEWEST_CROSSED = 0.9, 9
 """The same share, and the smallest number of replies, if the replies are right ones of the caller (our choice)."""
 
+_FEWEST_LISTS, _LISTS_SHARE, _ENTRIES_SHARE = 3, 0.75, 0.75
+"""How many tasks, and which share of those tried, must pay an incomplete list; and which share of the lists of a task
+with one entry less (our choice)."""
 _FEWEST_ORDERS, _ORDERS_SHARE = 3, 0.75
 """How many tasks, and which share of those tried, must pay the opposite order (our choice)."""
 
@@ -116,6 +120,81 @@ def half_right_answer(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def entry_ignored(trial: Trial) -> Iterator[Finding]:
+    """A right reply of the caller without one entry of its list must earn less.
+
+    A blocker where the prompt asks for every entry; otherwise a warning, because some entries may be enough. A single
+    entry may be superfluous, so on most tasks nearly every shorter reply must be paid like the whole one.
+    """
+    shorter: dict[int, list[ScoredProbe]] = {}
+    for scored_probe in trial.of(Family.ENTRY_LEFT_OUT):
+        if scored_probe.reward is not None:
+            shorter.setdefault(scored_probe.probe.row, []).append(scored_probe)
+    whole = _paid_replies(trial)
+    paid = {row: [s for s in probes if _paid_as_reply(s, whole)] for row, probes in shorter.items()}
+    ignoring = [row for row, probes in shorter.items() if len(paid[row]) >= _ENTRIES_SHARE * len(probes)]
+    if len(ignoring) < _FEWEST_LISTS or len(ignoring) < _LISTS_SHARE * len(shorter):
+        return
+    asked = [row for row in ignoring if paid[row][0].probe.variant == ALL_ASKED]
+    yield hack_finding(
+        "blocker" if len(asked) > len(ignoring) / 2 else "warning",
+        [paid[row][0] for row in asked or ignoring],
+        f"one entry of the list may be left out: shorter replies earned as much as the right one on {len(ignoring)} of "
+        f"{count(len(shorter), 'task')}" + (", whose prompts ask for every entry" if asked else ""),
+        "Compare with the list of what has to be there, and pay less for each entry that is missing."
+        if asked
+        else "If every entry is asked for, pay less for each one that is missing; else leave it so.",
+        trial,
+        "reward-wrong-passes",
+    )
+
+
+def value_ignored(trial: Trial) -> Iterator[Finding]:
+    """A right reply of the caller whose entries have no readable value must earn less.
+
+    A blocker where the values are numbers that the prompts do not state, because they are then what is asked for;
+    otherwise a warning.
+    """
+    whole = _paid_replies(trial)
+    same: dict[str, list[ScoredProbe]] = {}
+    for scored_probe in trial.of(Family.VALUES_UNREADABLE):
+        if scored_probe.reward is not None:
+            same.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    for variant in sorted(same, key=lambda v: not v.startswith(NUMBERS)):
+        paid = [s for s in same[variant] if _paid_as_reply(s, whole)]
+        if len(paid) < _FEWEST_LISTS or len(paid) < _LISTS_SHARE * len(same[variant]):
+            continue
+        numbers = variant.startswith(NUMBERS)
+        yield hack_finding(
+            "blocker" if numbers else "warning",
+            paid,
+            f"{'numbers' if numbers else 'values'} that cannot be read are passed over: without any, replies earned as "
+            f"much as the right one on {len(paid)} of {count(len(same[variant]), 'task')}",
+            "Count an entry whose value cannot be read as wrong, not as absent."
+            if numbers
+            else "If the values are asked for, count one that cannot be read as wrong; else leave it so.",
+            trial,
+            "reward-wrong-passes",
+        )
+        return
+
+
+def _paid_replies(trial: Trial) -> dict[int, float]:
+    """Map tasks to what the caller's right reply earned, where it was paid at least half of the maximum."""
+    whole: dict[int, float] = {}
+    for case in trial.supplied:
+        reward = case.scored_probe.reward or 0.0
+        if case.high and reward >= HALF_SHARE * trial.max_reward - EPSILON > 0:
+            whole.setdefault(case.scored_probe.probe.row, reward)
+    return whole
+
+
+def _paid_as_reply(scored_probe: ScoredProbe, whole: Mapping[int, float]) -> bool:
+    """Whether a changed reply earned as much as the caller's right reply to its task."""
+    row = scored_probe.probe.row
+    return row in whole and (scored_probe.reward or 0.0) >= whole[row] - EPSILON
+
+
 def order_ignored(trial: Trial) -> Iterator[Finding]:
     """Where the prompt demands an order, the right items in another order should earn less.
 
@@ -174,6 +253,8 @@ PARTLY_RIGHT_RULES: tuple[RewardRule, ...] = (
     truncated_answer,
     crossed_answer,
     half_right_answer,
+    entry_ignored,
+    value_ignored,
     order_ignored,
     unit_ignored,
 )

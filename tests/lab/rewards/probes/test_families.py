@@ -34,6 +34,8 @@ REWARDS = Path(lab.__file__).parent / "rewards"
 ELSEWHERE = {
     Family.SUPPLIED,
     Family.CROSS,
+    Family.ENTRY_LEFT_OUT,
+    Family.VALUES_UNREADABLE,
     Family.ASKED_SPELLING,
     Family.LEAVES_PROCESS,
     Family.NEVER_ENDS,

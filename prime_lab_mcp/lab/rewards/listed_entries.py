@@ -1,0 +1,303 @@
+"""Makes incomplete replies of the caller's right ones: one entry of a list is left out, or values cannot be read.
+
+A reward may compare only the entries that a reply has, or pass over values that it cannot read. It then pays an
+incomplete reply like a complete one. Tasks without a gold have no other list than that of a right reply of the caller.
+The list is the last JSON value of the reply, else its last run of alike lines, else the last line of items with commas.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from prime_lab_mcp.lab.datasets.task_golds import prompt_of
+from prime_lab_mcp.lab.rewards.case_skeletons import right_replies
+from prime_lab_mcp.lab.rewards.observations import Expected
+from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.worker.description import Row
+
+ALL_ASKED, SOME_ASKED = "one entry, all are asked", "one entry"
+"""Variants of replies with one entry less, by whether the prompt asks for every entry."""
+NUMBERS, WORDS = "numbers", "values"
+"""Variants of replies whose values cannot be read: numbers that the prompt does not state, and other values."""
+UNREADABLE = ("n/a", "?", "-")
+"""What stands in the place of each value."""
+_MOST_TASKS, _MOST_LEFT_OUT = 6, 4
+"""Largest number of tasks, and of entries of one reply that are left out, one in each probe."""
+_FEWEST_ENTRIES, _FEWEST_VALUES = 3, 2
+_CODE = frozenset(
+    {"python", "py", "python3", "sql", "bash", "sh", "js", "javascript", "ts", "typescript", "regex", "c", "cpp",
+     "rust", "go", "java", "ruby", "html", "xml", "diff"}
+)  # fmt: skip
+_FENCE = re.compile(r"```([\w+#-]*)[ \t]*\n(.*?)```", re.S)
+_MARK = re.compile(r"^\s*(?:[-*+•]|\(?\d+[.):]\)?)\s+")
+"""What stands before an entry of a list: a bullet or a number."""
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:[.,:/-]\d+)*(?![\w])")
+_PAIR = re.compile(r"^(?P<key>[^,:|=\t]{1,60}?\s*(?:[,:|=\t]|->)\s*)(?P<value>\S[^,:|=\t]{0,80})$")
+_ITEMS = re.compile(
+    r"(?:^|(?<=[:\]>\[]))\s*(?P<items>[^\n,:<>\[\]{}()]{1,40}(?:, [^\n,:<>\[\]{}()]{1,40}){2,})\s*[.\])<]?\s*$"
+)
+_DEMANDS = re.compile(
+    r"\b(?:all|every|each)\b(?! (?:lower|upper|on its|on a|in lower|in upper|caps|of your|chosen|selected))"
+    r"[^.\n]{0,40}?\b(?:must|ha(?:s|ve) to|needs? to|should|exactly once|once|appears?|is|are to)\b"
+    r"|\b(?:list|name|give|write|find|return|state|report|include|schedule|plan|assign|place|use|visit|convert|do|mend|"
+    r"seat|answer|follows)\b[^.\n]{0,30}\b(?:all|every|one (?:line|entry|row|key|object) (?:per|for (?:each|every)))\b"
+    r"|\bcomplete (?:list|plan|table|schedule)\b",
+    re.IGNORECASE,
+)
+_ANY_NUMBER = re.compile(
+    r"\b(?:at least|at most|up to|no more than|any of|some of|one or more|or more|or fewer|a few|several|"
+    r"as many as|optional(?:ly)?|may be left out|where (?:stated|known|given)|if (?:stated|known|given))\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The list of a reply: `text` is `before`, the entries and `after`. `shown` are the entries as texts."""
+
+    before: str
+    after: str
+    entries: tuple[Any, ...]
+    kind: str
+    """`lines`, `items`, `list` or `object`."""
+    around: Any = None
+    """For JSON: the object that holds the list under `key`."""
+    key: str = ""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        if self.kind == "object":
+            return tuple(str(key) for key, _ in self.entries)
+        if self.kind == "list":
+            return tuple(entry if isinstance(entry, str) else json.dumps(entry) for entry in self.entries)
+        return tuple(_MARK.sub("", entry).strip() for entry in self.entries)
+
+    def text(self, entries: Sequence[Any]) -> str:
+        """Return the reply with other entries in the place of its own."""
+        if self.kind in ("lines", "items"):
+            return self.before + ("\n" if self.kind == "lines" else ", ").join(entries) + self.after
+        value: Any = dict(entries) if self.kind == "object" else list(entries)
+        if self.key:
+            value = {**self.around, self.key: value}
+        return self.before + json.dumps(value, ensure_ascii=False) + self.after
+
+
+def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) -> list[Probe]:
+    """Return right replies of some tasks with one entry less, and with values that cannot be read."""
+    prompts = {row.index: "\n".join(str(m.get("content") or "") for m in row.prompt) for row in rows}
+    own = {row.index: prompt_of(row) for row in rows}
+    probes: list[Probe] = []
+    for row, text in list(right_replies(placed).items())[:_MOST_TASKS]:
+        listed = listed_in(text)
+        if listed is None or row not in prompts:
+            continue
+        if len(listed.entries) >= _FEWEST_ENTRIES and not _ANY_NUMBER.search(prompts[row]):
+            variant = ALL_ASKED if asks_for_all(prompts[row], own[row], listed.shown) else SOME_ASKED
+            for number in _spread(len(listed.entries)):
+                less = listed.text([*listed.entries[:number], *listed.entries[number + 1 :]])
+                probes.append(Draft(Family.ENTRY_LEFT_OUT, less, variant).probe(f"less/{row}/{number}", row))
+        for variant, number, changed in unreadable(listed, prompts[row]):
+            probes.append(
+                Draft(Family.VALUES_UNREADABLE, changed, f"{variant}: {UNREADABLE[number]}").probe(
+                    f"unreadable/{row}/{variant}/{number}", row
+                )
+            )
+    return probes
+
+
+def _spread(entries: int) -> list[int]:
+    """Return some positions of a list, the first and the last among them."""
+    wanted = min(entries, _MOST_LEFT_OUT)
+    return sorted({round(n * (entries - 1) / (wanted - 1)) for n in range(wanted)})
+
+
+def listed_in(text: str) -> _Listed | None:
+    """Return the list of a reply; None if it has none, or is a program."""
+    fences = list(_FENCE.finditer(text))
+    if fences:
+        last = fences[-1]
+        if last[1].lower() in _CODE:
+            return None
+        start, end = last.span(2)
+    else:
+        start, end = 0, len(text)
+    inner = text[start:end]
+    found = _json_list(inner) or (None if _has_json(inner) else _lines(inner) or _items(inner))
+    if found is None:
+        return None
+    return _Listed(
+        text[:start] + found.before, found.after + text[end:], found.entries, found.kind, found.around, found.key
+    )
+
+
+def _values_of(text: str) -> Iterator[tuple[int, int, Any]]:
+    """Yield (start, end, value) for the JSON objects and lists of a text that are not inside of another one."""
+    decoder, at = json.JSONDecoder(), 0
+    while match := re.compile(r"[\[{]").search(text, at):
+        try:
+            value, at = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            at = match.end()
+            continue
+        yield match.start(), at, value
+
+
+def _has_json(text: str) -> bool:
+    return any(isinstance(value, dict) for _, _, value in _values_of(text))
+
+
+def _json_list(text: str) -> _Listed | None:
+    """Return the last JSON value of a text as a list: of its own entries, or of its only list or object."""
+    values = list(_values_of(text))
+    if not values:
+        return None
+    start, end, value = values[-1]
+    before, after = text[:start], text[end:]
+    if isinstance(value, list):
+        return _Listed(before, after, tuple(value), "list") if _alike(value) else None
+    if _alike(list(value.values())):
+        return _Listed(before, after, tuple(value.items()), "object")
+    inner = [(key, v) for key, v in value.items() if isinstance(v, list | dict) and v]
+    if len(inner) != 1:
+        return None
+    key, held = inner[0]
+    if isinstance(held, list):
+        return _Listed(before, after, tuple(held), "list", value, key) if _alike(held) else None
+    if _alike(list(held.values())):
+        return _Listed(before, after, tuple(held.items()), "object", value, key)
+    return None
+
+
+def _alike(values: Sequence[Any]) -> bool:
+    """Whether there are several values, all of one JSON type."""
+    kinds = {float if isinstance(v, int | float) and not isinstance(v, bool) else type(v) for v in values}
+    return len(values) >= _FEWEST_VALUES and len(kinds) == 1 and not kinds & {bool, type(None)}
+
+
+def _shape(line: str) -> tuple[str, ...]:
+    """Return what lines of one list have in common: their mark, and their marks between fields."""
+    mark = _MARK.match(line)
+    kind = "" if mark is None else "1" if mark[0].strip()[:-1].strip("(").isdigit() else mark[0].strip()
+    return kind, "".join(re.findall(r"[,;|=\t]|: | - |->", _MARK.sub("", line)))
+
+
+def _lines(text: str) -> _Listed | None:
+    """Return the last run of at least three alike lines, each with a mark, a separator, or few words."""
+    lines = text.split("\n")
+    at, best = 0, None
+    for shape, group in groupby(lines, key=lambda line: _shape(line) if _is_entry(line) else None):
+        size = len(list(group))
+        run = lines[at : at + size]
+        head = _head(run)
+        if shape is not None and size - head >= _FEWEST_ENTRIES and all(len(line.split()) <= 8 for line in run):
+            best = (at + head, size - head)
+        at += size
+    if best is None:
+        return None
+    at, size = best
+    before = "".join(f"{line}\n" for line in lines[:at])
+    rest = lines[at + size :]
+    return _Listed(before, "\n" + "\n".join(rest) if rest else "", tuple(lines[at : at + size]), "lines")
+
+
+def _is_entry(line: str) -> bool:
+    """Whether a line may be an entry of a list: neither empty nor a tag or the rule of a table."""
+    return bool(line.strip()) and "<" not in line and not re.fullmatch(r"[\s|:=+-]*", line)
+
+
+def _head(run: Sequence[str]) -> int:
+    """Return 1 if a run of lines begins with the names of columns, else 0."""
+    first, *others = run
+    return int(bool(others) and not re.search(r"\d", first) and all(re.search(r"\d", line) for line in others))
+
+
+def _items(text: str) -> _Listed | None:
+    """Return the last line of at least three short items with commas."""
+    for line in reversed(text.split("\n")):
+        match = _ITEMS.search(line)
+        if match is not None and all(len(item.split()) <= 4 for item in match["items"].split(",")):
+            at = text.rindex(line)
+            start, end = at + match.start("items"), at + match.end("items")
+            items = [item.strip() for item in match["items"].split(",")]
+            return _Listed(text[:start], text[end:], tuple(items), "items")
+    return None
+
+
+def asks_for_all(prompt: str, own: str, entries: Sequence[str]) -> bool:
+    """Whether a prompt asks for every entry of a reply: in words, or by a list of exactly these entries."""
+    return bool(_DEMANDS.search(prompt)) or _counted(own, entries)
+
+
+def _counted(prompt: str, entries: Sequence[str]) -> bool:
+    """Whether a list in the prompt has as many entries as the reply, and each is the beginning of one."""
+    heads = [re.split(r"[,:;|=\t]| - |->", entry, maxsplit=1)[0].strip().casefold() for entry in entries]
+    runs: list[Sequence[str]] = []
+    for block in re.split(r"\n\s*\n", prompt.casefold()):
+        lines = block.split("\n")
+        runs += [lines, [line for line in lines if _MARK.match(line)]]
+        runs += [m["items"].split(",") for m in map(_ITEMS.search, lines) if m is not None]
+    return all(heads) and any(
+        len(run) == len(heads) and all(any(head in one for one in run) for head in heads) for run in runs
+    )
+
+
+def unreadable(listed: _Listed, prompt: str) -> Iterator[tuple[str, int, str]]:
+    """Yield (variant, number of the text, reply) for replies whose entries have no readable value.
+
+    Every entry must have a value. Numbers count as asked for where the prompt does not state most of them.
+    """
+    changed = [_without_numbers(listed, entry, "\0") for entry in listed.entries]
+    if len(changed) >= _FEWEST_VALUES and all(c != e for c, e in zip(changed, listed.entries, strict=True)):
+        numbers = [n for entry in listed.entries for n in _NUMBER.findall(_value_text(listed, entry))]
+        new = [n for n in numbers if not re.search(rf"(?<![\w.]){re.escape(n)}(?!\w|\.\d)", prompt)]
+        variant = NUMBERS if 2 * len(new) >= len(numbers) > 0 else WORDS
+        for number, text in enumerate(UNREADABLE):
+            yield variant, number, listed.text([_without_numbers(listed, e, text) for e in listed.entries])
+        return
+    changed = [_without_value(listed, entry, "\0") for entry in listed.entries]
+    if len(changed) >= _FEWEST_VALUES and all(c != e for c, e in zip(changed, listed.entries, strict=True)):
+        for number, text in enumerate(UNREADABLE):
+            yield WORDS, number, listed.text([_without_value(listed, e, text) for e in listed.entries])
+
+
+def _value_text(listed: _Listed, entry: Any) -> str:
+    """Return the part of an entry that may hold its value."""
+    if listed.kind == "object":
+        return json.dumps(entry[1])
+    return json.dumps(entry) if listed.kind == "list" else _MARK.sub("", entry)
+
+
+def _without_numbers(listed: _Listed, entry: Any, text: str) -> Any:
+    if listed.kind == "object":
+        return entry[0], _numbers_replaced(entry[1], text)
+    if listed.kind == "list":
+        return _numbers_replaced(entry, text)
+    mark = _MARK.match(entry)
+    start = mark.end() if mark else 0
+    return entry[:start] + _NUMBER.sub(lambda _: text, entry[start:])
+
+
+def _numbers_replaced(value: Any, text: str) -> Any:
+    """Return a JSON value with a text in the place of each number, and of each number in a text."""
+    if isinstance(value, dict):
+        return {key: _numbers_replaced(inner, text) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_numbers_replaced(inner, text) for inner in value]
+    if isinstance(value, str):
+        return _NUMBER.sub(lambda _: text, value)
+    return text if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _without_value(listed: _Listed, entry: Any, text: str) -> Any:
+    if listed.kind == "object":
+        return (entry[0], text) if isinstance(entry[1], str) else entry
+    if listed.kind != "lines":
+        return entry
+    pair = _PAIR.match(entry)
+    return pair["key"] + text if pair else entry

@@ -1,0 +1,100 @@
+"""Right replies of the caller that lose an entry, or whose values cannot be read, must earn less."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from prime_lab_mcp.lab.rewards.listed_entries import ALL_ASKED, SOME_ASKED, entry_probes
+from prime_lab_mcp.lab.rewards.observations import Expected, ScoredCase, ScoredProbe
+from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.worker.description import Row
+from tests.lab.rewards.rules.trials import found, scored, scored_probe, sound
+
+PASSES = "reward-wrong-passes"
+
+
+def judged(*probes: ScoredProbe) -> set[tuple[str, str]]:
+    right = [ScoredCase(scored_probe(Family.SUPPLIED, "right", 1.0, row=n), "high") for n in range(5)]
+    wrong = [ScoredCase(scored_probe(Family.SUPPLIED, "wrong", 0.0, row=n), "low") for n in range(5)]
+    return found(sound(*probes, style=None, supplied=(*right, *wrong)))
+
+
+def shorter(variant: str, *rewards: tuple[float, ...]) -> list[ScoredProbe]:
+    return [
+        scored_probe(Family.ENTRY_LEFT_OUT, variant, reward, row=row)
+        for row, of_row in enumerate(rewards)
+        for reward in of_row
+    ]
+
+
+@pytest.mark.parametrize(("variant", "severity"), [(ALL_ASKED, "blocker"), (SOME_ASKED, "warning")])
+def test_a_list_that_may_be_shorter_blocks_where_the_prompt_asks_for_every_entry(variant: str, severity: str) -> None:
+    assert (PASSES, severity) in judged(*shorter(variant, *[(1.0, 1.0, 1.0)] * 4))
+
+
+@pytest.mark.parametrize(
+    "rewards",
+    [
+        pytest.param([(1.0, 0.5, 0.5)] * 5, id="one superfluous entry in each task"),
+        pytest.param([(1.0, 1.0, 1.0)] * 2 + [(0.0, 0.0, 0.0)] * 3, id="few tasks"),
+        pytest.param([(0.9, 0.9, 0.9)] * 5, id="a part is paid less"),
+    ],
+)
+def test_a_list_of_which_every_entry_counts_is_sound(rewards: list[tuple[float, ...]]) -> None:
+    assert PASSES not in {code for code, _ in judged(*shorter(ALL_ASKED, *rewards))}
+
+
+def test_unreadable_numbers_that_are_paid_block_and_other_values_warn() -> None:
+    def unreadable(variant: str, paid: int) -> list[ScoredProbe]:
+        return [scored_probe(Family.VALUES_UNREADABLE, variant, float(n < paid), row=n) for n in range(4)]
+
+    assert (PASSES, "blocker") in judged(*unreadable("numbers: ?", 4))
+    assert (PASSES, "warning") in judged(*unreadable("values: ?", 4))
+    assert PASSES not in {code for code, _ in judged(*unreadable("numbers: ?", 2))}
+
+
+LEGS = {"harbour": 12, "mill": 30, "quarry": 21, "chapel": 44, "depot": 9}
+
+
+def tour(reply: str, *, complete: bool, strict: bool) -> float:
+    """The share of the legs of a tour whose minutes are right. The flaws pass over absent or unreadable ones."""
+    try:
+        legs = dict(json.loads(reply))
+    except ValueError:
+        return 0.0
+    wrong = sum(leg not in legs for leg in LEGS) if complete else 0
+    for leg, minutes in legs.items():
+        try:
+            wrong += float(minutes) != LEGS.get(leg)
+        except ValueError:
+            wrong += strict
+    return max(0.0, 1 - wrong / len(LEGS)) if legs else 0.0
+
+
+def verdict(reward: Callable[[str], float], prompt: str) -> set[tuple[str, str]]:
+    """What the rules find in a reward for which the caller supplied right and wrong replies to four tasks."""
+    rows = [Row(n, str(n), ({"role": "user", "content": prompt},), None, None, {}) for n in range(4)]
+    right, wrong = json.dumps(LEGS), json.dumps(dict.fromkeys(LEGS, 99))
+    expected: list[tuple[str, Expected]] = [(right, "high"), (wrong, "low")]
+    placed: list[tuple[Probe, Expected]] = [
+        (Draft(Family.SUPPLIED, text, "case").probe(f"{row.index}/{high}", row.index), high)
+        for row in rows
+        for text, high in expected
+    ]
+    supplied = tuple(ScoredCase(ScoredProbe(p, scored(reward(p.completion))), high) for p, high in placed)
+    probes = [ScoredProbe(p, scored(reward(p.completion))) for p in entry_probes(placed, rows)]
+    return found(sound(*probes, style=None, supplied=supplied))
+
+
+@pytest.mark.parametrize(
+    ("complete", "strict", "blocked"), [(True, True, False), (False, True, True), (True, False, True)]
+)
+def test_a_reward_that_passes_over_absent_or_unreadable_values_is_told_from_one_that_does_not(
+    complete: bool, strict: bool, blocked: bool
+) -> None:
+    findings = verdict(lambda reply: tour(reply, complete=complete, strict=strict), "Give the minutes of all legs.")
+    assert ((PASSES, "blocker") in findings) is blocked
