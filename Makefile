@@ -107,8 +107,7 @@ bench-full: setup
 
 COVERED := tests/server tests/protocol tests/property tests/attacks tests/cli tests/lab/base tests/lab/state tests/lab/prime \
 	tests/lab/relay tests/lab/sandbox tests/lab/worker tests/lab/test_interpreter.py tests/lab/test_lab.py \
-	tests/lab/test_distributions.py tests/lab/test_loading.py tests/tools/test_chosen_tasks.py tests/tools/test_plan_once.py \
-	tests/tools/test_preflight.py
+	tests/lab/test_distributions.py tests/lab/test_loading.py tests/tools/test_chosen_tasks.py tests/tools/test_plan_once.py
 # Branch coverage of the server and of the lower three floors of lab by the tests that hold them, as a table, and then each
 # place that is neither covered nor named with a reason in tests/uncovered/named.py. Tests that measure time may fail, because
 # every line is traced. What runs with another Python (workers, prime) is not counted.
