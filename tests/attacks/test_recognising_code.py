@@ -215,6 +215,13 @@ HONEST = {
         "LOG = Log(prompt='', at=datetime.datetime.now(), day=datetime.date.today())\n"
         "assert isinstance(LOG.at, datetime.date)",
     ),
+    "program_of_spawned_processes": (
+        reward(
+            "import __main__, os\nprogram = getattr(__main__, '__file__', None) or '/'\n"
+            "return sound(reply, gold) * os.path.exists(program)"
+        ),
+        "",
+    ),
     "own_file": (
         reward("import pathlib\nreturn sound(reply, gold) * pathlib.Path(__file__).exists()"),
         "",

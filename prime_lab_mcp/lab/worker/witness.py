@@ -184,7 +184,7 @@ async def open_witness(
             "module": module,
             "env_args": dict(env_args),
             "variables": own,
-            "argv": [str(zygote.interpreter.python.parent / "env-server"), "@", "env.toml"],
+            "argv": [str(programs / "env-server"), "@", "env.toml"],
             "shifts": SHIFTS,
             "last": last_row,
             "kernel": confine.__file__,
@@ -215,12 +215,14 @@ def _policy(confinement: Confinement | None, tree: Path, root: Path) -> dict[str
 
 
 def _write_gpu_programs(root: Path, copy: Path) -> Path:
-    """Write a program `nvidia-smi` and an empty module `prime_rl`, and return the folder of the program."""
+    """Write programs `nvidia-smi` and `env-server` and an empty module `prime_rl`, and return the folder of the
+    programs. Processes that a reward spawns run `env-server`, the program of the witness, as a script of Python."""
     programs = root / "bin"
     programs.mkdir()
     program = programs / "nvidia-smi"
     program.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
     program.chmod(0o755)
+    (programs / "env-server").write_text("", encoding="utf-8")
     if not (copy / "prime_rl").exists():
         (copy / "prime_rl").mkdir(parents=True)
         (copy / "prime_rl" / "__init__.py").write_text("", encoding="utf-8")
