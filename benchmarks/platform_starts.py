@@ -40,6 +40,9 @@ group_size = 8
 [orchestrator.train.source.env.taskset]
 id = "{_ENVIRONMENT}@0.2.0"
 
+[orchestrator.train.source.env.agent.harness]
+id = "null"
+
 [inference]
 
 [inference.vllm]
