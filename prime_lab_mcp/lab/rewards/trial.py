@@ -478,8 +478,12 @@ async def _observe(
     supplied = await _supplied(scorer, probes)
     if hacks and style is None and not (sparing or loaded.turns or grouped):
         of_cases = [*skeleton_probes(probes), *repeated_probes(probes), *crossed_probes(probes, rows)]
-        of_cases += entry_probes(probes, rows)
         scored_probes = (*scored_probes, *await score_probes(scorer, of_cases))
+    if hacks and not (sparing or loaded.turns or grouped or scorer.gave_up):
+        right: list[tuple[Probe, Expected]] = []
+        if style is not None:
+            right = [(gold_probe(style, gold), "high") for gold in tried.picked]
+        scored_probes = (*scored_probes, *await score_probes(scorer, entry_probes([*probes, *right], rows)))
     if by_rollouts:
         golds, scored_probes = scripted_rollouts.solution_probes(solved, played)
     elif not replaced and played.deciding_script is not None:
