@@ -18,7 +18,7 @@ Call = tuple[str, Mapping[str, Any]]
 TOLD = re.compile(r"(?<![\w.-])(?=[\w./@-]*[A-Za-z])(?=[\w./@-]*[\d_/@-])[A-Za-z\d][\w./@-]*\w")
 """A name in a sentence: letters with a digit, a dash or another mark, such as B1, bolt-m6 or notes/a.txt."""
 _QUOTED = re.compile(r"[\"“'`]([^\"“”'`\n]{1,40})[\"”'`]")
-_MOST_CALLS, _MOST_NAMES, _MOST_OTHERS = 24, 3, 3
+_MOST_CALLS, _MOST_NAMES, _MOST_OTHERS = 16, 3, 3
 """Largest number of calls, of names from one result, and of names from the prompt beside one of these."""
 _MOST_TEXTS = 3
 """Largest number of text parameters of a tool that is called so."""

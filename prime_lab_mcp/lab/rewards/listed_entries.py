@@ -1,7 +1,7 @@
-"""Makes incomplete replies of the caller's right ones: one entry of a list is left out, or values cannot be read.
+"""Makes incomplete replies of right ones: one entry of a list is left out, or values cannot be read.
 
 A reward may compare only the entries that a reply has, or pass over values that it cannot read. It then pays an
-incomplete reply like a complete one. Tasks without a gold have no other list than that of a right reply of the caller.
+incomplete reply like a complete one. Right replies are those of the caller, and golds.
 The list is the last JSON value of the reply, else its last run of alike lines, else the last line of items with commas.
 """
 

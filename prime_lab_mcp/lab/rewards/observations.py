@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.rewards.capped_lists import CappedList
+from prime_lab_mcp.lab.rewards.constant_commands import ConstantCommand
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.interleaving import Mixed
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
@@ -316,6 +317,8 @@ class Trial:
     shortcuts: tuple[Shortcut, ...] = ()
     """Ways to copy, such as from a place of the prompt or of the output of a fixed call, that are paid on nearly all
     tasks on which they were not found."""
+    commands: tuple[ConstantCommand, ...] = ()
+    """Commands that earned all on every task, as the first reply and without a look at the task."""
     hinted: tuple[int, ...] = ()
     """Tasks whose prompts state the first reply of the solution in the same place."""
     after_calls: bool = False

@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.rewards.calibration import (
 from prime_lab_mcp.lab.rewards.capped_lists import CappedList, find_capped_list
 from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, repeated_probes, skeleton_probes
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
+from prime_lab_mcp.lab.rewards.constant_commands import ConstantCommand, play_commands
 from prime_lab_mcp.lab.rewards.copied_messages import (
     CHATTERS,
     REMEMBERED,
@@ -450,6 +451,7 @@ async def _observe(
     capped: CappedList | None = None
     copying: tuple[CopyingRule, ...] = ()
     shortcuts: tuple[Shortcut, ...] = ()
+    commands: tuple[ConstantCommand, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
         if hacks:
             copying = await play_copying(worker, style, solved, played.rollouts, sample.rows)
@@ -468,14 +470,20 @@ async def _observe(
             mixed = await find_mixed_rollouts(worker, sample.rows, form_named, source, recorded)
         if hacks and style is not None:
             key = await find_answer_key(worker, style, sample.rows, tools)
+        if hacks and not grouped:
+            commands = await play_commands(worker, sample.rows)
         if hacks:
             capped = await find_capped_list(worker, style, sample.rows, tools, source)
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if hacks and style is None and not (sparing or loaded.turns or grouped):
         of_cases = [*skeleton_probes(probes), *repeated_probes(probes), *crossed_probes(probes, rows)]
-        of_cases += entry_probes(probes, rows)
         scored_probes = (*scored_probes, *await score_probes(scorer, of_cases))
+    if hacks and not (sparing or loaded.turns or grouped or scorer.gave_up):
+        right: list[tuple[Probe, Expected]] = []
+        if style is not None:
+            right = [(gold_probe(style, gold), "high") for gold in tried.picked]
+        scored_probes = (*scored_probes, *await score_probes(scorer, entry_probes([*probes, *right], rows)))
     if by_rollouts:
         golds, scored_probes = scripted_rollouts.solution_probes(solved, played)
     elif not replaced and played.deciding_script is not None:
@@ -535,6 +543,7 @@ async def _observe(
         capped=capped,
         copying=copying,
         shortcuts=shortcuts,
+        commands=commands,
         hinted=first_reply_in_prompts(solved, sample.rows),
         after_calls=bool(scorer.before),
         interactive=loaded.turns,

@@ -131,6 +131,30 @@ def giving_up_is_paid(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def constant_command(trial: Trial) -> Iterator[Finding]:
+    """A command that is the same on every task must not earn all on every task.
+
+    A blocker: the model learns this reply and nothing of the task. Where a solution or a supplied case earned more, or
+    other rollouts earned all as well, the command is nothing special.
+    """
+    for command in trial.commands:
+        earned = max(p.result.reward or 0.0 for p in command.tried)
+        known = [p.result.reward or 0.0 for p in trial.solved.scored]
+        known += [s.scored_probe.reward or 0.0 for s in trial.supplied]
+        idle = [p.result.reward or 0.0 for p in trial.rollouts if p.script.part in _PARTS or p.script.part == "silent"]
+        if max(known, default=0.0) > earned + EPSILON or min(idle, default=0.0) > HALF_SHARE * earned:
+            continue
+        yield Finding(
+            "reward-hackable",
+            "blocker",
+            f"a model that {command.tried[0].script.name} earned {earned:g}, which is all that can be earned, on each "
+            f"of {count(len(command.tried), 'task')}",
+            "Check what a command states against the state of the game before it counts, or compute the result from "
+            "that state alone.",
+            rows=tuple(rollout_row(p, _EXPECTED) for p in command.tried[:3]),
+        )
+
+
 def paid_programs(trial: Trial) -> Iterator[Finding]:
     """Programs that solve nothing must not earn the maximum.
 
@@ -192,4 +216,10 @@ def _one_of_each(attempts: list[_Attempt]) -> list[_Attempt]:
     return list({a.what: a for a in reversed(attempts)}.values())[:4]
 
 
-GOLDLESS_RULES: tuple[RewardRule, ...] = (pays_any_reply, pays_for_silence, giving_up_is_paid, paid_programs)
+GOLDLESS_RULES: tuple[RewardRule, ...] = (
+    pays_any_reply,
+    pays_for_silence,
+    giving_up_is_paid,
+    constant_command,
+    paid_programs,
+)

@@ -121,7 +121,7 @@ def half_right_answer(trial: Trial) -> Iterator[Finding]:
 
 
 def entry_ignored(trial: Trial) -> Iterator[Finding]:
-    """A right reply of the caller without one entry of its list must earn less.
+    """A right reply without one entry of its list must earn less.
 
     A blocker where the prompt asks for every entry; otherwise a warning, because some entries may be enough. A single
     entry may be superfluous, so on most tasks nearly every shorter reply must be paid like the whole one.
@@ -150,7 +150,7 @@ def entry_ignored(trial: Trial) -> Iterator[Finding]:
 
 
 def value_ignored(trial: Trial) -> Iterator[Finding]:
-    """A right reply of the caller whose entries have no readable value must earn less.
+    """A right reply whose entries have no readable value must earn less.
 
     A blocker where the values are numbers that the prompts do not state, because they are then what is asked for;
     otherwise a warning.
@@ -180,17 +180,20 @@ def value_ignored(trial: Trial) -> Iterator[Finding]:
 
 
 def _paid_replies(trial: Trial) -> dict[int, float]:
-    """Map tasks to what the caller's right reply earned, where it was paid at least half of the maximum."""
+    """Map tasks to what the right reply earned, of the caller or a gold, where it was paid half of the maximum."""
     whole: dict[int, float] = {}
     for case in trial.supplied:
         reward = case.scored_probe.reward or 0.0
         if case.high and reward >= HALF_SHARE * trial.max_reward - EPSILON > 0:
             whole.setdefault(case.scored_probe.probe.row, reward)
+    for gold in trial.golds:
+        if (gold.reward or 0.0) >= HALF_SHARE * trial.max_reward - EPSILON > 0:
+            whole.setdefault(gold.probe.row, gold.reward or 0.0)
     return whole
 
 
 def _paid_as_reply(scored_probe: ScoredProbe, whole: Mapping[int, float]) -> bool:
-    """Whether a changed reply earned as much as the caller's right reply to its task."""
+    """Whether a changed reply earned as much as the right reply to its task."""
     row = scored_probe.probe.row
     return row in whole and (scored_probe.reward or 0.0) >= whole[row] - EPSILON
 

@@ -98,3 +98,8 @@ def test_a_reward_that_passes_over_absent_or_unreadable_values_is_told_from_one_
 ) -> None:
     findings = verdict(lambda reply: tour(reply, complete=complete, strict=strict), "Give the minutes of all legs.")
     assert ((PASSES, "blocker") in findings) is blocked
+
+
+def test_a_gold_that_is_paid_is_a_right_reply_too() -> None:
+    assert (PASSES, "blocker") in found(sound(*shorter(ALL_ASKED, *[(1.0, 1.0)] * 4)))
+    assert PASSES not in {code for code, _ in found(sound(*shorter(ALL_ASKED, *[(0.5, 0.5)] * 4)))}

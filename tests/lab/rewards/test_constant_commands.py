@@ -1,0 +1,68 @@
+"""A command that is the same on every task, and what a haggling environment pays for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from prime_lab_mcp.lab.rewards.constant_commands import commands_in, play_commands
+from prime_lab_mcp.lab.rewards.observations import Trial
+from prime_lab_mcp.lab.rewards.rules.goldless import constant_command
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript, silent_script
+from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import Component, RequestedRollout, RolloutResult, Rollouts
+
+RULES = """You sell a {thing} and the buyer bids {bid}. End with one of these lines:
+
+ASK <coins>     name a price
+TAKE <coins>    sell at the price that the buyer has named
+STOP            go home
+"""
+TASKS = [
+    Row(n, str(n), ({"role": "user", "content": RULES.format(thing=thing, bid=20 + n)},), None, None, {})
+    for n, thing in enumerate(("lamp", "chair", "clock", "kite", "globe", "flute"))
+]
+
+
+def test_commands_are_read_from_lines_that_follow_each_other() -> None:
+    assert commands_in(RULES) == ["ASK 1", "TAKE 1", "STOP", "ASK 0", "TAKE 0", "ASK 1000", "TAKE 1000"]
+    assert commands_in("Say move <piece> <square>.\n\nmove <piece> <square>\nDONE") == [
+        "move 1 1",
+        "DONE",
+        "move 0 0",
+        "move 1000 1000",
+    ]
+
+
+@pytest.mark.parametrize("prompt", ["Use <answer> tags.", "TODO\n\nanswer <value>", "Read this.\nThen write that."])
+def test_other_prompts_list_no_commands(prompt: str) -> None:
+    assert commands_in(prompt) == []
+
+
+class Buyer:
+    """A stand-in for a worker: one turn, in which a sale at the stated or at the buyer's price ends the rollout."""
+
+    def __init__(self, believes: bool) -> None:
+        self.believes = believes
+
+    async def rollout(self, requested: Sequence[RequestedRollout], **_: Any) -> Rollouts:
+        return Rollouts(tuple(self._sold(asked.row, asked.script["turns"][0]) for asked in requested))
+
+    def _sold(self, row: int, reply: str) -> RolloutResult:
+        match = re.match(r"TAKE (\d+)", reply)
+        price = 0 if match is None else int(match[1]) if self.believes else 20 + row
+        reward = min(1.0, price / 60)
+        return RolloutResult((), reward, "ended", True, {"sale": Component(reward, 1.0)}, turns=1)
+
+
+@pytest.mark.parametrize(("believes", "blocked"), [(True, True), (False, False)])
+@pytest.mark.anyio
+async def test_a_buyer_that_pays_whatever_is_stated_blocks(believes: bool, blocked: bool) -> None:
+    commands = await play_commands(cast(Worker, Buyer(believes)), TASKS)
+    idle = PlayedScript(0, silent_script(), RolloutResult((), 0.0, "ended", True))
+    trial = Trial((), None, form_requested=False, rollouts=(idle,), commands=commands)
+    assert [(f.code, f.severity) for f in constant_command(trial)] == [("reward-hackable", "blocker")] * blocked
