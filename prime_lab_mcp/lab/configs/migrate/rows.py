@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prime_lab_mcp.lab.base.text import clip, escape, quote, redact
+from prime_lab_mcp.lab.base.text import clip, escape, key_path, quote, redact
 from prime_lab_mcp.lab.configs.draft import ConfigDraft, KeyPath
 
 UNCHANGED = "kept"
@@ -146,14 +146,18 @@ def leaf_values(table: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[
 
 
 def dotted_key(path: KeyPath, table: Mapping[str, Any]) -> str:
-    """Return a path as text, such as `orchestrator.env[1].args.seed`. The index of an only entry is left out."""
+    """Return a path as text, such as `orchestrator.env[1].args.seed`. The index of an only entry is left out.
+
+    A key that is no plain word is quoted, as in the problems of a schema.
+    """
     dotted = ""
     node: Any = table
     for part in path:
         if isinstance(part, int):
             dotted += f"[{part}]" if len(node) > 1 else ""
         else:
-            dotted += f".{part}" if dotted else part
+            shown = key_path((part,))
+            dotted += f".{shown}" if dotted else shown
         node = node[part]
     return dotted
 
