@@ -169,12 +169,17 @@ def rollouts_of_evaluations(config: TrainingConfig, context: ConfigContext) -> i
 def _most_hours(config: TrainingConfig, context: ConfigContext) -> tuple[float, str]:
     steps = _steps(config)
     step = _step_minutes(config, context)
-    why = f"{count(steps, 'step')} of up to {step:,.0f} minutes"
+    why = f"{count(steps, 'step')} of up to {_minutes(step)} minutes"
     minutes = steps * step
     for times, each in _evaluations(config, context, steps):
-        why += f", {count(times, 'evaluation')} of up to {each:,.0f} minutes"
+        why += f", {count(times, 'evaluation')} of up to {_minutes(each)} minutes"
         minutes += times * each
     return START_HOURS + minutes / 60, f"{why}, half an hour to start{_assumed_agents(config, context)}"
+
+
+def _minutes(number: float) -> str:
+    """Minutes with one decimal, so that the sum of a bound can be checked by a reader."""
+    return f"{number:,.1f}".removesuffix(".0")
 
 
 def _assumed_agents(config: TrainingConfig, context: ConfigContext) -> str:
