@@ -42,6 +42,7 @@ from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_argum
 from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.open_warnings import port_unedited
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.worker.description import Rows
@@ -221,6 +222,10 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     if outcome.status != "passed":
         return outcome
     outcome = replace(outcome, summary=outcome.summary + _unfit_package(call.lab, snapshot))
+    if port_unedited(call.lab.ledger, call.lab.key, snapshot.name, snapshot.source):
+        why = "its files: write what the port left (data.left) before an evaluation is paid, which an edit makes stale"
+        first = Next("read_environment", why, {"environment": snapshot.relative})
+        outcome = replace(outcome, next=(first, *outcome.next))
     if args.same_as is not None:
         return outcome
     job = await anyio.to_thread.run_sync(evaluation_to_rescore, call.lab, snapshot, args.env_args or {}, sample)
