@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.evidence import evidence_of_source
+from prime_lab_mcp.lab.environment.data_files import data_files_sentence
 from prime_lab_mcp.lab.hub import lookup, publish
 from prime_lab_mcp.lab.hub.publish import PublishRequest, PublishResult, PublishTarget
 from prime_lab_mcp.lab.hub.version_bump import bumped_version
@@ -148,7 +149,7 @@ def _question(snapshot: Snapshot, target: PublishTarget, env_args: Mapping[str, 
         f"Publish {snapshot.name} on the Environments Hub as {target.ref} version {target.version} {place}: "
         f"{count(len(snapshot.files), 'file')}, verifiers {_runtime(snapshot)}, source {snapshot.source[:12]}"
         f"{f', proven with {arguments_summary(env_args)}' if env_args else ''}.{bump} "
-        f"A published version cannot be changed afterwards.{_reads(snapshot)}"
+        f"A published version cannot be changed afterwards.{data_files_sentence(snapshot)}{_reads(snapshot)}"
     )
 
 

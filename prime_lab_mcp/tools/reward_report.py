@@ -159,6 +159,11 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
     if compared.unearned_by_exception:
         raising = quote(", ".join(compared.unearned_by_exception), 120)
         return f" {number} earned the same share in {name}, but {raising} raises there, so that nothing earned it."
+    if compared.too_little:
+        total = len(compared.matched.pairs) + len(compared.matched.unmatched)
+        tasks = f"{len(compared.matched.pairs):,} of {count(total, 'task')}"
+        why = "; it does not take these env_args" if compared.refused else ""
+        return f" Only {tasks} could be compared with {name}{why}: whether both pay the same is not known."
     scale = "" if compared.scale is None else f", with all weights {compared.scale:g} times as high"
     open_parts = quote(", ".join(compared.unexercised), 120)
     left = f"; nothing is known about {open_parts}, which none of them earned" if compared.unexercised else ""
@@ -166,7 +171,12 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
     parts = f", and {count(len(same), 'component')} got the same scores" if same else ""
     unpaid = quote(", ".join(compared.unpaid), 120)
     metrics = f" What pays nothing was not compared: {unpaid}." if compared.unpaid else ""
-    return f" All {number} earned the same share in {name}{scale}{parts}{left}.{metrics}"
+    apart = len(compared.matched.unmatched)
+    left += f"; {count(apart, 'task')} without a counterpart were not compared" if apart else ""
+    return (
+        f" Equal on the {number} that were tried: each earned the same share in {name}{scale}{parts}{left}. Other "
+        f"completions were not compared.{metrics}"
+    )
 
 
 def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:

@@ -42,6 +42,7 @@ from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_argum
 from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.open_warnings import port_unedited
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.worker.description import Rows
@@ -205,7 +206,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
             async with reward_attacker.open_attacker(call, args.attacker, plan.work.attacker, plan.intent) as attacker:
                 trial = await _searched(call, args, loaded, sample, written.text, trial, say, attacker)
             compared = (
-                await _compare(call, loaded, args.same_as, trial, sample, say, relay)
+                await _compare(call, loaded, args.same_as, trial, sample, say, relay, args.env_args)
                 if args.same_as is not None
                 else None
             )
@@ -221,6 +222,10 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     if outcome.status != "passed":
         return outcome
     outcome = replace(outcome, summary=outcome.summary + _unfit_package(call.lab, snapshot))
+    if port_unedited(call.lab.ledger, call.lab.key, snapshot.name, snapshot.source):
+        why = "its files: write what the port left (data.left) before an evaluation is paid, which an edit makes stale"
+        first = Next("read_environment", why, {"environment": snapshot.relative})
+        outcome = replace(outcome, next=(first, *outcome.next))
     if args.same_as is not None:
         return outcome
     job = await anyio.to_thread.run_sync(evaluation_to_rescore, call.lab, snapshot, args.env_args or {}, sample)
@@ -305,15 +310,22 @@ async def _compare(
     sample: Rows,
     say: Say,
     relay: judge_relay.JudgeRelay | None,
+    env_args: Mapping[str, Any] | None,
 ) -> comparison.RewardComparison:
-    """Score the same completions with the other environment, in its own interpreter."""
+    """Score the same completions with the other environment, in its own interpreter and with the same arguments."""
     other = await call.lab.snapshot(name)
     if other.relative == call.environment.relative:
         raise BadInput(
             "same_as names the environment itself", fix="Name the one it was ported from.", code="bad-argument"
         )
-    variables = None if relay is None else relay.variables
-    async with open_environment(call.lab, other, progress=say, variables=variables) as loaded:
+    refused = await _refused_arguments(call.lab, other, env_args) if env_args else ""
+    async with open_environment(
+        call.lab,
+        other,
+        env_args=env_args if env_args and not refused else None,
+        progress=say,
+        variables=None if relay is None else relay.variables,
+    ) as loaded:
         await say(f"scoring the same completions in {other.name}")
         compared = await comparison.compare_rewards(
             trial,
@@ -322,9 +334,20 @@ async def _compare(
             name=other.name,
             rewards=loaded.loaded.rewards,
             versions=(_verifiers(here), _verifiers(loaded)),
+            own=here.worker,
+            refused=refused,
         )
     record_comparison(call.lab.ledger, call.lab.key, call.environment, compared.record())
     return compared
+
+
+async def _refused_arguments(lab: Lab, other: Snapshot, env_args: Mapping[str, Any]) -> str:
+    """Why the other environment does not load with the arguments of this one; empty if it does."""
+    try:
+        async with open_environment(lab, other, env_args=env_args):
+            return ""
+    except LoadFailed as error:
+        return error.message
 
 
 def _verifiers(loaded: LoadedEnvironment) -> str | None:

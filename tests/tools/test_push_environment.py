@@ -49,6 +49,16 @@ async def test_a_push_is_verified_recorded_sent_once_and_leaves_the_folder_as_it
     assert len(at.lab.ledger.pushes(name="plain")) == 1
 
 
+async def test_the_question_of_a_push_names_the_data_that_goes_up(at: Desk) -> None:
+    folder = at.environment("tickets")
+    (folder / "tickets" / "tickets.csv").write_text('text,queue\n"lost\ncard",cards\nno money,cash\n', encoding="utf-8")
+    (folder / "tickets" / "more.jsonl").write_text('{"text": "a"}\n\n', encoding="utf-8")
+    intent = await at.intent(TOOL, environment="tickets")
+    assert intent is not None
+    assert "2 data files go up with the code" in intent.question
+    assert "tickets/more.jsonl (1 row), tickets/tickets.csv (2 rows)" in intent.question
+
+
 @pytest.mark.slow
 async def test_a_taken_version_is_refused_then_raised_exactly_checked_and_sent(at: Desk) -> None:
     folder = at.environment("raised")

@@ -35,7 +35,7 @@ def compose_draft(plan: ConfigPlan, name: str, draft: ConfigDraft | None = None)
     _deployment(draft, plan)
     _put(draft, "ckpt.interval", plan.ckpt_interval)
     if draft.get("ckpt.keep_last") is None:
-        _put(draft, "ckpt.keep_last", ChosenValue(2, "the newest two; without [ckpt] nothing is kept"))
+        _put(draft, "ckpt.keep_last", ChosenValue(2, "the newest two to go back to; without [ckpt] nothing is kept"))
     if choices.wandb:
         _put(
             draft,

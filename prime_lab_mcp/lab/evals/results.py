@@ -16,6 +16,7 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
 from prime_lab_mcp.lab.base.text import as_mapping, quote, rounded
+from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -153,9 +154,7 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
             "high": rounded(distribution.mean_high),
         },
     }
-    summary = f"{spec.environment} with {spec.model} ({purpose.description}): {mean_summary(distribution)}"
-    share = "" if abs(distribution.attainable - 1.0) < 1e-9 else " of attainable"
-    summary += f", 95% {distribution.mean_low or 0:.2f} to {distribution.mean_high or 0:.2f}{share}"
+    summary = f"{spec.environment} with {spec.model} ({purpose.description}): {_mean_with_interval(distribution)}"
     if purpose.trained_on:
         summary += ", on tasks that it may have been trained on"
     following: tuple[Next, ...]
@@ -173,8 +172,8 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
         if difference is not None:
             result["difference"] = difference
             summary += (
-                f"; against {before.spec.get('model')} {difference['value']:+.2f} (95% {difference['low']:+.2f} to "
-                f"{difference['high']:+.2f}, paired by task)."
+                f"; against {before.spec.get('model')} {difference['value']:+.2f}{_unit(distribution)} (95% "
+                f"{difference['low']:+.2f} to {difference['high']:+.2f}, paired by task)."
             )
         arguments = {"eval": job.id, "view": "compare", "other": before.id}
         following = (Next("read_eval", "what changed, task by task", arguments),)
@@ -183,6 +182,20 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
     return dataclasses.replace(
         outcome, status=status, summary=summary, findings=(note, *findings), data=data, next=following, facts=facts
     )
+
+
+def _unit(distribution: Distribution) -> str:
+    """The unit of means and differences; empty where the attainable reward is 1, so that both units are the same."""
+    return "" if abs(distribution.attainable - 1.0) < 1e-9 else " of attainable"
+
+
+def _mean_with_interval(distribution: Distribution) -> str:
+    """The mean with its interval in the unit of the difference that follows, so that a reader can subtract."""
+    mean, attainable, unit = distribution.mean or 0.0, distribution.attainable, _unit(distribution)
+    within = f"95% {distribution.mean_low or 0:.2f} to {distribution.mean_high or 0:.2f}"
+    if not unit:
+        return f"{mean_summary(distribution)}, {within}"
+    return f"mean {mean:.2f}{unit}, {within} (mean reward {mean * attainable:.2f}, attainable {attainable:g})"
 
 
 def _before(lab: Lab, job: Job, spec: EvalSpec, purpose: ResultPurpose) -> Job | None:

@@ -26,7 +26,7 @@ from prime_lab_mcp.lab.datasets import golds as gold_answers
 from prime_lab_mcp.lab.rewards.observations import Expected, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe, assistant_message
 from prime_lab_mcp.lab.rewards.probes.families import NEEDS_ANSWER, Family, label_of
-from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, number_and_unit
 from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow
 from prime_lab_mcp.lab.worker.description import Row
 
@@ -117,18 +117,23 @@ def place_cases(
     Returns pairs (probe, expected reward), and the names of the cases whose answer no task has. A case with neither
     `task` nor `answer` belongs to the first task.
     """
-    by_answer: dict[str, int] = {}
+    by_answer: dict[str, list[tuple[str, int]]] = {}
     for row in rows:
         if row.answer is not None:
-            by_answer.setdefault(_answer_key(gold_answers.gold_text(row.answer)), row.index)
+            text = gold_answers.gold_text(row.answer)
+            by_answer.setdefault(_answer_key(text), []).append((_unit(text), row.index))
     for gold in style.golds.golds if style is not None else ():
-        by_answer.setdefault(_answer_key(gold_answers.gold_text(gold.raw)), gold.row)
+        text = gold_answers.gold_text(gold.raw)
+        by_answer.setdefault(_answer_key(text), []).append((_unit(text), gold.row))
     placed: list[tuple[Probe, Expected]] = []
     unmatched: list[str] = []
     for number, case in enumerate(wanted):
         task = case.task
         if task is None and case.answer is not None:
-            task = by_answer.get(_answer_key(case.answer))
+            unit, among = _unit(case.answer), by_answer.get(_answer_key(case.answer), [])
+            task = next((row for other, row in among if other == unit), None)
+            if task is None:  # an answer without a unit is that of a task with one, never that of another unit
+                task = next((row for other, row in among if not (other and unit)), None)
         elif task is None and rows:
             task = rows[0].index
         if task is None:
@@ -137,6 +142,11 @@ def place_cases(
         label = label_of(Family.SUPPLIED, case.name)
         placed.append((Probe(f"case/{number}", Family.SUPPLIED, label, task, case.messages), case.expected))
     return placed, unmatched
+
+
+def _unit(answer: str) -> str:
+    quantity = number_and_unit(answer)
+    return quantity[1] if quantity is not None else ""
 
 
 def _answer_key(answer: str) -> str:

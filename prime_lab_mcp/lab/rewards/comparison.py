@@ -26,6 +26,7 @@ from prime_lab_mcp.lab.rewards.compared_components import (
 )
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind
+from prime_lab_mcp.lab.rewards.probes.tolerances import near_number_probes
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.rewards.scripted_rollouts import rollout_probe
 from prime_lab_mcp.lab.worker.description import Message, RewardInfo, Row
@@ -92,6 +93,13 @@ class RewardComparison:
     """The versions of verifiers that ran this and the other environment; None if unknown."""
     unpaid: tuple[str, ...] = ()
     """Names of metrics and of components without weight, of both environments. They are not compared."""
+    refused: str = ""
+    """Why the other environment was loaded with its own arguments instead of those of this one; empty if it was not."""
+
+    @property
+    def too_little(self) -> bool:
+        """Whether equal rewards say nothing: other arguments, or most tasks without a counterpart."""
+        return bool(self.refused) or len(self.matched.unmatched) > len(self.matched.pairs)
 
     @property
     def raised(self) -> dict[str, tuple[int, str]]:
@@ -162,7 +170,8 @@ class RewardComparison:
 
     @property
     def verdict(self) -> str:
-        """`equal`, `equal-where-reached` (some component was never earned), `differs` or `not-compared`."""
+        """`equal`, `equal-where-reached` (some component was never earned, or some task has no counterpart), `differs`
+        or `not-compared`. `equal` is said of the completions that were tried."""
         if not self.compared or self.reached_nothing:
             return "not-compared"
         if (
@@ -174,7 +183,9 @@ class RewardComparison:
             or any(c.verdict == "differs" for c in self.components)
         ):
             return "differs"
-        return "equal-where-reached" if self.unexercised else "equal"
+        if self.too_little:
+            return "not-compared"
+        return "equal-where-reached" if self.unexercised or self.matched.unmatched else "equal"
 
     def _differs(self, pair: ComparedCompletion) -> bool:
         """Whether a completion earned different shares of the maximum, or only one of the rewards failed."""
@@ -196,6 +207,7 @@ class RewardComparison:
     def record(self) -> dict[str, Any]:
         """What the ledger keeps of the comparison."""
         numbers = {"completions": len(self.compared), "differ": len(self.different)}
+        numbers |= {"tasks": len(self.matched.pairs), "unmatched_tasks": len(self.matched.unmatched)}
         return {"environment": self.name, "verdict": self.verdict, **numbers, "verifiers": list(self.versions)}
 
     def as_json(self) -> dict[str, Any]:
@@ -254,11 +266,14 @@ async def compare_rewards(
     name: str,
     rewards: Sequence[RewardInfo] = (),
     versions: tuple[str | None, str | None] = (None, None),
+    own: Worker | None = None,
+    refused: str = "",
 ) -> RewardComparison:
     """Score every completion of a trial with the other environment, on the task with the same prompt.
 
     `worker` has loaded the other environment, `name` is its name, and `rewards` are the components that it declares.
-    `rows` are the tasks of this environment.
+    `rows` are the tasks of this environment. With `own`, the worker of this environment, numbers near the golds are
+    scored in both as well (probes/tolerances.py). `refused` says why the other environment has other arguments.
     """
     others = await worker.rows(limit=SAMPLE)
     matched = match_tasks(rows, others.rows)
@@ -268,6 +283,8 @@ async def compare_rewards(
     )
     scored_probes = [s for s in scored_probes if s.probe.row in matched.pairs and not s.scored.has(ProblemCode.NOT_RUN)]
     scored_probes = [s for s in scored_probes if s.probe.family is not Family.NEVER_ENDS]
+    if own is not None:
+        scored_probes += await _near_numbers(trial, own, matched.pairs)
     if trial.interactive:
         # If the reward reads state besides the messages, a completion that is scored alone lacks this state.
         scored_probes = [] if played.stateful or trial.by_rollouts else scored_probes
@@ -295,7 +312,18 @@ async def compare_rewards(
         played.other_tools,
         versions,
         tuple(dict.fromkeys(r.name for r in (*trial.rewards, *rewards) if r.kind == "metric" or not r.weight)),
+        refused,
     )
+
+
+async def _near_numbers(trial: Trial, own: Worker, pairs: Mapping[int, int]) -> list[ScoredProbe]:
+    """Score numbers near the golds of matched tasks; none where whole rollouts or a judge decide."""
+    if trial.style is None or trial.by_rollouts or any(s.scored.judges for s in trial.everything):
+        return []
+    golds = [gold for gold in trial.style.golds.golds if gold.row in pairs]
+    probes = near_number_probes(trial.style, golds)
+    scored = await Scorer(own).score([probe.case for probe in probes])
+    return [ScoredProbe(p, s) for p, s in zip(probes, scored, strict=True) if not s.has(ProblemCode.NOT_RUN)]
 
 
 def component_that_raised(where: str) -> str:

@@ -45,7 +45,7 @@ def _not_compared(comparison: RewardComparison) -> list[Finding]:
             )
         ]
     if comparison.compared:
-        return []
+        return _too_little(comparison)
     return [
         Finding(
             "reward-not-compared",
@@ -59,6 +59,42 @@ def _not_compared(comparison: RewardComparison) -> list[Finding]:
                 NamedCall("test_reward"),
                 " again.",
             ),
+            rows=_prompts(comparison),
+        )
+    ]
+
+
+def _too_little(comparison: RewardComparison) -> list[Finding]:
+    """Return the blocker if most tasks have no counterpart, or the other environment has other arguments."""
+    name = quote(comparison.name, 80)
+    if comparison.refused:
+        return [
+            Finding(
+                "reward-not-compared",
+                "blocker",
+                f"{name} does not take the env_args of this environment, so it was loaded with its own and says "
+                f"nothing about these: {comparison.refused}",
+                Fix(
+                    "Compare with the arguments that both take: ",
+                    NamedCall("test_reward").without("env_args"),
+                    " compares the defaults. Or let its load_environment take these arguments.",
+                ),
+            )
+        ]
+    missing, total = (
+        len(comparison.matched.unmatched),
+        len(comparison.matched.unmatched) + len(comparison.matched.pairs),
+    )
+    if not comparison.too_little:
+        return []
+    return [
+        Finding(
+            "reward-not-compared",
+            "blocker",
+            f"only {total - missing} of {count(total, 'task')} could be compared: the others have no counterpart in "
+            f"{name}",
+            "Give both the same rows and prompts: the same split, seed and number of rows, by env_args that both take "
+            "or in [tool.prime-lab] check_args.",
             rows=_prompts(comparison),
         )
     ]
@@ -258,7 +294,7 @@ def _other_conversations(comparison: RewardComparison) -> list[Finding]:
 def _left_out(comparison: RewardComparison) -> list[Finding]:
     """Return the warning about tasks without a counterpart in the other environment."""
     missing = comparison.matched.unmatched
-    if not missing or not comparison.compared:
+    if not missing or not comparison.compared or comparison.too_little:
         return []
     total = len(missing) + len(comparison.matched.pairs)
     return [

@@ -31,8 +31,10 @@ def comparison_sentence(ledger: Ledger, workspace: str, snapshot: Snapshot) -> s
     name, completions = quote(str(row.data.get("environment")), 80), row.data.get("completions")
     number = count(completions, "completion") if isinstance(completions, int) else "its completions"
     sentence = {
-        "equal": f"it pays the same as {name} for {number} and each component",
-        "equal-where-reached": f"it pays the same as {name} for {number}, which did not earn every component",
-        "not-compared": f"nothing could be compared with {name}",
+        "equal": f"it pays the same as {name} for {number} tried and each component",
+        "equal-where-reached": (
+            f"it pays the same as {name} for {number} tried, which did not reach every component and task"
+        ),
+        "not-compared": f"too little could be compared with {name} to call it equal",
     }.get(str(row.data.get("verdict")), f"{row.data.get('differ')} of {number} earned something else than in {name}")
     return f" By the last comparison, {sentence}."

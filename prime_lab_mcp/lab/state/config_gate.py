@@ -221,6 +221,16 @@ def source_evaluation(facts: SourceFacts, platform: Platform, model: str | None)
     )
 
 
+def source_proofs(facts: SourceFacts, platform: Platform, model: str | None) -> list[Evidence]:
+    """The verdicts that open the gate of the user's own source: those made with the arguments of this source, and of
+    its evaluations the one that counts for the model to be trained."""
+    if facts.push is None:
+        return []
+    needs = TRAINING if facts.trains else EVALUATION
+    standings = [_source_standing(need, facts, facts.push, platform, model) for need in needs]
+    return [result.row for result in standings if result.row is not None and result.unmet is None]
+
+
 def _with_harness(facts: SourceFacts, need: Need) -> list[Evidence]:
     """Drop the verdicts on evaluations with another harness than the config names.
 

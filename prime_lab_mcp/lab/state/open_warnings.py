@@ -58,6 +58,14 @@ def port_since_edited(ledger: Ledger, workspace: str, environment: str, source: 
     return None if compared is not None and compared.status == "passed" else row
 
 
+def port_unedited(ledger: Ledger, workspace: str, environment: str, source: str) -> int:
+    """Return the number of findings about parts that a port left, if its files are still as the port wrote them."""
+    row = next(iter(ledger.evidence(workspace, tool=PORT, environment=environment)), None)
+    if row is None or row.source != source:
+        return 0
+    return sum(finding.get("code") == "port-left" for finding in row.findings)
+
+
 def warnings_sentence(of: str, rows: Iterable[Evidence], port: Evidence | None = None) -> str:
     """Return a sentence that names the warnings about `of`; empty without warnings.
 

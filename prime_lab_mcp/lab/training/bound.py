@@ -152,12 +152,20 @@ def _most_hours(config: TrainingConfig, context: ConfigContext) -> tuple[float, 
     steps = _steps(config)
     draws = draws_of(config, context)
     step = _step_minutes(config, context, draws.factor)
-    why = f"{count(steps, 'step')} of up to {step:,.0f} minutes"
-    minutes = steps * step + _growing_minutes(config, context)
+    why = f"{count(steps, 'step')} of up to {_minutes(step)} minutes"
+    growing = _growing_minutes(config, context)
+    minutes = steps * step + growing
+    if growing:
+        why += f", {_minutes(growing)} minutes until as many rollouts run at once as fit"
     for times, each in _evaluations(config, context, steps):
-        why += f", {count(times, 'evaluation')} of up to {each:,.0f} minutes"
+        why += f", {count(times, 'evaluation')} of up to {_minutes(each)} minutes"
         minutes += times * each
     return START_HOURS + minutes / 60, f"{why}, half an hour to start{draws.why}{_assumed_agents(config, context)}"
+
+
+def _minutes(number: float) -> str:
+    """Minutes with one decimal, so that the sum of a bound can be checked by a reader."""
+    return f"{number:,.1f}".removesuffix(".0")
 
 
 def _assumed_agents(config: TrainingConfig, context: ConfigContext) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import platform
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -23,18 +23,22 @@ from prime_lab_mcp.lab.base.text import as_mapping, quote, redact
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.evidence import evidence_of_push
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run
+from prime_lab_mcp.lab.state.config_gate import source_proofs
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push, Run
 from prime_lab_mcp.lab.training.run_results import run_results
+from prime_lab_mcp.lab.training.sources import recorded_source_facts
 
 _PROOFS = ("check_environment", "test_reward", "run_eval", "check_reward_distribution", "push_environment")
 _WANDB = "https://wandb.ai"
 
 
-def submission_facts(lab: Lab, config: TrainingConfig, key: str) -> dict[str, Any]:
+def submission_facts(lab: Lab, config: TrainingConfig, key: str, resume_from: str | None = None) -> dict[str, Any]:
     """Collect the facts of a submission for the run card. Called when the submission is recorded."""
     checked = lab.ledger.evidence(lab.key, tool="check_training_config", config_sha256=config.sha256)
+    resumed = lab.ledger.runs(id=resume_from, platform=lab.platform) if resume_from else []
+    entries = [_environment(lab, config, source, resumed[0].name if resumed else None) for source in config.sources]
     return {
-        "environments": [_environment(lab, source) for source in {s.id: s for s in config.sources}.values()],
+        "environments": [entry for at, entry in enumerate(entries) if entry not in entries[:at]],
         "config_evidence": [_proof(row) for row in checked[:1]],
         "server": {"prime-lab-mcp": _version("prime-lab-mcp"), "python": platform.python_version()},
         "wandb": dict(_wandb(config)),
@@ -42,13 +46,12 @@ def submission_facts(lab: Lab, config: TrainingConfig, key: str) -> dict[str, An
     }
 
 
-def _environment(lab: Lab, source: ConfigSource) -> dict[str, Any]:
+def _environment(lab: Lab, config: TrainingConfig, source: ConfigSource, resumed: str | None) -> dict[str, Any]:
     push = lab.newest_push(source.owner, source.env_name, source.version) if source.owner else None
     entry: dict[str, Any] = {"id": source.id, "kind": source.kind, "version": source.version, "args": dict(source.args)}
     if push is None:
         return entry | {"ours": False}
-    rows = evidence_of_push(lab, push)
-    latest = {tool: next((r for r in rows if r.tool == tool), None) for tool in _PROOFS}
+    facts = replace(recorded_source_facts(lab, source, push, config.group_of(source)), resumed_run=resumed)
     return entry | {
         "ours": True,
         "source": push.source,
@@ -56,8 +59,27 @@ def _environment(lab: Lab, source: ConfigSource) -> dict[str, Any]:
         "cli_hash": push.cli_hash,
         "hub_hash": push.hub_hash,
         "verified": push.verified,
-        "evidence": [_proof(row) for row in latest.values() if row is not None],
+        "evidence": [_proof(row) for row in _proofs(lab, push, source_proofs(facts, lab.platform, config.model))],
     }
+
+
+def _proofs(lab: Lab, push: Push, opened: Sequence[Evidence]) -> Iterator[Evidence]:
+    """The newest check and push of the files, what opened the gate, and the evaluation that was judged for that."""
+    rows = evidence_of_push(lab, push)
+    judged = {id for row in opened if row.tool == "check_reward_distribution" and (id := _evaluation(row))}
+    evaluated = next((r for r in rows if r.tool == "run_eval" and _evaluation(r) in judged), None)
+    for tool in _PROOFS:
+        if tool == "run_eval":
+            row = evaluated
+        else:
+            among = opened if tool in ("test_reward", "check_reward_distribution") else rows
+            row = next((r for r in among if r.tool == tool), None)
+        if row is not None:
+            yield row
+
+
+def _evaluation(row: Evidence) -> Any:
+    return row.arguments.get("id") or row.data.get("id")
 
 
 def _proof(row: Evidence) -> dict[str, Any]:
@@ -69,7 +91,7 @@ def _proof(row: Evidence) -> dict[str, Any]:
         "model": row.model,
         "toolchain": {name: version for name, version in row.toolchain.items() if isinstance(version, str)},
         "results_sha256": row.results_sha256,
-        "evaluation": row.arguments.get("id") or row.data.get("id"),
+        "evaluation": _evaluation(row),
         "usable_groups": as_mapping(row.data.get("usable_groups")).get("share"),
         "validation": row.data.get("validation"),
         "schema_commit": row.data.get("platform_schema_commit"),

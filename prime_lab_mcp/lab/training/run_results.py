@@ -79,7 +79,7 @@ def _held_out_lines(reading: RunReading, after: Mapping[str, Any]) -> Iterator[s
         difference = as_mapping(one["difference"])
         yield (
             f"- The checkpoint against the base model on {one['tasks']} tasks of {quote(one['environment'], 80)}: "
-            f"{difference['value']:+.3f} ({difference['low']:+.3f} to {difference['high']:+.3f}); "
+            f"{difference['value']:+.3f} of attainable ({difference['low']:+.3f} to {difference['high']:+.3f}); "
             f"lab://evals/{one['trained']}/report, lab://evals/{one['base']}/report"
         )
     if not after.get("held_out") and not after.get("comparisons"):

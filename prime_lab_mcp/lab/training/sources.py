@@ -55,6 +55,32 @@ async def gather_source_facts(
     return await _gather(lab, config, config.sources, platform)
 
 
+def recorded_source_facts(lab: Lab, source: ConfigSource, push: Push, group_size: int) -> SourceFacts:
+    """Facts about a source whose files this machine pushed, from the ledger and the disk. The Hub is not asked."""
+    disk = list(_on_disk(lab, push))
+    same = next((snapshot for snapshot in disk if snapshot.source == push.source), None)
+    pushed = subject_of(same) if same is not None else Subject()
+    return SourceFacts(
+        id=source.id,
+        owner=source.owner,
+        name=source.env_name,
+        version=source.version,
+        args=without_null_text(source.args),
+        ours=True,
+        push=push,
+        history=_history(lab, push),
+        on_disk=tuple(snapshot.source for snapshot in disk),
+        hub=HubFact(None),
+        trains=source.kind == "train",
+        group_size=group_size,
+        harness=source.harness,
+        defaults=pushed.defaults,
+        check_args=pushed.check_args,
+        waived=frozenset(lab.ledger.overrides(push.workspace)),
+        runs=lab.ledger.training_names(),
+    )
+
+
 async def gather_package_facts(
     lab: Lab, config: TrainingConfig, sources: Sequence[SourceFacts], platform: PlatformReader | None = None
 ) -> list[PackageFacts]:

@@ -114,7 +114,7 @@ def run_row(
         "gpu_type": answer.gpu_type or config.gpu_type,
         "attempt": attempt,
         "max_hours": cost.hours,
-        "card": submission_facts(lab, config, key),
+        "card": submission_facts(lab, config, key, resume_from),
     }
     if resume_from:
         data["resumed_from"] = resume_from

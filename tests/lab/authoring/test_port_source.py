@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,31 @@ def reward(name: str, line: int, weight: float | None = 1.0, **free: Any) -> dic
         "parser": None,
         "seconds": None,
     }
+
+
+def test_description_and_tags_are_carried_over_and_the_defaults_of_evaluations_are_left() -> None:
+    described = decode_description(
+        {
+            "base": "SingleTurnEnv",
+            "own": None,
+            "max_turns": 1,
+            "tools": [],
+            "parser": None,
+            "objects": [],
+            "rewards": [],
+        },
+        ["old.py"],
+    )
+    rows = port_rows({"train": [Row(0, "k", ({"role": "user", "content": "1?"},), "2", None, {})]}, {"train": 1})
+    project = {"description": "Unit conversions.", "tags": ["math", "train", "single-turn"]}
+    text = "def load_environment():\n    return 1\n"
+    port = OldPort("old", described, source(old=text), "old.py", [], (), project, {"num_examples": 5})
+    made = build_port(TEMPLATES, package_names("new"), port, rows)
+    table = tomllib.loads(made.files["pyproject.toml"])["project"]
+    assert table["description"] == "Unit conversions."
+    assert table["tags"] == ["single-turn", "train", "eval", "math"]
+    [left] = [part for part in made.left_parts if part.part == "[tool.verifiers.eval]"]
+    assert "num_examples = 5" in left.text
 
 
 NESTED = """def load_environment(limit=3):

@@ -20,7 +20,7 @@ from prime_lab_mcp.lab.configs.make import ConfigProposal, propose_config, with_
 from prime_lab_mcp.lab.configs.migrate.rows import leaf_values
 from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
-from prime_lab_mcp.lab.configs.plan.decide import near_models
+from prime_lab_mcp.lab.configs.plan.decide import _interval, near_models
 from prime_lab_mcp.lab.configs.schema import schema_problems
 from prime_lab_mcp.lab.configs.write import finish_text
 from prime_lab_mcp.lab.prime.answers import HostedGpuOffer, PlatformModels
@@ -489,3 +489,12 @@ def test_each_source_has_its_ratio_its_group_and_its_own_held_out_tasks() -> Non
 def test_secrets_are_named_and_never_written() -> None:
     text, _, _ = written(ConfigChoices((SourceChoice("a/b@1.0", secrets=("SEARCH_KEY",)),)))
     assert "reads SEARCH_KEY, never to be written here" in text
+
+
+def test_intervals_of_a_longer_run_are_chosen_anew() -> None:
+    kept = _interval(20, 200, 10, "from old.toml", "ten points a run", 5)
+    assert (kept.value, kept.why) == (20, "from old.toml")
+    assert _interval(20, 21, 10, "from old.toml", "ten points a run", 5).value == 2
+    assert _interval(50, 21, 4, "from old.toml", "four points a run", 2).value == 5
+    assert _interval(21, 21, 10, "the budget of $19.00 holds no more", "ten points a run", 5).value == 21
+    assert _interval(20, 21, 10, None, "ten points a run", 5).value == 20

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.distribution.summary import Distribution
+from prime_lab_mcp.lab.evals.results import _mean_with_interval, _unit
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -53,6 +57,14 @@ async def test_a_checkpoint_that_solves_everything_is_a_result_with_the_differen
     assert result["mean"]["low"] < 1.0
     assert not found.facts.proves
     assert (found.next[0].tool, (found.next[0].arguments or {})["view"]) == ("read_eval", "compare")
+
+
+async def test_mean_and_difference_of_a_result_are_in_one_unit() -> None:
+    unit = Distribution(**{f.name: None for f in dataclasses.fields(Distribution)})
+    half = dataclasses.replace(unit, mean=0.66, mean_low=0.59, mean_high=0.71, attainable=1.1)
+    assert _mean_with_interval(half) == ("mean 0.66 of attainable, 95% 0.59 to 0.71 (mean reward 0.73, attainable 1.1)")
+    assert _unit(half) == " of attainable"
+    assert _unit(dataclasses.replace(half, attainable=1.0)) == ""
 
 
 async def test_a_result_is_no_candidate_for_training_so_nothing_is_advised_about_its_tasks(lab: Lab) -> None:

@@ -224,3 +224,12 @@ def test_an_object_of_plain_values_under_any_name_may_be_the_gold() -> None:
     boards = [Row(n, f"k{n}", (message,), None, None, {"board": {"train": f"RE {n}", "platform": n}}) for n in range(3)]
     (found,) = other_candidates(boards)
     assert (found.place, found.format) == ("board", "json")
+
+
+def test_a_case_whose_gold_has_another_unit_is_on_no_task() -> None:
+    wanted = cases.parse_cases(
+        [{"name": text, "completion": "x", "answer": text, "expected": 1} for text in ("2100 zebra", "2,100 s", "2100")]
+    )
+    placed, unmatched = cases.place_cases(wanted, rows("7", "2100 s"), None)
+    assert unmatched == ["2100 zebra"]
+    assert [probe.row for probe, _ in placed] == [rows("7", "2100 s")[1].index] * 2

@@ -262,6 +262,41 @@ def test_tasks_without_a_counterpart_are_told() -> None:
     )
 
 
+def test_most_tasks_without_a_counterpart_are_no_equal_rewards() -> None:
+    others = tuple(row(n, f"Other {n}?") for n in range(1, 4))
+    little = RewardComparison("older", MatchedTasks({0: 4}, others), (pair(1.0, 1.0),), 1.0, 1.0)
+    (finding,) = comparison_findings(little)
+    assert (finding.code, finding.severity, little.verdict) == ("reward-not-compared", "blocker", "not-compared")
+    assert "only 1 of 4 tasks" in finding.message
+    some = RewardComparison("older", MatchedTasks({0: 4, 1: 5}, others[1:2]), (pair(1.0, 1.0),), 1.0, 1.0)
+    assert some.verdict == "equal-where-reached"
+
+
+@pytest.mark.anyio
+async def test_arguments_that_the_other_environment_does_not_take_are_no_equal_rewards(lab: Lab) -> None:
+    write(lab, "sound", SOUND)
+    folder = write(lab, "older", SOUND)
+    code = (folder / "older.py").read_text(encoding="utf-8")
+    (folder / "older.py").write_text(code.replace("size: int = 70", "rows: int = 70").replace(".size", ".rows"))
+    outcome = await try_reward(lab, "sound", same_as="older", env_args={"size": 60}, examples=4, search=0)
+    assert (outcome.status, outcome.data["same_as"]["verdict"]) == ("failed", "not-compared")
+    assert codes(outcome) == {"reward-not-compared"}
+    write(lab, "sixty", SOUND)
+    both = await try_reward(lab, "sound", same_as="sixty", env_args={"size": 60}, examples=4, search=0)
+    assert (both.data["same_as"]["verdict"], both.data["same_as"]["unmatched_tasks"]) == ("equal", 0)
+
+
+@pytest.mark.anyio
+async def test_a_tolerance_of_six_percent_is_no_port_of_one_of_five(lab: Lab) -> None:
+    within = "said = last(reply)\nreturn float(said is not None and abs(float(said) - float(gold)) <= {} * float(gold))"
+    for name, tolerance in (("five", 0.05), ("six", 0.06), ("again", 0.05)):
+        write(lab, name, reward(within.format(tolerance)))
+    other = await try_reward(lab, "five", same_as="six", examples=4, search=0)
+    assert other.data["same_as"]["verdict"] == "differs"
+    same = await try_reward(lab, "five", same_as="again", examples=4, search=0)
+    assert (same.data["same_as"]["verdict"], same.data["same_as"]["differ"]) == ("equal", 0)
+
+
 @pytest.mark.anyio
 @pytest.mark.slow
 async def test_same_as_passes_what_is_scaled_and_fails_what_is_stricter_without_closing_a_gate(lab: Lab) -> None:

@@ -29,14 +29,14 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         (
             {"verdict": "equal", "completions": 1},
             "passed",
-            'it pays the same as "old" for 1 completion and each component',
+            'it pays the same as "old" for 1 completion tried and each component',
         ),
         (
             {"verdict": "equal-where-reached", "completions": 4},
             "failed",
-            'it pays the same as "old" for 4 completions, which did not earn every component',
+            'it pays the same as "old" for 4 completions tried, which did not reach every component and task',
         ),
-        ({"verdict": "not-compared"}, "failed", 'nothing could be compared with "old"'),
+        ({"verdict": "not-compared"}, "failed", 'too little could be compared with "old" to call it equal'),
         (
             {"verdict": "different", "completions": 4, "differ": 2},
             "failed",

@@ -7,7 +7,7 @@ from pathlib import Path
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.manifest import Manifest
-from prime_lab_mcp.lab.state.open_warnings import PORT, open_warnings, record_port, warnings_sentence
+from prime_lab_mcp.lab.state.open_warnings import PORT, open_warnings, port_unedited, record_port, warnings_sentence
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 from .evidence_rows import row
@@ -32,4 +32,14 @@ def test_what_a_port_left_behind_is_known_of_exactly_the_files_that_it_wrote(tmp
     [recorded] = ledger.evidence("w", tool=PORT)
     assert (recorded.environment, recorded.source, recorded.content) == ("sums", "s1", "c1")
     assert [finding["code"] for finding in recorded.findings] == ["port-left"]
+    ledger.close()
+
+
+def test_what_a_port_left_is_open_until_its_files_are_edited(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    port = Snapshot("sums", "environments/sums", Path(), "s1", "c1", "h", {}, (), Manifest())
+    record_port(ledger, "w", port, [Finding("port-left", "warning", "a reward", "Write it.")])
+    assert port_unedited(ledger, "w", "sums", "s1") == 1
+    assert port_unedited(ledger, "w", "sums", "s2") == 0
+    assert port_unedited(ledger, "w", "other", "s1") == 0
     ledger.close()

@@ -193,6 +193,33 @@ async def test_a_card_holds_what_makes_the_run_again_and_says_what_is_missing(la
 
 
 @pytest.mark.anyio
+async def test_a_card_names_every_source_and_the_evidence_that_opened_its_gate(lab: Lab) -> None:
+    """The model that is trained was evaluated first, and another one failed later; the held-out tasks are of the same
+    environment as the training tasks."""
+    files = (lab.key, "sums", "s" * 64, "c" * 64)
+    lab.ledger.record_push(Push(lab.key, "sums", "me", "sums", "0.1.0", *files[2:], "h" * 64, "prime", "h" * 64, "v1"))
+    tested = lab.ledger.record(Evidence("test_reward", "passed", *files))
+    held_out = lab.ledger.record(Evidence("test_reward", "passed", *files, env_args={"split": "eval"}))
+    text = CONFIG.replace("primeintellect/reverse-text@0.2.0", OURS)
+    text += f'\n[[orchestrator.eval.source]]\n[orchestrator.eval.source.env.taskset]\nid = "{OURS}"\nsplit = "eval"\n'
+    model = config_of(lab, text).model
+    for id, name, status in (("eval-4b", model, "passed"), ("eval-06b", "another/model", "failed")):
+        for tool in ("run_eval", "check_reward_distribution"):
+            facts: dict[str, Any] = {"arguments": {"id": id}, "model": name, "status": status}
+            lab.ledger.record(replace(Evidence(tool, "passed", *files), **facts))
+    started(lab, "run_3", text)
+    shown = await run_card(lab, "run_3")
+    assert [line for line in shown.splitlines() if "lab://evals/" in line] == [
+        f"- {OURS}: eval-4b with {model} (lab://evals/eval-4b/report)"
+    ]
+    assert "failed" not in shown
+    trained, _, held = shown.partition(f"- {OURS} (eval)")
+    assert f"- {OURS} (train)" in trained
+    assert f"evidence {tested}: test_reward" in trained
+    assert f"evidence {held_out}: test_reward" in held
+
+
+@pytest.mark.anyio
 async def test_a_card_does_not_vouch_for_a_copy_that_was_changed_or_lost(lab: Lab) -> None:
     started(lab, "run_2", CONFIG)
     copy = Path(str(lab.ledger.runs(id="run_2")[0].data["copy"]))

@@ -75,6 +75,10 @@ class OldPort:
     main: str
     requirements: Sequence[str]
     arguments: Sequence[str] = ()
+    project: Mapping[str, Any] = field(default_factory=dict)
+    """The table `project` of its pyproject.toml."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """The table `tool.verifiers.eval` of its pyproject.toml: the defaults of its evaluations."""
 
 
 @dataclass
@@ -230,6 +234,10 @@ def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) ->
         why = f"the rows and values are those of the defaults of {listed}"
         first = progress.package.files[old.main].text.splitlines()[load.lineno - 1 : load.body[0].lineno - 1]
         progress.left_parts.append(LeftPart("arguments of load_environment", why, place, "\n".join(first)))
+    if old.defaults:
+        why = "v1 has no defaults of evaluations in pyproject.toml: pass them to run_eval"
+        text = tomlkit.dumps({name: value for name, value in old.defaults.items() if value is not None})
+        progress.left_parts.append(LeftPart("[tool.verifiers.eval]", why, None, text))
     for split, carried in rows.counts.items():
         total = rows.totals.get(split, carried)
         if total > carried:
@@ -341,14 +349,30 @@ def _project_text(names: PackageNames, old: OldPort, files: Mapping[str, str], i
     document["project"] = {
         "name": names.distribution,
         "version": "0.1.0",
-        "description": f"Ported from the v0 environment {old.name} to verifiers v1.",
+        "description": _description(old),
         "readme": "README.md",
         "requires-python": ">=3.11",
-        "tags": ["multi-turn" if interactive else "single-turn", "train", "eval"],
+        "tags": _tags(old, interactive),
         "dependencies": needed,
     }
     document["tool"] = {"hatch": {"build": {"targets": {"wheel": {"packages": [names.module]}}}}}
     return tomlkit.dumps(document)
+
+
+def _description(old: OldPort) -> str:
+    """The old description, which says what the tasks are; else that this is a port."""
+    told = old.project.get("description")
+    if isinstance(told, str) and told.strip():
+        return told.strip()
+    return f"Ported from the v0 environment {old.name} to verifiers v1."
+
+
+def _tags(old: OldPort, interactive: bool) -> list[str]:
+    """The tags that the port has by its shape, then the old ones besides."""
+    tags = ["multi-turn" if interactive else "single-turn", "train", "eval"]
+    told = old.project.get("tags")
+    named = [tag for tag in told if isinstance(tag, str)] if isinstance(told, list) else []
+    return list(dict.fromkeys([*tags, *(tag for tag in named if tag not in ("single-turn", "multi-turn"))]))
 
 
 def _requirements(requirements: Iterable[str]) -> dict[str, str]:

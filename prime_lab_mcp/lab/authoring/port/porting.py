@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.authoring.port.rows import MOST_ROWS, PortedRows, port_ro
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Say
+from prime_lab_mcp.lab.base.text import as_mapping
 from prime_lab_mcp.lab.datasets import task_golds
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
@@ -87,6 +88,8 @@ async def port_environment(lab: Lab, old: Snapshot, target: Path, names: Package
             _main_file(source, old),
             old.manifest.requirements,
             tuple(a.name for a in traits.args),
+            old.manifest.project,
+            as_mapping(as_mapping(as_mapping(old.manifest.table.get("tool")).get("verifiers")).get("eval")),
         )
         built = await anyio.to_thread.run_sync(build_port, lab.settings.templates, names, port, rows)
         await say("trying how an answer is written")

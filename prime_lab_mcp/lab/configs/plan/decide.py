@@ -26,6 +26,7 @@ from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
 from prime_lab_mcp.lab.configs.plan.batching import choose_batching, choose_steps, own_group_sizes
 from prime_lab_mcp.lab.configs.plan.choices import ChosenValue, ConfigChoices, round_up
 from prime_lab_mcp.lab.configs.plan.hardware import Hardware, choose_gpu_type
+from prime_lab_mcp.lab.configs.rules.run import EVALS_PER_RUN
 from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL, or_smaller
 from prime_lab_mcp.lab.models.registry import find_model
@@ -277,11 +278,11 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
         hardware=hardware,
         renderer=choose_renderer(choices, context, model),
         eval_interval=_interval(
-            choices.eval_interval, int(length.value), 10, why.get("eval_interval"), "ten points a run"
+            choices.eval_interval, int(length.value), 10, why.get("eval_interval"), "ten points a run", EVALS_PER_RUN
         ),
         eval_tasks=_eval_tasks(choices, context),
         ckpt_interval=_interval(
-            choices.ckpt_interval, int(length.value), 4, why.get("ckpt_interval"), "four points to go back to"
+            choices.ckpt_interval, int(length.value), 4, why.get("ckpt_interval"), "four points a run", 2
         ),
     )
 
@@ -297,7 +298,16 @@ def _eval_tasks(choices: ConfigChoices, context: ConfigContext) -> ChosenValue:
     return ChosenValue(tasks, choices.because.get("eval_tasks", why))
 
 
-def _interval(requested: int | None, steps: int, parts: int, because: str | None, reason: str) -> ChosenValue:
+def _interval(
+    requested: int | None, steps: int, parts: int, because: str | None, reason: str, fewest: int
+) -> ChosenValue:
+    """The steps between two evaluations or checkpoints. An older file's interval may be meant for a longer run: one
+    that gives fewer than `fewest` points of this run is chosen anew. The budget's own choice stays."""
+    if requested is not None and because and not because.startswith("the budget") and requested * fewest > steps:
+        return ChosenValue(
+            max(1, steps // max(parts, fewest)),
+            f"{reason}; {requested} as in the older file fits no {count(steps, 'step')}",
+        )
     if requested is not None:
         kept = min(requested, steps)
         if because and reason in because and steps // kept != parts:  # the older file had another number of steps

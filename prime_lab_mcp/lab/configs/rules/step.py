@@ -266,9 +266,9 @@ def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
             f"({estimate.gradient_groups:.1f} groups) would carry a gradient, below the {MIN_BATCH} rollouts and "
             f"{MIN_GROUPS} groups that a step should have; {estimate.discarded_share:.0%} of what is generated is "
             "discarded.",
-            "Drop tasks that are always or never solved; the budget that the file names holds no larger batch, and "
-            f"write_training_config with batch={_batch_with_signal(config, estimate)} and the same budget names the "
-            "least one that does."
+            "Drop tasks that are always or never solved. The budget that the file names holds no larger batch: "
+            f"write_training_config with batch={_batch_with_signal(config, estimate)} and this budget answers with the "
+            "smallest budget that holds such a batch."
             if BUDGET_REASON in config.text
             else 'Drop tasks that are always or never solved, raise batch_size, or set curriculum="gate".',
             "orchestrator.batch_size",

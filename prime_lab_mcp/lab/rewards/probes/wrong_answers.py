@@ -95,23 +95,26 @@ def _listed_items(format: AnswerFormat, answer: str, prompt: str) -> Iterator[Sp
 
 
 def _numeric(answer: str, number: Decimal) -> Iterator[SpellingVariant]:
-    """Yield other spellings of a number."""
+    """Yield other spellings of a number. A unit that the answer has stays, because a reward may demand it."""
+    quantity = _QUANTITY.fullmatch(answer.strip())
+    unit = quantity[0][quantity.end(1) :] if quantity else ""
     yield SpellingVariant("spaces", f" {answer} ")
     yield SpellingVariant("full stop", f"{answer}.")
     if number == number.to_integral_value() and abs(number) < 10**15:
         whole = int(number)
-        yield SpellingVariant("decimal", f"{whole}.0")
+        yield SpellingVariant("decimal", f"{whole}.0{unit}")
         if abs(whole) >= 1000:
-            yield SpellingVariant("thousands comma", f"{whole:,}")
-            yield SpellingVariant("thousands space", f"{whole:,}".replace(",", " "), usual=False)
+            yield SpellingVariant("thousands comma", f"{whole:,}{unit}")
+            yield SpellingVariant("thousands space", f"{whole:,}".replace(",", " ") + unit, usual=False)
         if whole >= 10 and whole % 10 == 0:
-            yield SpellingVariant("scientific notation", _scientific(whole), usual=False)
+            yield SpellingVariant("scientific notation", f"{_scientific(whole)}{unit}", usual=False)
     if number > 0:
         yield SpellingVariant("plus sign", f"+{answer.lstrip('+')}", usual=False)
         yield SpellingVariant("dollar sign", f"${answer}", usual=False)
     elif number < 0:
         yield SpellingVariant("typographic minus", answer.replace("-", "\N{MINUS SIGN}"), usual=False)
-    yield SpellingVariant("a word after it", f"{answer} units", usual=False)
+    if not unit:
+        yield SpellingVariant("a word after it", f"{answer} units", usual=False)
 
 
 def _scientific(whole: int) -> str:

@@ -243,3 +243,12 @@ def test_a_number_is_near_by_what_the_prompt_allows_and_for_measurements(asked: 
     found = golds(answer, "300", asked=asked)
     off = next(w for w in wrong_answers(found, found.golds[0], 0) if w.name == "off by one")
     assert off.near is near
+
+
+@pytest.mark.parametrize("answer", ["2100 s", "240 h", "-30 kg", "2100s"])
+def test_other_spellings_of_a_quantity_keep_its_unit(answer: str) -> None:
+    unit = answer.lstrip("-0123456789")
+    found = {v.name: v.answer for v in spelling_variants("numeric", answer)}
+    assert found["decimal"] == f"{answer.removesuffix(unit)}.0{unit}"
+    assert all(unit in text for text in found.values())
+    assert found.get("thousands comma", f"2,100{unit}") == f"2,100{unit}"
