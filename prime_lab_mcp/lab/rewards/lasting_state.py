@@ -59,7 +59,7 @@ def ending_functions(tree: ast.Module) -> frozenset[ast.AST]:
         if not inner:
             continue
         nodes = [n for statement in outer.body for n in ast.walk(statement)]
-        kept = {n for n in nodes if isinstance(n, ast.Global | ast.Nonlocal) for n in n.names}
+        kept = {name for n in nodes if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
         own = {
             n.targets[0].id
             for n in outer.body
