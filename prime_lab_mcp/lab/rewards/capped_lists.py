@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.datasets.task_golds import prompt_of
+from prime_lab_mcp.lab.rewards.chained_calls import Call
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.reward_source import parse_source
-from prime_lab_mcp.lab.rewards.tool_exploration import Call, play_calls
+from prime_lab_mcp.lab.rewards.tool_exploration import play_calls
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import arguments
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
