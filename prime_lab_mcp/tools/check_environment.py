@@ -184,7 +184,7 @@ def _data(checked: load_check.LoadCheck) -> dict[str, Any]:
         "loads": True,
         "interpreter": str(checked.opened.interpreter.python),
         "verifiers_version": loaded.verifiers_version,
-        "tasks": loaded.tasks,
+        "tasks": checked.observed.tasks,
         "infinite": loaded.infinite,
         "tasks_looked_at": len(checked.observed.rows),
         "rewards": [{"name": r.name, "weight": r.weight} for r in loaded.rewards if r.kind != "metric"],
@@ -234,7 +234,11 @@ def _outcome(
         next = Next("check_environment", "after mending them", {"environment": environment})
     else:
         number = "endless tasks" if data.get("infinite") else count(data["tasks"] or 0, "task")
+        if data["tasks"] is None and not data.get("infinite"):
+            number = f"at least {count(data['tasks_looked_at'], 'task')}"
         summary = f"{what} loads with {number} and {count(len(data['rewards']), 'reward')}; nothing blocks."
+        if ": not " in data["held_out"]:
+            summary += f" The held-out split was not looked at ({data['held_out']}): whether it leaks is not known."
         next = Next("test_reward", "shows whether the reward pays for the right thing", {"environment": environment})
     ports = Next("create_environment", "makes a v1 port beside it, because the platform trains v1 only", port)
     offered = (ports,) if data["api"] == "v0" and any(f.code in _OLD_API for f in listed) else ()

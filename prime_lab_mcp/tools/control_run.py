@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
-from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training import control, submission
 from prime_lab_mcp.tools.argument_types import Slug, Text
@@ -73,6 +73,14 @@ async def _eval(call: Call, args: Args) -> Outcome:
     if args.action != "stop":
         raise _only_stop(args)
     job = await hosted.stop_hosted(call.lab, EvaluationJobs(call.lab).get(args.id))
+    if job.state in LIVE_STATES:
+        return Outcome(
+            "running",
+            f"Evaluation {job.id} was asked to stop and is ending; that takes longer where its rollouts have "
+            "containers. Its finished rollouts are kept.",
+            data={"id": job.id, "kind": "eval", "status": job.state, **dict(job.progress)},
+            next=(Next("watch_run", "says when it has ended", {"id": job.id}),),
+        )
     return Outcome(
         "passed",
         f"Evaluation {job.id} is {job.state}; its finished rollouts are kept.",

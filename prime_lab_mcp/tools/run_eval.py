@@ -11,8 +11,9 @@ from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, EvalError, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
-from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.distribution.sample_size import advised_size
 from prime_lab_mcp.lab.evals import upload, verdict
 from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome, evidence_of
 from prime_lab_mcp.lab.evals.easier import untested_sentence
@@ -267,7 +268,31 @@ async def run(call: Call, plan: Plan[EvalPlan]) -> Outcome:
             call.lab, work.planned, work.args.wait_seconds, call.progress, agreed, confirmed=asked
         )
     job = await _started(call, work, asked=plan.intent is not None and plan.intent.ask)
-    return await _ended(call, work, job, work.args.wait_seconds)
+    seconds = float(work.args.wait_seconds)
+    if job.state == "starting" and _too_small(call.lab, EvaluationJobs(call.lab).spec(job)) is not None:
+        seconds = min(seconds, _SMALL_SECONDS)
+    return await _ended(call, work, job, seconds)
+
+
+_SMALL_SECONDS = 15.0
+"""Longest wait for a new evaluation that is too small to decide anything, so that the report says so at the start."""
+
+
+def _too_small(lab: Lab, spec: EvalSpec) -> Finding | None:
+    """Return the finding that the evaluation has too few tasks or rollouts for a verdict; None if it has enough."""
+    return next((f for f in evidence_of(lab, spec)[1] if f.code == "distribution-too-small"), None)
+
+
+def _told_as_small(lab: Lab, work: LocalEval, spec: EvalSpec, running: Outcome) -> Outcome:
+    """Return the outcome of a running evaluation, which says first if it is too small, and how large is enough."""
+    small = _too_small(lab, spec)
+    if small is None:
+        return running
+    tasks, rollouts = advised_size(spec.available)
+    enough = {**work.args.again(), "num_examples": tasks, "rollouts": rollouts}
+    offered = Next("run_eval", "if a push or training run is to follow; stop this one first", enough)
+    summary = f"{small.message[:1].upper()}{small.message[1:]} for a push or training run. {running.summary}"
+    return replace(running, summary=summary, next=(*running.next, offered))
 
 
 async def _compared(call: Call, work: Comparison, *, asked: bool) -> Outcome:
@@ -288,8 +313,10 @@ async def _ended(call: Call, work: LocalEval, job: Job, seconds: float) -> Outco
     lab = call.lab
     job = await EvaluationJobs(lab).wait(job.id, seconds, call.progress)
     if job.state in LIVE_STATES:
+        spec = EvaluationJobs(lab).spec(job)
         running = verdict.running_outcome(lab, job)
-        return replace(running, findings=(*running.findings, *evidence_of(lab, EvaluationJobs(lab).spec(job))[1]))
+        running = replace(running, findings=(*running.findings, *evidence_of(lab, spec)[1]))
+        return _told_as_small(lab, work, spec, running)
     if job.state != "finished":
         return verdict.broken_outcome(lab, job)
 
@@ -451,6 +478,8 @@ def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:
     question = f"{_size(sized, spec.endpoint.host)}: {price}?"
     if most is not None:
         question += " It ends before it costs more."
+    too_small = _too_small(lab, spec)
+    question += f" For a push or training run, {too_small.message}." if too_small is not None else ""
     question += untested_sentence(lab, call.snapshot.source, spec.env_args) if call.snapshot is not None else ""
     if small and unasked + (most or 0.0) > ASK_AFTER:
         question += f" Evaluations that were not asked about have come to ${unasked:.2f} since the last question."

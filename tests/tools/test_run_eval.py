@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.evals.runner import jobs
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.tools import check_reward_distribution, run_eval
+from prime_lab_mcp.tools import check_reward_distribution, control_run, run_eval
 from prime_lab_mcp.tools.tool import Call
 from tests.lab.evals.conftest import write_environment
 from tests.lab.evals.scripted import adds, serving
+from tests.lab.evals.test_spec import SPEC
 
 pytestmark = pytest.mark.anyio
 SATURATED = "distribution-format-saturated"
@@ -111,7 +117,9 @@ async def test_a_call_that_stops_waiting_leaves_the_job_and_a_stopped_one_is_no_
         id = str(found.data["id"])
 
         assert (found.status, found.data["state"] in LIVE_STATES) == ("running", True)
-        assert [n.tool for n in found.next] == ["test_reward", "run_eval", "watch_run", "control_run"]
+        assert [n.tool for n in found.next] == ["test_reward", "run_eval", "watch_run", "control_run", "run_eval"]
+        assert found.summary.startswith("2 tasks x 1 rollout are too few to decide anything: "), found.summary
+        assert (found.next[-1].arguments or {})["rollouts"] >= 4
         assert "Its reward was not tested with these files: test_reward is free" in found.summary
         assert "distribution-too-small" in codes(found), "the size that can pass is said while it runs"
         with pytest.raises(LabError) as early:
@@ -206,3 +214,22 @@ async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: py
     assert (dear.kind, dear.ask) == ("eval", True)
     assert dear.max_cost == pytest.approx(4 * 24.4, abs=0.1)
     assert "at most $97.5" in dear.question
+
+
+async def test_stopping_an_evaluation_that_ends_slowly_is_no_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_STOP_WAIT", 0.2)
+    slow = await anyio.open_process(
+        [sys.executable, "-c", "import signal, time; signal.signal(15, print); time.sleep(60)"]
+    )
+    try:
+        lab.ledger.create_job(
+            Job("eval-slow", lab.key, "sums", "s", "c", "i", "running", slow.pid, time.time() + 60, time.time() + 60,
+                None, SPEC.as_json())
+        )  # fmt: skip
+        args = control_run.Args(id="eval-slow", action="stop")
+        call = await call_of(lab, None)
+        found = await control_run.run(call, await control_run.plan(call, args))
+    finally:
+        slow.kill()
+        await slow.wait()
+    assert (found.status, [n.tool for n in found.next]) == ("running", ["watch_run"])

@@ -42,6 +42,11 @@ class LoadedObservations:
     def rows(self) -> Sequence[Row]:
         return self.sample.rows
 
+    @property
+    def tasks(self) -> int | None:
+        """The number of tasks; None if neither loading nor sampling reached the end of them."""
+        return self.loaded.tasks if self.loaded.tasks is not None else self.sample.total
+
 
 LoadedCheck = Callable[[LoadedObservations], Iterator[Finding]]
 
@@ -268,12 +273,14 @@ def infinite_taskset(observations: LoadedObservations) -> Iterator[Finding]:
             "the taskset is infinite: shuffling and difficulty pools need a bounded one",
             "Pass -n to vf-eval; for a difficulty pool, load a fixed number of tasks from a seed.",
         )
-    elif observations.loaded.api == "v1" and observations.loaded.tasks is None:
+    elif observations.loaded.api == "v1" and observations.tasks is None:
         yield Finding(
             "infinite-taskset",
             "warning",
-            "load() went on after 200,000 tasks or 20 seconds, and INFINITE is not set",
-            "Set INFINITE = True on the Taskset, or end load(); otherwise a run that counts tasks never starts.",
+            f"load() had not ended after 200,000 tasks or 20 seconds of processor time (30 on the clock), with "
+            f"{count(len(observations.rows), 'task')} or more, and INFINITE is not set: whether it ends is not known",
+            "If load() never ends, set INFINITE = True on the Taskset or end it; otherwise a run that counts tasks "
+            "never starts. If it ends, make it faster, for example with tasks that a file of the package stores.",
         )
 
 

@@ -38,10 +38,55 @@ def module_names(tree: ast.Module) -> frozenset[str]:
     return frozenset(names)
 
 
-def changed_state(owner: ast.AST | None, nodes: Sequence[ast.AST], outer: frozenset[str]) -> Iterator[tuple[str, int]]:
+_CALLED_MEANWHILE = frozenset({"set_progress_handler", "set_authorizer", "set_trace_callback", "create_function"})
+_CALLERS = frozenset({"sorted", "min", "max", "sum", "list", "all", "any"})
+"""Methods of a database's connection, and functions, that call what they are given while the calling function runs."""
+
+
+def ending_functions(tree: ast.Module) -> frozenset[ast.AST]:
+    """Return the inner functions that end with the call of the function around them, so that its variables do too.
+
+    They are called there, or given to a function that calls them there. Any other mention may keep them: a `return`,
+    an assignment, a decorator. A connection that calls them must be a variable of that function too.
+    """
+    found: set[ast.AST] = set()
+    for outer in ast.walk(tree):
+        if not isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        inner = [
+            n for n in outer.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and not n.decorator_list
+        ]
+        if not inner:
+            continue
+        nodes = [n for statement in outer.body for n in ast.walk(statement)]
+        kept = {name for n in nodes if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
+        own = {
+            n.targets[0].id
+            for n in outer.body
+            if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and isinstance(n.value, ast.Call)
+        } - kept
+        harmless = {id(part) for n in nodes if isinstance(n, ast.Call) for part in _called_meanwhile(n, own)}
+        mentioned = {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in harmless}
+        found |= {function for function in inner if function.name not in mentioned | kept}
+    return frozenset(found)
+
+
+def _called_meanwhile(call: ast.Call, own: set[str]) -> Iterator[ast.AST]:
+    """Yield the expressions of a call that the call itself calls."""
+    yield call.func
+    method = isinstance(call.func, ast.Attribute) and call.func.attr in _CALLED_MEANWHILE and _root(call.func) in own
+    if method or (isinstance(call.func, ast.Name) and call.func.id in _CALLERS):
+        yield from call.args
+        yield from (keyword.value for keyword in call.keywords)
+
+
+def changed_state(
+    owner: ast.AST | None, nodes: Sequence[ast.AST], outer: frozenset[str], ending: frozenset[ast.AST] = frozenset()
+) -> Iterator[tuple[str, int]]:
     """Yield (name, line) for state that a function changes and that a later call may read.
 
-    `owner` is the function, `nodes` are its syntax nodes, and `outer` are the module-level names.
+    `owner` is the function, `nodes` are its syntax nodes, `outer` are the module-level names, and `ending` are the
+    functions of `ending_functions`.
     """
     if not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef) or owner.name.startswith(_LOADING):
         return
@@ -52,7 +97,13 @@ def changed_state(owner: ast.AST | None, nodes: Sequence[ast.AST], outer: frozen
         not isinstance(d, ast.Constant | ast.Name | ast.Attribute | ast.UnaryOp | ast.Tuple) for d in defaults
     )
     local = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    shared = {n for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for n in node.names}
+    within = {id(n) for f in (owner, *nodes) if f in ending for n in ast.walk(f) if isinstance(n, ast.Nonlocal)}
+    shared = {
+        n
+        for node in nodes
+        if isinstance(node, ast.Global | ast.Nonlocal) and id(node) not in within
+        for n in node.names
+    }
     lasting = (outer - local - {a.arg for a in given}) | shared | ({a.arg for a in given} if mutable else set())
     lasting -= {"self", "trace", "state"}
     if owner.name in _OF_ENVIRONMENT:
@@ -60,6 +111,8 @@ def changed_state(owner: ast.AST | None, nodes: Sequence[ast.AST], outer: frozen
     for node in nodes:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Global | ast.Nonlocal):
+            if id(node) in within:
+                continue
             yield ", ".join(node.names), line
         elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
             if (name := _root(node)) in lasting or (name == "cls") or _is_of_class(node.value):

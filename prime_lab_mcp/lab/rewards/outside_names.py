@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.state.source_code import SourceFile
 FILES = "files and folders"
 NETWORK = "the network"
 PROCESSES = "processes"
+ARGUMENTS = "the arguments of the process"
 TIMERS = "timers"
 INTERPRETER = "the state of the interpreter"
 STATE = "what earlier calls left"
@@ -234,7 +235,7 @@ _NAMES = {
     "traceback.extract_stack": INTERPRETER,
     "traceback.format_stack": INTERPRETER,
     "traceback.walk_stack": INTERPRETER,
-    "argparse.ArgumentParser": PROCESSES,
+    "argparse.ArgumentParser": ARGUMENTS,
     "timeit.default_timer": TIMERS,
     "asyncio.open_connection": NETWORK,
     "asyncio.create_subprocess_exec": PROCESSES,

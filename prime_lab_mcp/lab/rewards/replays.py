@@ -12,6 +12,7 @@ turn. The solution alone would not reveal an opponent that plays worse than befo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
-from prime_lab_mcp.lab.rewards.thresholds import same_reward
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, same_reward
 from prime_lab_mcp.lab.worker.description import Message
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import RolloutResult
@@ -32,6 +33,9 @@ _OTHERS = 2
 """Number of recorded rollouts of other scripts that are played again."""
 _SECONDS = 20.0
 """Time limit in seconds for all rollouts of one process."""
+_FEWEST_TOLD = 2
+"""Smallest number of replies that a later rollout must be told. One may stand in a message by chance."""
+_TAG = re.compile(r"</?[A-Za-z_][\w-]*>")
 _MOST_MS = 2_500.0
 """Duration above which a rollout is not played again, so that replays do not take longer than the probes."""
 
@@ -54,6 +58,26 @@ class Replay:
     def ends_differently(self) -> bool:
         """Whether one of the rollouts is longer than the other."""
         return len(self.first.result.messages) != len(self.later.result.messages)
+
+    @property
+    def tells_replies(self) -> bool:
+        """Whether each later reply of a paid rollout stands in the message before it, and not at first.
+
+        Such a game tells a model what won an earlier one. The first reply follows the prompt, which does not change.
+        """
+        pairs = list(zip(self.first.result.messages, self.later.result.messages, strict=False))
+        replies = [n for n, (_, m) in enumerate(pairs) if m.get("role") == "assistant"][1:]
+        told = [
+            _mentions(pairs[n - 1][1], pairs[n][1]) and not _mentions(pairs[n - 1][0], pairs[n][1]) for n in replies
+        ]
+        return len(told) >= _FEWEST_TOLD and all(told) and (self.later.result.reward or 0.0) > EPSILON
+
+
+def _mentions(message: Message, reply: Message) -> bool:
+    """Whether the environment's message contains what a reply says, without its tags, as separate words."""
+    said = _TAG.sub("", str(reply.get("content") or "")).strip()
+    text = str(message.get("content") or "")
+    return bool(said) and re.search(rf"(?<!\w){re.escape(said)}(?!\w)", text) is not None
 
 
 async def replay(

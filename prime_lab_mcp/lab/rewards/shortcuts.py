@@ -2,10 +2,10 @@
 
 A solution of a task shows what has to be found out: the answer of its last reply, or an argument of a call. On a few
 tasks the module looks for these texts in the prompt, in the environment's reply to chatter, and in what every tool
-returns to calls whose arguments are the same in all tasks. Where they stand behind the same words in all of these
-tasks, a scripted model copies what stands behind these words on other tasks. Calls with the same arguments in every
-task, and a copy from the same place, need no understanding of the task. Where solutions do the same, the task is to
-look something up and report it, and nothing is said.
+returns to calls whose arguments are the same in all tasks: idle ones, and those of another task's solution. Where they
+stand behind the same words in all of these tasks, a scripted model copies what stands behind these words on other
+tasks. Calls with the same arguments in every task, and a copy from the same place, need no understanding of the task.
+Where solutions do the same, the task is to look something up and report it, and nothing is said.
 """
 
 from __future__ import annotations
@@ -43,10 +43,14 @@ _LONGEST_ANCHOR = 24
 """Characters before a text that are compared between tasks."""
 _SECONDS = 40.0
 """Time limit in seconds for one request of rollouts."""
+_LATE = ("slow", "not-run")
+"""Ends of rollouts that say nothing about the environment: the time was up."""
 _FILLS = ("example", "1", "--help", "ls", "SELECT name, sql FROM sqlite_master")
 """What a model that understands nothing gives a tool: nonsense, a number, and the usual ways to ask what there is."""
 _MOST_TOOLS, _MOST_CALLS = 8, 24
 """Largest number of tools that are called, and of calls in one turn."""
+_FOREIGN = 6
+"""Largest number of calls of another task's solution that are made in every task."""
 _MOST_NAMES = 12
 """Largest number of names in the output of tools that are given to tools: of files, tables or keys."""
 _NAME = re.compile(r"\w[\w./-]{2,60}")
@@ -133,6 +137,7 @@ async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: 
     ways = list(_in_prompts(learning, targets, same_calls, prompts))
     tools = next((p.result.tools for p in learning if p.result.tools), ())
     calls = _fixed_calls(tools, _FILLS, named)
+    calls += [call for turn in same_calls[:_FOREIGN] for call in turn["calls"] if call not in calls]
     first = [{"calls": calls}] if calls else []
     explored = await play_pairs(worker, [(p.row, _constant(*first, scripts.CHATTER)) for p in learning])
     ways += _in_messages(explored, calls, targets)
@@ -144,7 +149,7 @@ async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: 
     learned = {p.row for p in learning}
     others = [row.index for row in rows if row.index not in learned]
     judging = others[:: max(1, len(others) // _JUDGING)][:_JUDGING]
-    for way in [way for way in ways if not _is_task(way, learning, named)][:_MOST]:
+    for way in [way for way in ways if not _is_task(way, learning, named, prompts)][:_MOST]:
         shortcut = await _judged(worker, way, same_calls, form, solved, learning, judging)
         if shortcut is not None:
             return (shortcut,)
@@ -186,18 +191,36 @@ async def _judged(
     )
 
 
-def _is_task(way: _Way, learning: Sequence[PlayedScript], named: Mapping[str, Mapping[str, str]]) -> bool:
+def _is_task(
+    way: _Way, learning: Sequence[PlayedScript], named: Mapping[str, Mapping[str, str]], prompts: Sequence[str]
+) -> bool:
     """Whether solutions copy in the same way, so that to look something up and report it is the task.
 
-    They take the text from what the same call returns, or all of their calls come from the prompt as the reply does.
+    They take the text from what the same calls return, or all of their calls come from the prompt as the reply does.
     """
     if way.place.of == "messages":
-        return all(map(_equal, map(way.place.piece, _messages(learning)), way.target.texts))
+        copied = all(map(_equal, map(way.place.piece, _messages(learning)), way.target.texts))
+        return copied and _ask_alike(learning, prompts, way.target.texts)
     stated = [
         [(name, {k: v for k, v in given.items() if k not in named}) for name, given in _calls(p)] for p in learning
     ]
     replies = [sum(m.get("role") == "assistant" and not m.get("tool_calls") for m in r) for r in _messages(learning)]
     return max(replies) < 2 and all(calls == stated[0] for calls in stated)
+
+
+def _ask_alike(learning: Sequence[PlayedScript], prompts: Sequence[str], answers: Sequence[str]) -> bool:
+    """Whether all solutions make the same calls, apart from what their rollout has told them or what they hand in."""
+    made = [list(_own_arguments(p, *texts)) for p, *texts in zip(learning, prompts, answers, strict=True)]
+    return all(calls == made[0] for calls in made)
+
+
+def _own_arguments(played: PlayedScript, prompt: str, answer: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the calls of a rollout with the arguments that neither its messages so far nor its answer state."""
+    read = f"{prompt}\n{answer}".casefold()
+    for message in played.result.messages:
+        for name, given in _calls_in(message):
+            yield name, {key: value for key, value in given.items() if str(value).strip().casefold() not in read}
+        read += f"\n{message.get('content') or ''}".casefold()
 
 
 def _messages(played: Sequence[PlayedScript]) -> Iterator[Sequence[Message]]:
@@ -234,14 +257,18 @@ def _arguments_text(played: PlayedScript) -> str:
 
 def _calls(played: PlayedScript) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for message in played.result.messages:
-        for call in message.get("tool_calls") or ():
-            function = call.get("function") or call
-            try:
-                given = json.loads(function.get("arguments") or "{}")
-            except ValueError:
-                continue
-            if isinstance(given, dict):
-                yield str(function.get("name")), given
+        yield from _calls_in(message)
+
+
+def _calls_in(message: Message) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or call
+        try:
+            given = json.loads(function.get("arguments") or "{}")
+        except ValueError:
+            continue
+        if isinstance(given, dict):
+            yield str(function.get("name")), given
 
 
 def _in_prompts(
@@ -395,8 +422,14 @@ async def play_pairs(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]
     if not wanted:
         return []
     try:
-        rollouts = await worker.rollout([scripts.as_play(s, row) for row, s in wanted], seconds=_SECONDS)
+        results = list((await worker.rollout([scripts.as_play(s, row) for row, s in wanted], seconds=_SECONDS)).results)
+        late = [n for n, result in enumerate(results) if result.end in _LATE]
+        if late and (len(late) < len(results) or scripts.began_slowly(results)):  # A busy machine: once more.
+            plays = [scripts.as_play(wanted[n][1], wanted[n][0]) for n in late]
+            again = (await worker.rollout(plays, seconds=_SECONDS)).results
+            for n, result in zip(late, again, strict=False):
+                results[n] = result
     except LabError:
         return []  # The rules about rollouts report an error that breaks the process.
-    pairs = zip(wanted, rollouts.results, strict=False)
-    return [PlayedScript(row, script, result) for (row, script), result in pairs if result.end != "not-run"]
+    pairs = zip(wanted, results, strict=False)
+    return [PlayedScript(row, script, result) for (row, script), result in pairs if result.end not in _LATE]

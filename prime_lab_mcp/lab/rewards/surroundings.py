@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.rewards.caller_frames import FRAME_FUNCTIONS, frame_reads, imported_modules
-from prime_lab_mcp.lab.rewards.lasting_state import changed_state, counters, module_names
+from prime_lab_mcp.lab.rewards.lasting_state import changed_state, counters, ending_functions, module_names
 from prime_lab_mcp.lab.rewards.loggers import setup_reads
 from prime_lab_mcp.lab.rewards.outside_names import (
     FILES,
@@ -110,6 +110,7 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
     surroundings: dict[tuple[str, str], SurroundingsRead] = {}
     files = imported_files(code, module)
     tops = {file.path: module_names(file.tree) if file.tree is not None else frozenset() for file in files}
+    ending = frozenset(f for file in files if file.tree is not None for f in ending_functions(file.tree))
     resolved = resolve_names(program, files)
     own_names = frozenset(f.name for file in files for f in program.by_file[file.path])
     imported = {f.path: imported_modules(f.tree) if f.tree is not None else frozenset() for f in files}
@@ -121,7 +122,10 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
         for what, line, recognises in _reads(names, nodes, (module, name)):
             read = SurroundingsRead(what, file.at(line), recognises, id(owner) in rewards)
             surroundings.setdefault((what, read.where), read)
-        for kind, what, line in (*_outside(names, nodes, owner), *_lasting_state(owner, nodes, tops[file.path])):
+        for kind, what, line in (
+            *_outside(names, nodes, owner),
+            *_lasting_state(owner, nodes, tops[file.path], ending),
+        ):
             what = what if _PLAIN_CODE.fullmatch(what) else quote(what, 80)
             read = SurroundingsRead(f"{kind} ({what})", file.at(line), False, id(owner) in rewards, kind)
             surroundings.setdefault((kind, read.where), read)
@@ -229,9 +233,9 @@ def _tried_modules(node: ast.Try) -> Iterator[tuple[str, int]]:
 
 
 def _lasting_state(
-    owner: ast.AST | None, nodes: list[ast.AST], outer: frozenset[str]
+    owner: ast.AST | None, nodes: list[ast.AST], outer: frozenset[str], ending: frozenset[ast.AST]
 ) -> Iterator[tuple[str, str, int]]:
-    yield from ((STATE, name, line) for name, line in changed_state(owner, nodes, outer))
+    yield from ((STATE, name, line) for name, line in changed_state(owner, nodes, outer, ending))
 
 
 def _considered(

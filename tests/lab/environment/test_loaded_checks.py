@@ -274,3 +274,13 @@ def test_tasks_with_prompts_of_their_own_conflict_also_where_rollouts_use_their_
     rows = [row(n, f"Which shelf has book {n // 2}?", f"A{n}") for n in range(8)]
     rows += [row(n, f"Which shelf has book {n}?", f"A{n}") for n in range(8, 40)]
     assert ("conflicting-gold", "blocker") in {(f.code, f.severity) for f in task_findings(rows, [], stateful=True)}
+
+
+@pytest.mark.parametrize(("total", "said"), [(80, False), (None, True)])
+def test_a_taskset_whose_end_was_reached_late_is_not_taken_for_an_infinite_one(total: int | None, said: bool) -> None:
+    rewards = (RewardInfo("right", 1.0, "reward", True),)
+    loaded = Loaded("v1", "Sums", None, False, rewards, ("answer",), None, "0.4.0", "3.11", 30.0)
+    observed = LoadedObservations(loaded, Rows(tuple(sums(0)), total))
+    found = [f for f in loaded_findings(observed) if f.code == "infinite-taskset"]
+    assert (observed.tasks, len(found)) == (total, int(said))
+    assert all("whether it ends is not known" in f.message for f in found)

@@ -69,7 +69,8 @@ class Shop:
             return told if given["answer"].isdigit() else "error: digits, please"
         if given["sql"].startswith("SELECT count"):
             state["worked"] = True
-            return self.gold(row) if given["sql"] == self.query(row) else "7"
+            found = self.gold(row) if given["sql"] == self.query(row) else "7"
+            return f"{found}\n-- checked: {self.gold(row)}" if self.leak == "every result" else found
         return f"error: syntax (expected {self.gold(row)})" if self.leak == "error" else "error: syntax"
 
     def response(self, state: dict[str, Any], text: str) -> str | None:
@@ -154,6 +155,26 @@ class Weather(Shop):
     def result(self, state: dict[str, Any], name: str, given: dict[str, str]) -> str:
         state["worked"] = True
         return f"It is {self.gold(state['row'])} degrees."
+
+
+class Orders(Weather):
+    """The task is to report a customer's order, whose number another call states. Each rollout has its own data."""
+
+    def prompt(self, row: int) -> str:
+        return f"Customer {NAMES[row % 7]}{row} asks what the order costs."
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool("find", "customer"), tool("order", "number")]
+
+    def solution(self, row: int) -> list[Any]:
+        look = call("find", customer=f"{NAMES[row % 7]}{row}")
+        return [look, call("order", number=str(5000 + row)), f"<answer>{self.gold(row)}</answer>"]
+
+    def result(self, state: dict[str, Any], name: str, given: dict[str, str]) -> str:
+        state["worked"] = True
+        return (
+            f"The order has the number {5000 + state['row']}." if name == "find" else f"cost: {self.gold(state['row'])}"
+        )
 
 
 class Lamp(Shop):
@@ -297,8 +318,9 @@ async def findings(
 @pytest.mark.parametrize(
     "environment",
     [
-        *map(Shop, ("prompt", "describe", "error", "check")),
+        *map(Shop, ("prompt", "describe", "error", "check", "every result")),
         SharedShop("describe"),
+        SharedShop("every result"),
         SharedShop("error"),
         Files("a file of every task"),
         CommandLine("its usage"),
@@ -321,7 +343,7 @@ async def test_the_same_environments_without_the_flaw_have_no_finding(environmen
     assert await findings(environment) == []
 
 
-@pytest.mark.parametrize("environment", [Weather(), Lamp()], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("environment", [Weather(), Orders(), Lamp()], ids=lambda e: type(e).__name__)
 async def test_to_look_up_and_report_or_to_do_as_the_prompt_says_is_a_task(environment: Shop) -> None:
     assert await findings(environment) == []
 

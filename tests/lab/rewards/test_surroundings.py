@@ -201,3 +201,39 @@ def test_what_an_environment_keeps_between_its_rollouts_is_named(run: str, named
     file = SourceFile("game.py", text, ast.parse(text))
     reads = find_surroundings(SourceCode((file,)), "game")
     assert any(read.kind == "what earlier calls left" and read.where == "game.py:11" for read in reads) is named
+
+
+CLOSURE = """
+{before}
+steps = 0
+
+def tick():
+    nonlocal steps
+    steps += 1
+    return steps
+
+{after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lasts"),
+    [
+        ("import sqlite3; db = sqlite3.connect(':memory:')", "db.set_progress_handler(tick, 100)", False),
+        ("pass", "tick()", False),
+        ("pass", "KEPT.append(tick)", True),
+        ("db = KEPT", "db.set_progress_handler(tick, 100)", True),
+        ("pass", "return tick", True),
+    ],
+)
+def test_a_variable_of_one_call_is_no_state_unless_an_inner_function_outlives_it(
+    before: str, after: str, lasts: bool
+) -> None:
+    check = CLOSURE.format(before=before, after=after)
+    named = [r.what for r in reads(check, top="KEPT = []") if "steps" in r.what]
+    assert named == (["what earlier calls left (steps)"] if lasts else [])
+
+
+def test_a_parser_of_arguments_reads_arguments() -> None:
+    found = [r.what for r in reads("import argparse; argparse.ArgumentParser().parse_args()")]
+    assert found == ["the arguments of the process (argparse.ArgumentParser)"]

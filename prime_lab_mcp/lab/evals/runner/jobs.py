@@ -260,18 +260,22 @@ class EvaluationJobs:
             await anyio.sleep(min(_POLL, max(0.0, until - anyio.current_time())))
 
     async def stop(self, id: str) -> Job:
-        """Ask the supervisor to end the job, and wait until it has ended. Raises EvalError (`eval-not-stopping`).
+        """Ask the supervisor to end the job, and wait a while until it has ended.
 
-        A job that has ended already is returned as it is.
+        A job that has ended already is returned as it is. One that is still live was asked, and ends: its rollouts may
+        have containers that take long to remove. Raises EvalError (`eval-not-stopping`) if nobody could be asked.
         """
         job = self.get(id)
+        asked = False
         if job.state in LIVE_STATES and job.pid is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(job.pid, signal.SIGTERM)
+                asked = True
         job = await self.wait(id, _STOP_WAIT, _ignore_progress)
-        if job.state in LIVE_STATES:
+        if job.state in LIVE_STATES and not asked:
             raise EvalError(
-                f"evaluation {id} has not ended within {_STOP_WAIT:g} seconds of being asked to",
+                f"evaluation {id} could not be asked to end, because its process did not begin within "
+                f"{_STOP_WAIT:g} seconds",
                 fix=Fix("Call ", NamedCall("control_run"), " with stop again; its deadline ends it in any case."),
                 code="eval-not-stopping",
             )

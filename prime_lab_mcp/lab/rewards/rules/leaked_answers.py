@@ -112,18 +112,20 @@ def _states_later(trial: Trial, checks: Sequence[tuple[PlayedScript, PlayedScrip
 def remembers_rollouts(trial: Trial) -> Iterator[Finding]:
     """The same replies to the same task must lead to the same rollout, whichever rollouts were played before.
 
-    A blocker if the rewards differ or the rollouts have different lengths. Otherwise a warning, because only the text
-    of a message differs, such as a counter of games.
+    A blocker if the rewards differ, the rollouts have different lengths, or a later rollout is told the replies that
+    win. Otherwise a warning, because only the text of a message differs, such as a counter of games.
     """
     if not trial.replays:
         return
-    worst = trial.replays[0]
-    severe = worst.paid_differently or worst.ends_differently
+    worst = next((r for r in trial.replays if r.tells_replies), trial.replays[0])
+    severe = worst.paid_differently or worst.ends_differently or worst.tells_replies
     rewards = ["no reward" if p.result.reward is None else f"{p.result.reward:g}" for p in (worst.first, worst.later)]
     if worst.paid_differently:
         how = f"earns {rewards[0]} at first and {rewards[1]} later"
     elif worst.ends_differently:
         how = "is answered otherwise later, and the rollout ends elsewhere"
+    elif worst.tells_replies:
+        how = "is told later, before each of these replies but the first, what to reply next, and is not told at first"
     else:
         how = "is answered otherwise later"
     yield Finding(

@@ -93,8 +93,13 @@ def solution_fails(trial: Trial) -> Iterator[Finding]:
         yield Finding(
             "reward-gold-fails",
             "blocker",
-            f"{len(failing)} of {count(len(scored), 'solution')} did not earn the maximum of {trial.max_reward:g}: "
-            f"task {failing[0].row} earned {failing[0].result.reward or 0.0:g}",
+            (
+                f"{len(failing)} of {count(len(scored), 'solution')} did not earn the maximum of {trial.max_reward:g}: "
+                f"task {failing[0].row} earned {failing[0].result.reward or 0.0:g}"
+            )
+            if trial.max_reward > EPSILON
+            else f"none of {count(len(scored), 'solution')} earned anything, and no other completion did: task "
+            f"{failing[0].row} earned {failing[0].result.reward or 0.0:g}",
             "Compare what the solution does with what the reward reads (the rows show the rollout), and mend either.",
             rows=tuple(rollout_row(p, "the maximum") for p in failing[:3]),
         )

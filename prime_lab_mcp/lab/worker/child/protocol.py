@@ -20,10 +20,10 @@ CANARY = "prime_lab.canary"
 
 CONTAINER_ERROR = re.compile(
     r"\bpodman (runtime selected|run failed|network|proxy listener failed|did not publish|environment inspection failed"
-    r"|workdir setup failed|background process failed)"
+    r"|workdir setup failed|background process failed|(run|create|start|pull|rm|stop) did not end within)"
 )
-"""Matches errors of verifiers (v1/runtimes/docker) about a container that could not be prepared. The environment's code
-has not run there yet."""
+"""Matches errors of verifiers (v1/runtimes/docker) about a container that could not be prepared, and those of Podman
+commands that were too slow on this machine. The environment's code has not run there yet."""
 
 Messages = list[dict[str, Any]]
 

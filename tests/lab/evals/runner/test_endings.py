@@ -348,6 +348,12 @@ def test_containers_that_fail_are_no_fault_of_the_environment(report: dict[str, 
     assert [f.code for f in endings.failure_findings(IN_PODMAN, mixed)] == [code, "eval-rollouts-raise"]
 
 
+def test_a_container_that_begins_too_late_is_no_fault_of_the_environment() -> None:
+    error = "SandboxError: podman run did not end within 120 seconds"
+    ran = job(completed=33, planned=120, errors=1, rollout_errors=[{"error": error, "rollouts": 1}], containers={})
+    assert [f.code for f in endings.failure_findings(IN_PODMAN, ran)] == ["eval-needs-sandbox"]
+
+
 def test_containers_that_failed_and_were_started_again_are_not_mentioned() -> None:
     report = {"started": 8, "failed": {_NO_SPACE: 1}, "refused": {}}
     assert list(endings.failure_findings(IN_PODMAN, job(completed=8, planned=8, errors=0, containers=report))) == []

@@ -134,6 +134,22 @@ def test_later_rollouts_that_earn_or_end_otherwise_block_and_other_messages_warn
     assert not {code for code, _ in later()} & {"reward-rollout-differs"}
 
 
+def test_a_later_rollout_that_is_told_the_replies_that_win_blocks() -> None:
+    def game(reward: float, *hints: str) -> PlayedScript:
+        said = [f"I take one.{hint}" for hint in hints]
+        return played(1, reward, "<move>A 1</move>", said[0], "<move>B 2</move>", said[1], "<move>C 3</move>")
+
+    def found(first: PlayedScript, later: PlayedScript) -> set[tuple[str, str]]:
+        return codes(replays=(Replay(first, later, 6),))
+
+    told = (" Somebody won here with <move>B 2</move>.", " Somebody won here with <move>C 3</move>.")
+    assert BLOCKED in found(game(1.0, "", ""), game(1.0, *told))
+    warned = ("reward-rollout-differs", "warning")
+    assert warned in found(game(1.0, "", ""), game(1.0, " Game 7.", " Game 8."))
+    assert warned in found(game(1.0, "", ""), game(1.0, " Somebody won with B 2.", " Game 8."))
+    assert warned in found(game(0.0, "", ""), game(0.0, *told))
+
+
 def copies(paid: int, *, attempt: bool = False, constant: float = 0.2, copied: int = 0, solved: bool = True) -> Any:
     tried = tuple(played(row, float(row < paid), "hm", f"play {row}", f"{row}") for row in range(10))
     rule = CopyingRule("copies", attempt, tried, tried[:paid], constant, copied)
