@@ -3,6 +3,7 @@
 ENTRY = (
     "build_code",
     "credentials",
+    "data_files",
     "load_check",
     "loaded_checks",
     "package",
