@@ -381,7 +381,10 @@ def find_place(of: str, texts: Sequence[str], targets: Sequence[str]) -> Place |
     numbers = all(_NUMBER.fullmatch(target) for target in targets)
     for match in re.finditer(rf"(?<![\w.]){re.escape(targets[0])}(?!\w)", texts[0], re.IGNORECASE):
         start, end = match.span()
-        ends = [copying.NUMBER] if numbers else ["", texts[0][end : end + 1].strip("\n")]
+        ends = ["", texts[0][end : end + 1].strip("\n")]
+        if numbers:  # Other tasks may have words for an answer, so a piece that needs no number is tried first.
+            mark = texts[0][end : end + 2].partition("\n")[0]
+            ends = ["", *([mark] if len(mark) > 1 and not any(map(str.isalnum, mark)) else []), copying.NUMBER]
         for length in range(min(_LONGEST_ANCHOR, start), -1, -1):
             anchor = texts[0][start - length : start]
             if (length == 0 and start > 0) or (anchor and not anchor.strip()):

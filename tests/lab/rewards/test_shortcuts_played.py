@@ -18,7 +18,7 @@ from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import shortcut_is_paid, state_survives
 from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
-from prime_lab_mcp.lab.rewards.shortcuts import play_shortcuts
+from prime_lab_mcp.lab.rewards.shortcuts import find_place, play_shortcuts
 from prime_lab_mcp.lab.rewards.solutions import calls_before_answer, play_solutions
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import ScriptedModel
 from prime_lab_mcp.lab.worker.description import Row
@@ -361,3 +361,10 @@ async def test_other_replies_are_scored_after_the_calls_only_where_replies_state
     loaded: Any = SimpleNamespace(turns=True, solutions=True)
     solved = await play_solutions(worker, loaded, tasks(environment))
     assert bool(calls_before_answer(solved)) is answers
+
+
+@pytest.mark.parametrize("text", ["stock\n7\n-- checked: {}", "How many? (The export shows {}.)"])
+def test_a_place_that_held_numbers_also_holds_the_words_of_another_task(text: str) -> None:
+    place = find_place("prompt", [text.format(n) for n in ("163", "2.5", "40")], ["163", "2.5", "40"])
+    assert place is not None
+    assert place.piece([{"role": "user", "content": text.format("Fig Bar")}]) == "Fig Bar"
