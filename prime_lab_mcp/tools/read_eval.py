@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.evals import verdict
-from prime_lab_mcp.lab.evals.easier import MOST_CALLS, following_calls, reward_calls, reward_verdict
+from prime_lab_mcp.lab.evals.easier import MOST_CALLS, following_calls, form_call, reward_calls, reward_verdict
 from prime_lab_mcp.lab.evals.hosted.evaluation import fetch_evaluation
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
@@ -92,15 +92,19 @@ def _with_ways_out(lab: Lab, job: Job, here: FinishedEvaluation, view: str, view
     Another view would only show the same zeros again.
     """
     distribution = verdict.judge_job(lab, job).distribution
-    failed = reward_verdict(lab, here.spec.source, here.spec.env_args) not in (None, "passed")
+    tested = reward_verdict(lab, here.spec.source, here.spec.env_args)
+    calls = viewed.next
+    classes = viewed.data["advice"] if view == "zeros" else ()
+    other_form = any(row.get("cause") in ("gold", "asked") for row in classes)
+    if tested not in (None, "passed") or (tested and other_form):
+        # The same test of the same files would get the same answer again.
+        instead = (form_call(here.spec),) if tested == "passed" else tuple(reward_calls(lab, here.spec))
+        calls = tuple(one for call in calls for one in (instead if call.tool == "test_reward" else (call,)))
     if distribution is None or not distribution.is_dead:
-        mend = tuple(reward_calls(lab, here.spec)) if failed else ()  # the same files would get the same answer again
-        return tuple(one for call in viewed.next for one in (mend if mend and call.tool == "test_reward" else (call,)))
+        return calls
     ways = [call for call in following_calls(lab, here.spec, job.id, distribution) if call.tool != "read_eval"]
     zeros_first = Next("read_eval", "what the zeros are", {"eval": job.id, "view": "zeros"})
-    shown = viewed.next[:1] if view == "zeros" else (zeros_first,)
-    if failed:
-        shown = tuple(call for call in shown if call.tool != "test_reward")
+    shown = calls[:1] if view == "zeros" else (zeros_first,)
     return (*(call for call in shown if all(call.tool != way.tool for way in ways)), *ways)[:MOST_CALLS]
 
 

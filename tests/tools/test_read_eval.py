@@ -11,7 +11,9 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.server.rendering import MAX_CHARACTERS, structured
 from prime_lab_mcp.tools import read_eval, run_eval, watch_run
@@ -79,6 +81,18 @@ async def test_views_of_an_evaluation_that_solved_nothing_lead_out_of_it(lab: La
         assert "test_reward" in [one.tool for one in found.next]  # it was never called for these files
     assert (hard.next[0].arguments or {})["view"] == "zeros"
     assert "groups" not in [(one.arguments or {}).get("view") for one in (*zeros.next, *hard.next)]
+
+
+async def test_zeros_of_a_reward_whose_test_passed_lead_to_the_files_and_not_to_the_same_test(lab: Lab) -> None:
+    """The test and the view of zeros named each other, unchanged, while the prompt asked for another form."""
+    job = finished(lab, [episode(n % 40, float(n % 20 == 0), "four") for n in range(160)])
+    before = [one.tool for one in (await look(lab, eval=job.id, view="zeros")).next]
+    spec = EvaluationJobs(lab).spec(job)
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, spec.environment, spec.source, "c"))
+    after = (await look(lab, eval=job.id, view="zeros")).next
+    assert "test_reward" in before
+    assert [one.tool for one in after] == ["read_environment" if tool == "test_reward" else tool for tool in before]
+    assert "compare that form with what the prompt asks for" in str([one.why for one in after])
 
 
 @pytest.mark.slow

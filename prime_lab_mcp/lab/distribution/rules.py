@@ -245,13 +245,14 @@ def _dead_finding(facts: Distribution, answer: AnswerSummary) -> Finding:
 def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
     """Compare the mean reward with the reward of the best trivial policy, the floor.
 
-    The mean is at the floor if its interval reaches down to the floor and the estimate is less than `NEAR_FLOOR` above
-    it. If the interval reaches the floor and the estimate is higher, more tasks would decide.
+    The mean is at the floor if its interval reaches down to the floor and not up to `NEAR_FLOOR` above it, or if the
+    estimate is not above the floor. If the interval reaches both and the estimate is above the floor, more tasks would
+    decide.
     """
     if facts.floor is None or (mean.value >= facts.floor.reward + NEAR_FLOOR and mean.low > facts.floor.reward):
         return
     floor, floor_text = facts.floor.reward, f"what {facts.floor.description} earns"
-    if mean.value >= floor + NEAR_FLOOR:
+    if mean.value >= floor + NEAR_FLOOR or (mean.low <= floor < mean.value and mean.high >= floor + NEAR_FLOOR):
         yield unclear_finding(f"mean of attainable beside {floor_text}", mean, round(floor, 3), facts, HARDER_TASKS_FIX)
     elif mean.low <= floor:
         yield Finding(

@@ -97,6 +97,15 @@ def reward_calls(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
     yield Next("read_environment", why, {"environment": spec.environment})
 
 
+def form_call(spec: EvalSpec) -> Next:
+    """Return the call after zeros of a reward whose test passed: the test would say the same of the same files."""
+    why = (
+        "test_reward passed with these very files, so it found a form that is paid (`rendering` in its report): "
+        "compare that form with what the prompt asks for, and mend the one that is wrong with edit_environment"
+    )
+    return Next("read_environment", why, {"environment": spec.environment, "path": "*"})
+
+
 def _newest_test(lab: Lab, source: str, env_args: Mapping[str, Any]) -> Evidence | None:
     rows = lab.ledger.evidence(lab.key, tool="test_reward", source=source)
     return next((row for row in rows if same_arguments(row.env_args, env_args)), None)

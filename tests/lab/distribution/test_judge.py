@@ -254,6 +254,17 @@ def test_a_model_no_better_than_a_trivial_policy_fails() -> None:
     assert judge_rollouts(binary(0.5), floor=0.1).status == "passed"
 
 
+def test_a_mean_above_the_floor_that_few_tasks_do_not_tell_from_the_floor_is_undecided() -> None:
+    rng = random.Random(2)
+    hard = [rng.random() < 0.5 for _ in range(50)]
+    rows = [rollout(t, float(rng.random() < (0.15 if hard[t] else 0.85))) for t in range(50) for _ in range(8)]
+    mean = sum(row.reward or 0 for row in rows) / len(rows)
+    judged = judge_rollouts(rows, floor=mean - 0.03, available=400)
+    assert (judged.status, blockers(judged)) == ("inconclusive", ["distribution-unclear"])
+    assert "num_examples" in str(judged.findings[0].fix)
+    assert "distribution-at-floor" in blockers(judge_rollouts(rows, floor=mean + 0.01, available=400))
+
+
 def test_rewards_that_differ_by_nothing_worth_naming_fail() -> None:
     rng = random.Random(5)
     rows = [rollout(t, 0.5 + 0.001 * rng.random()) for t in range(50) for _ in range(8)]
