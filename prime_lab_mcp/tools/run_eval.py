@@ -269,13 +269,15 @@ async def run(call: Call, plan: Plan[EvalPlan]) -> Outcome:
         )
     job = await _started(call, work, asked=plan.intent is not None and plan.intent.ask)
     seconds = float(work.args.wait_seconds)
-    if job.state == "starting" and _too_small(call.lab, EvaluationJobs(call.lab).spec(job)) is not None:
+    unsaid = "wait_seconds" not in work.args.model_fields_set
+    if unsaid and job.state == "starting" and _too_small(call.lab, EvaluationJobs(call.lab).spec(job)) is not None:
         seconds = min(seconds, _SMALL_SECONDS)
     return await _ended(call, work, job, seconds)
 
 
 _SMALL_SECONDS = 15.0
-"""Longest wait for a new evaluation that is too small to decide anything, so that the report says so at the start."""
+"""Longest wait for a new evaluation that is too small to decide anything, so that the report says so at the start. A
+caller who names `wait_seconds` waits so long."""
 
 
 def _too_small(lab: Lab, spec: EvalSpec) -> Finding | None:

@@ -219,7 +219,7 @@ def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
         if likely is None or most is None:
             return ""
         why = (
-            f" The bound is {most / max(likely, 0.01):.0f} times that because {WHY_FAR}."
+            f" The bound is {most / max(likely, 0.01):.0f} times the likely cost because {WHY_FAR}."
             if far_bound(likely, most)
             else ""
         )

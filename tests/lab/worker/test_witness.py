@@ -112,7 +112,7 @@ async def test_the_copy_of_a_witness_looks_like_an_installation_beside_a_trainer
                 "installed": [path.parent.name for path in metadata],
                 "described": [path.read_text(encoding="utf-8").partition("\n\n")[2] for path in metadata],
                 "trainer": sorted(path.name for path in (copy / "prime_rl").iterdir()),
-                "programs": [path.name for path in (copy.parents[2] / "bin").iterdir()],
+                "programs": sorted(path.name for path in (copy.parents[2] / "bin").iterdir()),
                 "policy": request["policy"],
             }
         )
@@ -122,4 +122,4 @@ async def test_the_copy_of_a_witness_looks_like_an_installation_beside_a_trainer
     assert seen[0]["installed"] == installed
     assert seen[0]["described"] == [files.get("README.md", "")] * len(installed)
     assert seen[0]["trainer"] == (["own.py"] if "prime_rl/own.py" in files else ["__init__.py"])
-    assert (seen[0]["programs"], seen[0]["policy"]) == (["nvidia-smi"], None)
+    assert (seen[0]["programs"], seen[0]["policy"]) == (["env-server", "nvidia-smi"], None)
