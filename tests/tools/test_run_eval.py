@@ -219,8 +219,10 @@ async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: py
 async def test_stopping_an_evaluation_that_ends_slowly_is_no_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_STOP_WAIT", 0.2)
     slow = await anyio.open_process(
-        [sys.executable, "-c", "import signal, time; signal.signal(15, print); time.sleep(60)"]
+        [sys.executable, "-c", "import signal, time; signal.signal(15, print); print(1, flush=True); time.sleep(60)"]
     )
+    assert slow.stdout is not None
+    await slow.stdout.receive()  # It takes the signal from now on.
     try:
         lab.ledger.create_job(
             Job("eval-slow", lab.key, "sums", "s", "c", "i", "running", slow.pid, time.time() + 60, time.time() + 60,
