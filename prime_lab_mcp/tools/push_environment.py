@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
@@ -98,7 +99,9 @@ async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     work = PushPlan(target, key, args)
     if target.problem is not None:
         return Plan(work, Intent("push", key, f"{target.ref}: nothing is sent.", ask=False))
-    question = _question(snapshot, target, args.env_args) + comparison_sentence(call.lab.ledger, call.lab.key, snapshot)
+    # The question counts the rows of data files, which may be large.
+    question = await anyio.to_thread.run_sync(_question, snapshot, target, args.env_args)
+    question += comparison_sentence(call.lab.ledger, call.lab.key, snapshot)
     lab, port = call.lab, port_since_edited(call.lab.ledger, call.lab.key, snapshot.name, snapshot.source)
     known = warnings_sentence(snapshot.name, evidence_of_source(lab, lab.key, snapshot.name, snapshot.source), port)
     question += _origin(call.lab, snapshot) + (f" {known}" if known else "")

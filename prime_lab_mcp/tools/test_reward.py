@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -318,14 +320,18 @@ async def _compare(
         raise BadInput(
             "same_as names the environment itself", fix="Name the one it was ported from.", code="bad-argument"
         )
-    refused = await _refused_arguments(call.lab, other, env_args) if env_args else ""
-    async with open_environment(
-        call.lab,
-        other,
-        env_args=env_args if env_args and not refused else None,
-        progress=say,
-        variables=None if relay is None else relay.variables,
-    ) as loaded:
+    open_other = partial(
+        open_environment, call.lab, other, progress=say, variables=None if relay is None else relay.variables
+    )
+    async with AsyncExitStack() as opened:
+        refused = ""
+        try:
+            loaded = await opened.enter_async_context(open_other(env_args=env_args or None))
+        except LoadFailed as error:
+            if not env_args:
+                raise
+            refused = error.message
+            loaded = await opened.enter_async_context(open_other())
         await say(f"scoring the same completions in {other.name}")
         compared = await comparison.compare_rewards(
             trial,
@@ -339,15 +345,6 @@ async def _compare(
         )
     record_comparison(call.lab.ledger, call.lab.key, call.environment, compared.record())
     return compared
-
-
-async def _refused_arguments(lab: Lab, other: Snapshot, env_args: Mapping[str, Any]) -> str:
-    """Why the other environment does not load with the arguments of this one; empty if it does."""
-    try:
-        async with open_environment(lab, other, env_args=env_args):
-            return ""
-    except LoadFailed as error:
-        return error.message
 
 
 def _verifiers(loaded: LoadedEnvironment) -> str | None:
