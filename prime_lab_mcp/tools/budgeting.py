@@ -40,9 +40,11 @@ _FAR = 10
 """A report says why a bound is above this many times the likely cost."""
 
 
-def far_bound(likely: float, most: float) -> bool:
-    """Whether a bound is so far above the likely cost that a person needs the reason."""
-    return most > _FAR * likely
+def far_bound_reason(likely: float, most: float) -> str:
+    """Why a bound is far above the likely cost, without a full stop; empty where a person needs no reason."""
+    if most <= _FAR * likely:
+        return ""
+    return f"The bound is {most / max(likely, 0.01):.0f} times the likely cost because {WHY_FAR}"
 
 
 def fuller_sentence(fuller: FullerRun | None) -> str:

@@ -50,16 +50,22 @@ async def run(call: Call, args: Args) -> Outcome:
             code="not-found",
         )
     text = read_text(path)
-    page = text[args.offset : args.offset + PAGE]
-    end = args.offset + len(page)
-    data: dict[str, Any] = {"path": args.path, "characters": len(text), "offset": args.offset, "text": page}
-    if end < len(text):
-        data["next_offset"] = end
-    part = "" if len(page) == len(text) else f", characters {args.offset:,} to {end:,}"
+    data, part = _page(args, text)
+    page = data["text"]
     hidden = sum(is_invisible(c) for c in page if c not in "\r\n\t")
     escaped = f" It holds {count(hidden, 'invisible character')}, shown here as escapes." if hidden else ""
     summary = f"{quote(args.path, 120)} has {count(len(text), 'character')}{part}.{escaped}"
     return Outcome("passed", summary, data=data, next=_next_page(folder.relative, args.path, data))
+
+
+def _page(args: Args, text: str, **more: Any) -> tuple[dict[str, Any], str]:
+    """Return the data of the asked page, with `more` before its text, and which part of the text the page is."""
+    page = text[args.offset : args.offset + PAGE]
+    end = args.offset + len(page)
+    data = {"path": args.path, "characters": len(text), "offset": args.offset, **more, "text": page}
+    if end < len(text):
+        data["next_offset"] = end
+    return data, "" if len(page) == len(text) else f", characters {args.offset:,} to {end:,}"
 
 
 def _next_page(environment: str, path: str, data: Mapping[str, Any]) -> tuple[Next, ...]:
@@ -91,15 +97,9 @@ def _folder(root: Path, environment: str, folder: Path, args: Args) -> Outcome:
         whole += f"--- {name}\n"
         files.append({"path": name, "starts": len(whole), "characters": len(text)})
         whole += text if text.endswith("\n") or not text else f"{text}\n"
-    page = whole[args.offset : args.offset + PAGE]
-    end = args.offset + len(page)
-    data: dict[str, Any] = {"path": args.path, "characters": len(whole), "offset": args.offset, "files": files}
-    data["text"] = page
-    if end < len(whole):
-        data["next_offset"] = end
+    data, part = _page(args, whole, files=files)
     if left:
         data["left_out"] = left[:_LISTED]
-    part = "" if len(page) == len(whole) else f", characters {args.offset:,} to {end:,}"
     large = f" {count(len(left), 'file')} too large or no text: read such a file by its path." if left else ""
     summary = f"{count(len(parts), 'file')} with {count(len(whole), 'character')}{part}.{large}"
     return Outcome("passed", summary, data=data, next=_next_page(environment, args.path, data))

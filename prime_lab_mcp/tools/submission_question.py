@@ -29,7 +29,7 @@ from prime_lab_mcp.lab.training.declined import calls_after_decline
 from prime_lab_mcp.lab.training.keys import forwarded_keys
 from prime_lab_mcp.lab.training.preparation import RunPreparation
 from prime_lab_mcp.lab.training.submission import RunStanding
-from prime_lab_mcp.tools.budgeting import WHY_FAR, far_bound
+from prime_lab_mcp.tools.budgeting import far_bound_reason
 from prime_lab_mcp.tools.tool import Call, Intent
 
 _NAME = re.compile(r"[\w./:-]+", re.ASCII)
@@ -94,11 +94,11 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
 def _far_bound(lab: Lab, config: TrainingConfig, known: RunPreparation) -> str:
     """Why the bound is far above the likely cost, and the call with a lower one; empty where it is not."""
     dollars, most = known.forecast.dollars if known.forecast else None, known.cost.max_cost
-    if dollars is None or most is None or not far_bound(dollars[1], most):
+    reason = far_bound_reason(dollars[1], most) if dollars is not None and most is not None else ""
+    if not reason:
         return ""
     return (
-        f"The bound is {most / max(dollars[1], 0.01):.0f} times the likely cost because {WHY_FAR}; it is what can be "
-        "promised, not what is expected. A smaller run with a lower bound is written by "
+        f"{reason}; it is what can be promised, not what is expected. A smaller run with a lower bound is written by "
         f'write_training_config(based_on="{_relative(lab, config)}", budget=USD).'
     )
 

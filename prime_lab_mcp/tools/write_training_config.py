@@ -29,10 +29,9 @@ from prime_lab_mcp.lab.training.next_step import untested_source
 from prime_lab_mcp.lab.training.preparation import wallet_and_forecast
 from prime_lab_mcp.tools.argument_types import Dollars
 from prime_lab_mcp.tools.budgeting import (
-    WHY_FAR,
     bound_sentence,
     budget_data,
-    far_bound,
+    far_bound_reason,
     fuller_call,
     fuller_sentence,
     over_budget,
@@ -218,11 +217,8 @@ def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
         likely, most = cost.get("cost", {}).get("dollars", {}).get("expected"), cost.get("cost", {}).get("upper_bound")
         if likely is None or most is None:
             return ""
-        why = (
-            f" The bound is {most / max(likely, 0.01):.0f} times the likely cost because {WHY_FAR}."
-            if far_bound(likely, most)
-            else ""
-        )
+        reason = far_bound_reason(likely, most)
+        why = f" {reason}." if reason else ""
         return (
             f" It costs likely ${likely:.2f} and at most ${most:.2f}; budget=USD writes one that stays below a bound."
             f"{why}"

@@ -17,7 +17,8 @@ from prime_lab_mcp.lab.worker.scoring import OfferedTool
 Call = tuple[str, Mapping[str, Any]]
 TOLD = re.compile(r"(?<![\w.-])(?=[\w./@-]*[A-Za-z])(?=[\w./@-]*[\d_/@-])[A-Za-z\d][\w./@-]*\w")
 """A name in a sentence: letters with a digit, a dash or another mark, such as B1, bolt-m6 or notes/a.txt."""
-_QUOTED = re.compile(r"[\"“'`]([^\"“”'`\n]{1,40})[\"”'`]")
+QUOTED = re.compile(r"[\"“'`]([^\"“”'`\n]{1,40})[\"”'`]")
+"""A short text in quotes of a prompt or of a description."""
 _MOST_CALLS, _MOST_NAMES, _MOST_OTHERS = 16, 3, 3
 """Largest number of calls, of names from one result, and of names from the prompt beside one of these."""
 _MOST_TEXTS = 3
@@ -75,7 +76,7 @@ def _calls_after(
 
 def _fits(value: str, schema: Mapping[str, Any]) -> bool:
     """Whether a value looks like an example in the description of its parameter, if this has one."""
-    examples = [text for text in _QUOTED.findall(str(schema.get("description") or "")) if TOLD.fullmatch(text)]
+    examples = [text for text in QUOTED.findall(str(schema.get("description") or "")) if TOLD.fullmatch(text)]
     return not examples or any(_shape(value) == _shape(example) for example in examples)
 
 

@@ -20,6 +20,7 @@ from itertools import cycle, islice
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.datasets.task_golds import message_text
 from prime_lab_mcp.lab.rewards import scripts
+from prime_lab_mcp.lab.rewards.chained_calls import QUOTED
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
 from prime_lab_mcp.lab.rewards.probes.pattern_examples import code_patterns, pattern_example
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
@@ -44,7 +45,6 @@ _NUMBERS = ("1", "2", "5", "3", "50", "10", "4", "7")
 _LETTERS = ("A", "e", "B", "s")
 _WORDS = ("crane", "yes", "look", "north")
 _WORD = re.compile(r"[A-Za-z][A-Za-z-]{2,11}")
-_QUOTED = re.compile(r"[\"“`']([^\"“”`'\n]{1,40})[\"”`']")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 """Addresses of objects, which are equal by chance where rollouts follow each other."""
 
@@ -134,7 +134,7 @@ def _blind_scripts(prompt: str, form: AnswerWrapper, source: str) -> list[Rollou
     words = [word for word in _WORD.findall(prompt)[-6:] if word not in _WORDS]
     numbers = [form.wrap(value) for value in _NUMBERS]
     texts = [*map(form.wrap, islice(dict.fromkeys(form.shown_in(prompt)), 2)), *examples[:2]]
-    quoted = [text.strip() for text in _QUOTED.findall(prompt)]
+    quoted = [text.strip() for text in QUOTED.findall(prompt)]
     values = _alternating(_WORDS, _LETTERS, words, [text for text in quoted if text][:3])
     texts += [form.wrap(value) for value in values]
     return [_script(numbers, "a number"), _script(texts, "a word of the prompt, a letter")]

@@ -145,9 +145,7 @@ async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> 
         return PlayedRollouts()
     try:
         plays = [scripts.as_play(script, row) for row, script in wanted]
-        rollouts = await worker.rollout(plays, seconds=SCRIPTED_SECONDS)
-        if scripts.began_slowly(rollouts.results):
-            rollouts = await worker.rollout(plays, seconds=SCRIPTED_SECONDS)
+        rollouts = await scripts.play_started(worker, plays, seconds=SCRIPTED_SECONDS)
     except LabError as error:
         if error.code == "worker-timeout":  # the machine may be slow instead of the environment
             return PlayedRollouts(unavailable=error.message)

@@ -15,7 +15,8 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets.task_golds import TaskGold
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer
-from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult, Rollouts
 
 ScriptPart = Literal[
     "gold", "wrong", "taken-back", "late", "faulty", "silent", "echo", "other-echo", "supplied", "copied", "blind"
@@ -174,6 +175,21 @@ def _turn(message: Mapping[str, Any]) -> Any:
     inner = [call.get("function") or call for call in calls]
     turn_calls = [[str(c.get("name") or ""), c.get("arguments") or "{}"] for c in inner]
     return {"calls": turn_calls, "text": message.get("content")}
+
+
+async def play_started(
+    worker: Worker,
+    plays: Sequence[RequestedRollout],
+    *,
+    seconds: float,
+    in_order: bool = False,
+    held: bool = False,
+) -> Rollouts:
+    """Run rollouts as `Worker.rollout` does, once more if the first one was slow to begin (`began_slowly`)."""
+    rollouts = await worker.rollout(plays, seconds=seconds, in_order=in_order, held=held)
+    if began_slowly(rollouts.results):
+        rollouts = await worker.rollout(plays, seconds=seconds, in_order=in_order, held=held)
+    return rollouts
 
 
 def began_slowly(results: Sequence[RolloutResult]) -> bool:

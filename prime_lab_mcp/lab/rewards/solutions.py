@@ -266,9 +266,7 @@ async def _play(
         return Solved()
     plays = [scripts.as_play(script, row) for row, script in wanted]
     try:
-        rollouts = await worker.rollout(plays, seconds=seconds, in_order=in_order, held=held)
-        if scripts.began_slowly(rollouts.results):
-            rollouts = await worker.rollout(plays, seconds=seconds, in_order=in_order, held=held)
+        rollouts = await scripts.play_started(worker, plays, seconds=seconds, in_order=in_order, held=held)
     except LabError as error:
         if error.code == "worker-timeout":
             return Solved(unavailable=error.message)

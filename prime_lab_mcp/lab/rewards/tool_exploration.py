@@ -22,7 +22,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
 from prime_lab_mcp.lab.rewards import scripts
-from prime_lab_mcp.lab.rewards.chained_calls import TOLD, Call, chained_calls, takes
+from prime_lab_mcp.lab.rewards.chained_calls import QUOTED, TOLD, Call, chained_calls, takes
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import arguments
@@ -36,7 +36,6 @@ _MOST_TOOLS, _MOST_CALLS = 8, 16
 """Largest number of tools that are called, and of different calls in one rollout."""
 _EACH = 4
 """Largest number of calls of one tool with plausible arguments."""
-_QUOTED = re.compile(r"[\"“'`]([^\"“”'`\n]{1,40})[\"”'`]")
 _NAMED = re.compile(r"\b(?:[A-Z]+[-_]?\d[\w-]*|\d{4}-\d{2}-\d{2}|[\w.-]+@[\w.-]+|[\w-]+(?:[./][\w-]+)+)\b")
 _SENTENCE = re.compile(r"\n|(?<=[.;!?])\s")
 _MOST_TOLD = 12
@@ -151,11 +150,11 @@ def _values(schema: Mapping[str, Any], description: str, texts: Sequence[str]) -
         yield from (1, 2)
     elif "string" in kinds:
         own = str(schema.get("description") or "")
-        yield from _QUOTED.findall(own)
+        yield from QUOTED.findall(own)
         named = [n for text in texts for n in _NAMED.findall(text)]
         yield from named
         if not own and not named:
-            yield from _QUOTED.findall(description)
+            yield from QUOTED.findall(description)
         yield from (w for w in _WORD.findall(texts[0] if texts else "") if len(w) > 2)
 
 
@@ -354,9 +353,7 @@ async def play_calls(worker: Worker, row: int, calls: Sequence[Call]) -> list[tu
     """Make calls in one rollout, and return each with what came back."""
     plays = [scripts.as_play(_script(calls), row)]
     try:
-        rollouts = await worker.rollout(plays, seconds=_SECONDS)
-        if scripts.began_slowly(rollouts.results):
-            rollouts = await worker.rollout(plays, seconds=_SECONDS)
+        rollouts = await scripts.play_started(worker, plays, seconds=_SECONDS)
     except LabError:
         return []  # The rules about rollouts report an error that breaks the process.
     names = [f"{name}({json.dumps(given, default=str)})" for name, given in calls]

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.datasets.task_golds import message_text
 from prime_lab_mcp.lab.evals.rescore.checks import SHARE
 from prime_lab_mcp.lab.evals.rescore.stored import record_format, stored_rollouts
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
@@ -42,7 +43,7 @@ def evaluation_to_rescore(lab: Lab, snapshot: Snapshot, named: Mapping[str, Any]
 
 def _ask_otherwise(lab: Lab, job: Job, present: Rows) -> bool:
     """Whether more stored prompts than may differ are certainly none of the present ones."""
-    now = [_prompt((str(m.get("role")), _text(m.get("content"))) for m in row.prompt) for row in present.rows]
+    now = [_prompt((str(m.get("role")), message_text(m)) for m in row.prompt) for row in present.rows]
     now = [prompt for prompt in now if prompt[1]]
     stored: list[_Prompt] = []
     with suppress(LabError, OSError):
@@ -82,9 +83,3 @@ def _prompt(messages: Iterator[tuple[str, str]]) -> _Prompt:
     read = [(role, "".join(text.split())) for role, text in messages]
     system = "".join(text for role, text in read if role == "system")
     return system, tuple(text for role, text in read if role != "system")
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
-    return str(content or "")

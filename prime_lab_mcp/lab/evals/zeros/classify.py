@@ -337,14 +337,17 @@ def has_asked_form(rollout: Rollout) -> bool:
 
 def form_is_paid(rollout: Rollout) -> bool:
     """Whether a component or metric about the form found the reply in order."""
+    return any(score > 0 for name, score in _form_scores(rollout).items() if not _NEGATED & words(name))
+
+
+def _form_scores(rollout: Rollout) -> dict[str, float]:
+    """Map the components and metrics about the form to what they gave."""
     form = {name: score for name, (score, _) in rollout.components.items() if is_about_form(name)}
-    form |= {name: score for name, score in rollout.metrics.items() if is_about_form(name)}
-    return any(score > 0 for name, score in form.items() if not _NEGATED & words(name))
+    return form | {name: score for name, score in rollout.metrics.items() if is_about_form(name)}
 
 
 def _wrong_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Message]) -> Classified | None:
-    form = {name: score for name, (score, _) in rollout.components.items() if is_about_form(name)}
-    form |= {name: score for name, score in rollout.metrics.items() if is_about_form(name)}
+    form = _form_scores(rollout)
     for name, score in form.items():
         bad = score > 0 if _NEGATED & words(name) else score <= 0
         if bad:
