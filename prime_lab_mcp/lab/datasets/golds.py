@@ -171,6 +171,8 @@ def normalised_text(text: str) -> str:
 
     Two prompts are the same if the results are equal.
     """
+    if text.isdigit() and text.isascii():
+        return text
     if not text.isascii():
         return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
     lower = text.encode("ascii").translate(LOWER_WITH_SPACES).decode("ascii").strip(" ")
