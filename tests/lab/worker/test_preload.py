@@ -10,6 +10,8 @@ import pytest
 
 from prime_lab_mcp.lab.worker.child import witness
 
+from .conftest import Opened, Write, said
+
 
 def test_the_collector_rests_while_verifiers_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "verifiers").mkdir()
@@ -33,3 +35,11 @@ def test_the_collector_works_again_where_the_import_fails(tmp_path: Path, monkey
         witness.preload("v0")
     assert gc.isenabled()
     monkeypatch.delitem(sys.modules, "verifiers")
+
+
+@pytest.mark.anyio
+async def test_no_child_imports_again_what_each_environment_needs(write: Write, opened: Opened) -> None:
+    top = "BEFORE = {'mcp', 'httpcore', 'verifiers.v1.tasksets'} <= set(sys.modules)"
+    async with opened(write(top=top, reward="return float(BEFORE)")) as worker:
+        (scored,) = await worker.score([said(1, "2")])
+    assert scored.reward == 2.0, "the environment was loaded in a process that had yet to import a second of modules"

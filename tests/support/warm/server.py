@@ -47,8 +47,10 @@ PRELOADED = {
         "fsspec",
         "dill",
         "yaml",
+        "mcp",
+        "httpcore",
     ),
-    "zygote": ("verifiers.v1", "datasets"),
+    "zygote": ("verifiers.v1", "datasets", "mcp", "httpcore", "anyio._backends._asyncio"),
     "datasets": ("pyarrow.dataset", "fsspec.registry", "pandas"),
 }
 IMPORTED_ANEW = {

@@ -57,6 +57,9 @@ _V0_NAMES = (
     "MaybeThinkParser",
     "load_environment",
 )
+_V1_MODULES = ("verifiers.v1.tasksets", "httpcore", "anyio._backends._asyncio")
+"""Modules that verifiers 0.4.0 imports while it loads an environment or plays a rollout. It looks for an environment
+among its own tasksets first, one of which imports mcp: nearly a second for each child that had to do so itself."""
 _NEW_USER, _NEW_HOST_NAME = 0x10000000, 0x04000000
 _DEATH_SIGNAL, _SUBREAPER, _BOUND = 1, 36, 24
 _LINUX = sys.platform == "linux"
@@ -84,6 +87,9 @@ def preload(api: str) -> dict[str, Any]:
     try:
         if api == "v1":
             importlib.import_module("verifiers.v1")
+            for name in _V1_MODULES:
+                with contextlib.suppress(Exception):
+                    importlib.import_module(name)
         verifiers = importlib.import_module("verifiers")
         if api == "v0":
             for name in _V0_NAMES:
