@@ -100,7 +100,7 @@ _FIRST_GRACE = 8.0
 """The same for the first case of a child, in which rewards import modules."""
 _MOST_CONTAINERS = 16
 """Most containers of a worker's rollouts at the same time."""
-_END_SECONDS = 2.0
+_EXIT_SECONDS = 5.0
 """Seconds that a child gets to end after it has closed its socket."""
 _LAST_SCORING = 15.0
 """Seconds for the scoring after the last rollout."""
@@ -516,7 +516,7 @@ class Worker:
         return LoadFailed(failure["type"], failure["message"], failure["traceback"], failure["where"], doing)
 
     async def _error_of_end(self, doing: str) -> WorkerError:
-        ended = await self._end_child(_END_SECONDS)
+        ended = await self._end_child(_EXIT_SECONDS)
         if ended.flood:
             return flooded(doing, ended.output)
         if ended.signal == SIGKILL:
