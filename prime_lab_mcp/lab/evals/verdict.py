@@ -86,6 +86,18 @@ class EvaluationVerdict:
     distribution: Distribution | None
 
     @property
+    def blockers(self) -> tuple[Finding, ...]:
+        """The findings because of which the verdict did not pass, one for each code. Empty if it passed."""
+        found = [f for f in self.findings if f.severity == "blocker"] if self.status != "passed" else []
+        return tuple({f.code: f for f in reversed(found)}[code] for code in dict.fromkeys(f.code for f in found))
+
+    @property
+    def standing(self) -> str:
+        """The verdict in words, with what blocks it: `failed (CODE: the message of the first blocker; CODE)`."""
+        told = [f"{f.code}: {f.message}" if n == 0 else f.code for n, f in enumerate(self.blockers[:3])]
+        return f"{self.status} ({'; '.join(told)})" if told else self.status
+
+    @property
     def data(self) -> dict[str, Any]:
         """The distribution for a report. Empty without a distribution."""
         return self.distribution.as_json() if self.distribution is not None else {}
