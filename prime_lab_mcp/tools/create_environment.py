@@ -328,10 +328,11 @@ async def _port(call: Call, args: Args, old: str, names: PackageNames, target: P
         await call.progress(0.5, 1.0, message)
 
     done = await port_environment(call.lab, snapshot, target, names, say)
-    record_port(call.lab.ledger, call.lab.key, await call.lab.snapshot(names.module), done.findings)
-    ported, given = done.ported, {"environment": names.module, "same_as": snapshot.relative}
+    comparison = {"same_as": snapshot.relative}
     if done.rendering is not None:
-        given["rendering"] = done.rendering
+        comparison["rendering"] = done.rendering
+    record_port(call.lab.ledger, call.lab.key, await call.lab.snapshot(names.module), done.findings, comparison)
+    ported, given = done.ported, {"environment": names.module, **comparison}
     data: dict[str, Any] = {
         "environment": names.module,
         "path": f"environments/{names.module}",
