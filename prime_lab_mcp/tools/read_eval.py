@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -72,6 +72,9 @@ async def run(call: Call, args: Args) -> Outcome:
         if args.view in ("zeros", "difficulty"):
             ways = await anyio.to_thread.run_sync(_with_ways_out, lab, job, here, args.view, viewed, judged)
             viewed = replace(viewed, next=ways)
+        if pair is not None and other is not None and viewed.data.get("to_train", {}).get("model", "") is None:
+            sides = ((here, pair[0]), (other, pair[1]))
+            viewed = replace(viewed, next=await anyio.to_thread.run_sync(_towards_a_choice, lab, sides, viewed))
         if args.view != "summary":
             viewed = await anyio.to_thread.run_sync(_with_verdict, lab, here, judged, viewed)
     if job is not None and any(one.tool in ("write_training_config", "push_environment") for one in viewed.next):
@@ -96,9 +99,26 @@ def _with_verdict(
     if result_purpose(lab, here.spec) is not None:
         return viewed
     data = {**viewed.data, "verdict": {"status": judged.status, "blockers": [f.code for f in judged.blockers]}}
-    if judged.status == "passed" or viewed.data.get("state") == "blocked":
+    told = viewed.data.get("state") == "blocked" or "to_train" in viewed.data  # the sentence of the view says it
+    if judged.status == "passed" or told:
         return replace(viewed, data=data)
     return replace(viewed, data=data, summary=f"{viewed.summary} The verdict on this evaluation is {judged.standing}.")
+
+
+def _towards_a_choice(
+    lab: Lab, sides: Sequence[tuple[FinishedEvaluation, verdict.EvaluationVerdict]], viewed: ViewResult
+) -> tuple[Next, ...]:
+    """The calls of a comparison of which no model is one to train yet: first what would decide an open verdict, or else
+    what follows the better of two failed ones, in place of a look at the status."""
+    ranked = sorted(sides, key=lambda side: side[1].status != "inconclusive")
+    for evaluation, judged in ranked:
+        if judged.distribution is None:
+            continue
+        after = following_calls(lab, evaluation.spec, evaluation.id, judged.distribution)
+        ways = [call for call in after if call.tool not in ("push_environment", "write_training_config")]
+        if ways:
+            return (*ways, *(call for call in viewed.next if call.tool != "workflow_status"))[:MOST_CALLS]
+    return viewed.next
 
 
 def _with_ways_out(

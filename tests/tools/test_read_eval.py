@@ -133,6 +133,33 @@ async def test_every_view_carries_the_verdict_of_its_evaluation(lab: Lab) -> Non
     assert pair.data["there"]["verdict"]["status"] == "passed"
 
 
+async def test_a_comparison_with_an_open_verdict_leads_to_the_evaluation_that_decides_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which of two models to train ended in reading: the larger evaluation was never named."""
+
+    async def offered(_: Lab) -> tuple[str, ...]:
+        return ()
+
+    monkeypatch.setattr(read_eval, "_trained_by_platform", offered)
+    sizes = {"num_examples": 40, "rollouts": 4, "tasks": 160}
+    weak = finished(lab, guessed_labels(40), num_examples=40, rollouts=8, tasks=160, model="Qwen/Qwen3-0.6B")
+    unsure = [
+        episode(t, float(r < t % 5 + (t % 4 == 0)), "good", answer="good" if t % 2 else "bad")
+        for t in range(40)
+        for r in range(4)
+    ]
+    open_one = finished(lab, unsure, id="eval-00000002", **sizes, model="Qwen/Qwen3-4B-Instruct-2507")
+    judged = await look(lab, eval=open_one.id)
+    assert judged.data["status"] == "inconclusive", judged.findings
+    pair = await look(lab, eval=open_one.id, view="compare", other=weak.id)
+    assert pair.data["to_train"]["model"] is None
+    first = pair.next[0]
+    assert (first.tool, (first.arguments or {})["model"]) == ("run_eval", "Qwen/Qwen3-4B-Instruct-2507")
+    assert (first.arguments or {})["num_examples"] > 40
+    assert "workflow_status" not in [one.tool for one in pair.next]
+
+
 async def test_zeros_of_a_reward_that_pays_no_answer_are_not_called_wrong_answers(lab: Lab) -> None:
     """The form of 231 replies was "not at fault" while 157 replies with the reference answer were not paid either."""
     said = ["It is five, I think", "four"]

@@ -433,11 +433,11 @@ def _readme_text(
         f"## Reward\n\n| reward | weight | pays |\n| --- | --- | --- |\n{table}\n\n"
         f"The weights add up to {total:g}. As in v0, a function that raises an exception gives 0.",
         _left_section(left_parts),
-        _older_readme(old),
         f"## Usage\n\n```\nvf-eval {names.distribution} -m MODEL -n 20 -r 4 --no-push\n```\n\n"
         "| argument | default | meaning |\n| --- | --- | --- |\n"
         f"| `split` | `{next(iter(rows.counts), 'train')}` | the split: {', '.join(f'`{s}`' for s in rows.counts)} |\n"
         "| `where` | none | only tasks whose metadata have one of these values |",
+        _older_readme(old),
     ]
     return "\n\n".join(p for p in parts if p) + "\n"
 
