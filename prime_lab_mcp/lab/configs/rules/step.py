@@ -297,11 +297,12 @@ def _more_signal(config: TrainingConfig, context: ConfigContext, batch: int) -> 
         ways = [dropped[0].lower() + dropped[1:], *ways] if dropped else ways
         told = f"{', '.join(ways[:-1])}, or {ways[-1]}" if len(ways) > 2 else " or ".join(ways)
         return f"{told[0].upper()}{told[1:]}."
+    without = f", {dropped[0].lower()}{dropped[1:]}" if dropped else ""
     return (
-        f"{dropped + '. ' if dropped else ''}Nothing has to be changed: steps with fewer such rollouts learn with more "
-        "noise, and the budget that the file names holds no larger batch. Only if the user agrees to pay more: "
-        f"write_training_config with batch={batch} and the same budget is refused, and its answer names the smallest "
-        f"budget in US dollars that pays for steps of {batch} rollouts."
+        "Nothing has to be changed: steps with fewer such rollouts learn too, with more noise, and the budget that the "
+        f"file names holds no larger batch for as many steps. To change it{without}{', or' if dropped else ','} call "
+        f"write_training_config with batch={batch} and the same budget: it writes fewer steps of {batch} rollouts, or "
+        "names the smallest budget in US dollars that pays for the fewest steps worth a start."
     )
 
 
