@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.base.text import as_mapping, count, finite_or_none, text_or_none
+from prime_lab_mcp.lab.base.text import amount_text, as_mapping, count, finite_or_none, text_or_none
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Endpoint
 from prime_lab_mcp.lab.state.ledger.rows import Job, Run, SpendRow
@@ -125,11 +125,6 @@ class SpendOverview:
             f"{amount_text(total.counted)}{cap} committed for {count(total.entries, 'entry', 'entries')}: "
             f"{amount_text(total.actual)} known to be spent, {reserved} reserved.{unpriced}"
         )
-
-
-def amount_text(dollars: float) -> str:
-    """An amount in cents. An amount that would read as nothing is `less than $0.01`."""
-    return "less than $0.01" if 0 < dollars < 0.005 else f"${dollars:.2f}"
 
 
 def spend_total(entries: Iterable[SpendEntry]) -> SpendTotal:

@@ -255,13 +255,16 @@ def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: st
             "max_cost": intent.max_cost,
             **({"file": _escaped_lines(intent.file)} if intent.file else {}),
         },
-        next=(_call_with_token(request, token), *_instead_of_pushing(intent)),
+        next=(_call_with_token(request, token), *_if_declined(intent)),
     )
 
 
-def _instead_of_pushing(intent: Intent) -> Iterator[Next]:
-    """What else there is where the user declines a push; a declined run has its calls once it was declined."""
-    for one in intent.instead if intent.kind == "push" else ():
+def _if_declined(intent: Intent) -> Iterator[Next]:
+    """What else there is where the user declines a push, or a run that may outlast the wallet; other calls follow a
+    declined run once it was declined."""
+    for one in intent.instead:
+        if intent.kind != "push" and "budget" not in (one.arguments or {}):
+            continue
         yield replace(one, why=f"if the user declines: {one.why}")
 
 

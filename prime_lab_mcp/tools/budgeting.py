@@ -10,7 +10,7 @@ from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.author import WrittenConfig
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
-from prime_lab_mcp.lab.training.budget import FullerRun, evaluations_beside
+from prime_lab_mcp.lab.training.budget import FullerRun, WalletBudget, evaluations_beside
 from prime_lab_mcp.tools.tool import Arguments, Call
 
 
@@ -47,8 +47,9 @@ def far_bound_reason(likely: float, most: float) -> str:
     return f"The bound is {most / max(likely, 0.01):.0f} times the likely cost because {WHY_FAR}"
 
 
-def fuller_sentence(fuller: FullerRun | None) -> str:
-    """The other run for the same money, and what a user who takes it has to do; empty without one."""
+def fuller_sentence(fuller: FullerRun | None, *, call: str) -> str:
+    """The other run for the same money, and what a user who takes it has to do; empty without one. `call` says which
+    call writes it."""
     if fuller is None:
         return ""
     return (
@@ -56,24 +57,34 @@ def fuller_sentence(fuller: FullerRun | None) -> str:
         f"{count(fuller.steps, 'step')} of {fuller.batch} rollouts in groups of {fuller.group}: likely "
         f"${fuller.likely:.2f}, ${fuller.dearest:.2f} at the upper end of what is likely, and at most "
         f"${fuller.at_most:.2f}. Nothing ends a run at a sum of money: whoever chooses that run follows it with "
-        'watch_run, which says what it has cost, and ends it with control_run(action="stop"). The user decides.'
+        'watch_run, which says what it has cost, and ends it with control_run(action="stop"). The user decides; '
+        f"{call} writes that run."
     )
 
 
-def fuller_call(fuller: FullerRun | None, args: Arguments) -> Next | None:
-    """The call that writes the other run."""
-    if fuller is None:
-        return None
+def _fuller_call(fuller: FullerRun, args: Arguments) -> dict[str, Any]:
+    """The call that writes the other run. Its bound is above the budget that the user named, so no report offers it as
+    the next step."""
     given = args.model_dump(mode="json", exclude_unset=True, exclude={"budget"})
+    return {
+        "tool": "write_training_config",
+        "arguments": given | ({"steps": fuller.steps} if fuller.fewer_steps else {}),
+    }
+
+
+def wallet_call(wallet: WalletBudget | None, given: Mapping[str, Any]) -> Next | None:
+    """The call that writes a config which cannot outlast the wallet; None where none is needed or none fits."""
+    if wallet is None or wallet.budget is None:
+        return None
     why = (
-        f"if the user prefers it: likely ${fuller.likely:.2f}, but at most ${fuller.at_most:.2f}, to be followed and "
-        "stopped in time"
+        f"the wallet holds ${wallet.balance:.2f}, less than this run may cost: {count(wallet.steps, 'step')} of "
+        f"{wallet.batch} rollouts, at most ${wallet.at_most:.2f}"
     )
-    return Next("write_training_config", why, given | ({"steps": fuller.steps} if fuller.fewer_steps else {}))
+    return Next("write_training_config", why, {**given, "budget": wallet.budget})
 
 
 def budget_data(
-    call: Call, written: WrittenConfig, budget: float | None, fuller: FullerRun | None = None
+    call: Call, written: WrittenConfig, budget: float | None, args: Arguments, fuller: FullerRun | None = None
 ) -> dict[str, Any]:
     """The budget beside the bound of the written config, as part of a report's data."""
     if budget is None:
@@ -91,6 +102,6 @@ def budget_data(
             "steps": config.max_steps,
             "batch": config.batch_size,
             "group": config.group_size,
-            **({"by_likely_cost": fuller.as_json()} if fuller is not None else {}),
+            **({"by_likely_cost": fuller.as_json() | {"call": _fuller_call(fuller, args)}} if fuller else {}),
         }
     }

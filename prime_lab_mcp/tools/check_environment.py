@@ -25,6 +25,7 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import requested_wrappers
 from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, asks_judge
 from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import check_args
+from prime_lab_mcp.lab.state.open_warnings import due_comparison
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Arg, Row
 from prime_lab_mcp.lab.worker.faults import LoadFailed
@@ -93,7 +94,12 @@ async def run(call: Call, args: Args) -> Outcome:
         codes = {f.code for f in findings}
         findings += [f for f in more if f.code != "judge-needs-key" or f.code not in codes]
     port = {"name": call.lab.workspace.free_port_name(snapshot.relative), "port": snapshot.relative}
-    return _outcome(snapshot.relative, findings, data, facts, port)
+    outcome = _outcome(snapshot.relative, findings, data, facts, port)
+    ledger, root = call.lab.ledger, call.lab.workspace.root
+    comparison = due_comparison(ledger, call.lab.key, snapshot.name, snapshot.source, root)
+    if outcome.status != "passed" or comparison is None:
+        return outcome
+    return replace(outcome, next=(comparison, *(one for one in outcome.next if one.tool != "test_reward")))
 
 
 async def _load(

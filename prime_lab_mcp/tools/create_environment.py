@@ -52,11 +52,12 @@ class Args(Arguments):
         str | None,
         Field(
             max_length=40,
-            description="Default: by the answer format. No dataset: procedural, stateful_tools, game, ...",
+            description="Default: by answer format. No dataset: procedural, tool_use (only reads), "
+            "stateful_tools (changes data), sandboxed, game, simulated_user.",
         ),
     ] = None
-    hub: Annotated[str | None, Field(max_length=300, description="owner/name[@version] to pull instead.")] = None
-    port: Annotated[str | None, Field(max_length=300, description="v0 environment to port to v1.")] = None
+    hub: Annotated[str | None, Field(max_length=300, description="owner/name[@version] to pull.")] = None
+    port: Annotated[str | None, Field(max_length=300, description="v0 environment to port.")] = None
     config: Name = None
     split: Name = None
     eval_split: Name = None
@@ -328,10 +329,11 @@ async def _port(call: Call, args: Args, old: str, names: PackageNames, target: P
         await call.progress(0.5, 1.0, message)
 
     done = await port_environment(call.lab, snapshot, target, names, say)
-    record_port(call.lab.ledger, call.lab.key, await call.lab.snapshot(names.module), done.findings)
-    ported, given = done.ported, {"environment": names.module, "same_as": snapshot.relative}
+    comparison = {"same_as": snapshot.relative}
     if done.rendering is not None:
-        given["rendering"] = done.rendering
+        comparison["rendering"] = done.rendering
+    record_port(call.lab.ledger, call.lab.key, await call.lab.snapshot(names.module), done.findings, comparison)
+    ported, given = done.ported, {"environment": names.module, **comparison}
     data: dict[str, Any] = {
         "environment": names.module,
         "path": f"environments/{names.module}",
@@ -384,8 +386,8 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
 TOOL = Tool(
     name="create_environment",
     title="Create environment",
-    description="A complete environment: fitted to a dataset; from template and task (generated tasks, tools, state, "
-    "users, games); ported from v0; or pulled from the Hub.",
+    description="A complete environment: fitted to a dataset; from template and task; ported from v0; or pulled "
+    "from the Hub.",
     args=Args,
     run=run,
     effect="writes",

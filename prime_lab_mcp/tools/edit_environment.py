@@ -28,6 +28,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.gates import Standing, gate_standings, upcoming_call
 from prime_lab_mcp.lab.state.manifest import parse_manifest
+from prime_lab_mcp.lab.state.open_warnings import due_comparison
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
@@ -74,7 +75,11 @@ async def run(call: Call, args: Args) -> Outcome:
         data["new_environment"] = folder.relative
         did += f" in the new environment {folder.relative}"
     return Outcome(
-        "passed", f"{did}; {_stale_summary(data)}.", tuple(findings), data, _next(folder, args.path, findings, *after)
+        "passed",
+        f"{did}; {_stale_summary(data)}.",
+        tuple(findings),
+        data,
+        _next(lab, folder, args.path, findings, *after),
     )
 
 
@@ -252,15 +257,28 @@ def _stale_summary(data: dict[str, Any]) -> str:
 
 
 def _next(
-    folder: EnvironmentFolder, path: str, findings: Sequence[Finding], snapshot: Snapshot, standings: list[Standing]
+    lab: Lab,
+    folder: EnvironmentFolder,
+    path: str,
+    findings: Sequence[Finding],
+    snapshot: Snapshot,
+    standings: list[Standing],
 ) -> tuple[Next, ...]:
-    """The first step of the main line whose evidence the files lack now, or the file that is no valid code now."""
+    """The first step of the main line whose evidence the files lack now, or the file that is no valid code now.
+
+    After an edit of a port it is the comparison with the older environment, which tests the reward as well.
+    """
     here = {"environment": folder.name}
     if findings:
         return (Next("read_environment", "the file as it is now; mend it", {**here, "path": path}),)
     if snapshot.manifest.problem:
         return (Next("read_environment", "lists the files; the package still needs a pyproject.toml", here),)
-    return (upcoming_call(folder.name, detect_generation(snapshot).api, standings),)
+    comparison = due_comparison(lab.ledger, lab.key, folder.name, snapshot.source, lab.workspace.root)
+    due = upcoming_call(folder.name, detect_generation(snapshot).api, standings)
+    return (comparison if comparison is not None and due.tool in _BEFORE_A_PUSH else due,)
+
+
+_BEFORE_A_PUSH = ("check_environment", "test_reward", "run_eval")
 
 
 def _named(did: str, path: str, files: list[str]) -> str:

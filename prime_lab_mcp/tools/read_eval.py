@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -20,7 +20,7 @@ from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.easier import MOST_CALLS, following_calls, form_call, reward_calls, reward_verdict
 from prime_lab_mcp.lab.evals.hosted.evaluation import fetch_evaluation
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
-from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
+from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose, result_purpose
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.views import compare, difficulty, groups, rollouts, summary, zeros
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
@@ -59,20 +59,25 @@ async def run(call: Call, args: Args) -> Outcome:
     job, here = await _opened(lab, args.eval)
     other = (await _opened(lab, _other(lab, here, args.other)))[1] if args.view == "compare" else None
     files: summary.Files = await _files(lab, job) if args.view == "summary" else "present"
-    judged = await anyio.to_thread.run_sync(_judged, lab, job, here) if args.view in _PICTURED else None
-    two_models = other is not None and other.spec.model != here.spec.model
-    trained = await _trained_by_platform(lab) if two_models else ()
+    judged = None
+    if job is not None or args.view in (*_PICTURED, "compare"):
+        judged = await anyio.to_thread.run_sync(_judged, lab, job, here)
+    trained = await _trained_by_platform(lab) if other is not None and other.spec.model != here.spec.model else ()
     pair = None
-    if other is not None and two_models:
+    if other is not None and judged is not None:
         other_job = EvaluationJobs(lab).get(other.id) if other.id.startswith("eval-") else None
-        pair = (
-            await anyio.to_thread.run_sync(_judged, lab, job, here),
-            await anyio.to_thread.run_sync(_judged, lab, other_job, other),
-        )
+        pair = (judged, await anyio.to_thread.run_sync(_judged, lab, other_job, other))
     viewed = await anyio.to_thread.run_sync(_viewed, lab, here, other, judged, files, args, trained, pair)
-    if job is not None and args.view in ("zeros", "difficulty"):
-        viewed = replace(viewed, next=await anyio.to_thread.run_sync(_with_ways_out, lab, job, here, args.view, viewed))
-    if job is not None and any(one.tool == "write_training_config" for one in viewed.next):
+    if job is not None and judged is not None:
+        if args.view in ("zeros", "difficulty"):
+            ways = await anyio.to_thread.run_sync(_with_ways_out, lab, job, here, args.view, viewed, judged)
+            viewed = replace(viewed, next=ways)
+        if pair is not None and other is not None and viewed.data.get("to_train", {}).get("model", "") is None:
+            sides = ((here, pair[0]), (other, pair[1]))
+            viewed = replace(viewed, next=await anyio.to_thread.run_sync(_towards_a_choice, lab, sides, viewed))
+        if args.view != "summary":
+            viewed = await anyio.to_thread.run_sync(_with_verdict, lab, here, judged, viewed)
+    if job is not None and any(one.tool in ("write_training_config", "push_environment") for one in viewed.next):
         viewed = replace(viewed, next=await _once_pushed(lab, job, viewed.next))
     facts = Facts(touches_platform=job is None or job.platform is not None)
     outcome = Outcome("passed", viewed.summary, viewed.findings, viewed.data, viewed.next, facts=facts)
@@ -86,22 +91,61 @@ async def run(call: Call, args: Args) -> Outcome:
     return await illustrate_outcome(lab, job, judged, outcome)
 
 
-def _with_ways_out(lab: Lab, job: Job, here: FinishedEvaluation, view: str, viewed: ViewResult) -> tuple[Next, ...]:
-    """The calls of a view of zeros or of difficulty; where nothing was solved, with the steps that can change that.
+def _with_verdict(
+    lab: Lab, here: FinishedEvaluation, judged: verdict.EvaluationVerdict, viewed: ViewResult
+) -> ViewResult:
+    """The view with the verdict that the gates use, which no view is read without: in its data, and in its sentence
+    where it did not pass."""
+    if result_purpose(lab, here.spec) is not None:
+        return viewed
+    data = {**viewed.data, "verdict": {"status": judged.status, "blockers": [f.code for f in judged.blockers]}}
+    told = viewed.data.get("state") == "blocked" or "to_train" in viewed.data  # the sentence of the view says it
+    if judged.status == "passed" or told:
+        return replace(viewed, data=data)
+    return replace(viewed, data=data, summary=f"{viewed.summary} The verdict on this evaluation is {judged.standing}.")
+
+
+def _towards_a_choice(
+    lab: Lab, sides: Sequence[tuple[FinishedEvaluation, verdict.EvaluationVerdict]], viewed: ViewResult
+) -> tuple[Next, ...]:
+    """The calls of a comparison of which no model is one to train yet: first what would decide an open verdict, or else
+    what follows the better of two failed ones, in place of a look at the status."""
+    ranked = sorted(sides, key=lambda side: side[1].status != "inconclusive")
+    for evaluation, judged in ranked:
+        if judged.distribution is None:
+            continue
+        after = following_calls(lab, evaluation.spec, evaluation.id, judged.distribution)
+        ways = [call for call in after if call.tool not in ("push_environment", "write_training_config")]
+        if ways:
+            return (*ways, *(call for call in viewed.next if call.tool != "workflow_status"))[:MOST_CALLS]
+    return viewed.next
+
+
+def _with_ways_out(
+    lab: Lab, job: Job, here: FinishedEvaluation, view: str, viewed: ViewResult, judged: verdict.EvaluationVerdict
+) -> tuple[Next, ...]:
+    """The calls of a view of zeros or of difficulty; where nothing was solved or the verdict did not pass, with the
+    steps that can change that.
 
     Another view would only show the same zeros again.
     """
-    distribution = verdict.judge_job(lab, job).distribution
+    distribution = judged.distribution
     tested = reward_verdict(lab, here.spec.source, here.spec.env_args)
     calls = viewed.next
     classes = viewed.data["advice"] if view == "zeros" else ()
-    other_form = any(row.get("cause") in ("gold", "asked") for row in classes)
+    other_form = any(row.get("cause") in ("gold", "asked", "unpaid") for row in classes)
     if tested not in (None, "passed") or (tested and other_form):
         # The same test of the same files would get the same answer again.
         instead = (form_call(here.spec),) if tested == "passed" else tuple(reward_calls(lab, here.spec))
         calls = tuple(one for call in calls for one in (instead if call.tool == "test_reward" else (call,)))
-    if distribution is None or not distribution.is_dead:
+    if distribution is None:
         return calls
+    if not distribution.is_dead:
+        if viewed.data.get("state") != "blocked" or result_purpose(lab, here.spec) is not None:
+            return calls
+        after = following_calls(lab, here.spec, job.id, distribution)
+        ways = [call for call in after if (call.arguments or {}).get("view") != view]
+        return (*ways, *calls)[:MOST_CALLS]
     ways = [call for call in following_calls(lab, here.spec, job.id, distribution) if call.tool != "read_eval"]
     zeros_first = Next("read_eval", "what the zeros are", {"eval": job.id, "view": "zeros"})
     shown = calls[:1] if view == "zeros" else (zeros_first,)
@@ -155,10 +199,20 @@ def _viewed(
     if args.view == "rollouts":
         return rollouts.rollouts_view(here, args.where, args.page)
     if args.view == "difficulty":
-        return difficulty.difficulty_view(here, args.page)
+        return difficulty.difficulty_view(here, args.page, barred=_barred(lab, here, judged))
     assert other is not None
     candidates = [e.spec.model for e in (here, other) if _can_be_trained(lab, e, trained)]
     return compare.compare_view(here, other, candidates=candidates, verdicts=pair)
+
+
+def _barred(lab: Lab, here: FinishedEvaluation, judged: verdict.EvaluationVerdict | None) -> str | None:
+    """Why a config for the tasks of an evaluation would be refused, whatever their difficulty; None if it would not."""
+    purpose = result_purpose(lab, here.spec)
+    if purpose is not None:
+        return f"this evaluates {purpose.description}: a result, after which no training begins"
+    if judged is None or judged.status == "passed":
+        return None
+    return f"the verdict on this evaluation is {judged.standing}"
 
 
 async def _trained_by_platform(lab: Lab) -> Collection[str]:

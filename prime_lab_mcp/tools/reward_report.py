@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,10 @@ def reward_outcome(
         data["witness"] = _witness(trial.witnessed)
     if trial.solved.played:
         data["solutions"] = solutions.solution_lines(trial)
+        durations = [played.result.ms for played in trial.solved.scored]
+        if durations:
+            seconds = round(statistics.median(durations) / 1000, 1)
+            data["rollout_seconds"] = {"median": seconds, "rollouts": len(durations)}
     elif trial.interactive and blocked & {"gold-not-understood", "reward-no-gold"}:
         data["solution_skeleton"] = solutions.solution_skeleton(trial)
     if trial.rollouts:

@@ -12,13 +12,14 @@ from pydantic import Field
 from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, EvalError, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.text import amount_text, quote
 from prime_lab_mcp.lab.distribution.sample_size import advised_size
 from prime_lab_mcp.lab.evals import upload, verdict
 from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome, evidence_of
 from prime_lab_mcp.lab.evals.easier import untested_sentence
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
+from prime_lab_mcp.lab.evals.measured import measured_rollout
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.plan import EvalRequest, is_free, prompt_tokens
 from prime_lab_mcp.lab.evals.plan import plan_evaluation as plan_eval
@@ -395,7 +396,7 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
             solutions = await lab.memory(PlayableSolutions).of(env, rows, args.env_args or {})
             await register_golds(work.variables, rows, solutions)
             spec = replace(spec, rehearsed=(len(solutions), len(rows)) if env.loaded.turns else None)
-    return spec
+    return replace(spec, measured=measured_rollout(lab, spec))
 
 
 def _local(call: Call, args: Args) -> Any:
@@ -475,11 +476,13 @@ def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:
     if most is None:
         price = f"{spec.endpoint.host} lists no price for it; it ends at {spec.max_total_tokens or 0:,} tokens"
     else:
-        price = f"likely about ${spec.estimate['cost']:.2f} (one turn each), at most ${most:.2f}"
+        likely = spec.estimate
+        price = f"likely about {amount_text(likely['cost'])} ({likely['basis']}), at most ${most:.2f}"
     sized = args.model_copy(update={"num_examples": spec.num_examples, "rollouts": spec.rollouts})
     question = f"{_size(sized, spec.endpoint.host)}: {price}?"
     if most is not None:
         question += " It ends before it costs more."
+    question += spec.minutes_sentence
     too_small = _too_small(lab, spec)
     question += f" For a push or training run, {too_small.message}." if too_small is not None else ""
     question += untested_sentence(lab, call.snapshot.source, spec.env_args) if call.snapshot is not None else ""

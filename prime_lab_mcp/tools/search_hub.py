@@ -211,11 +211,13 @@ async def _search(call: Call, query: str) -> Outcome:
     ]
     if not rows:
         return listing.nothing_found("environment", query)
+    rows.sort(key=lambda row: listing.name_rank(str(row["name"]), query))
     async with anyio.create_task_group() as asking:
         for row in rows[:_ASKED]:
             asking.start_soon(_add_generation, call, row)
-    # A stable sort: those that can be trained first, then those of unknown generation.
-    rows.sort(key=lambda row: {True: 0, None: 1, False: 2}[row.get("trainable")])
+    # The name that was asked for, names that begin with it, then others. Of each, those that can be trained come first.
+    ranks = {True: 0, None: 1, False: 2}
+    rows.sort(key=lambda row: (listing.name_rank(str(row["name"]), query), ranks[row.get("trainable")]))
     first = str(rows[0]["name"])
     return Outcome(
         "passed",

@@ -23,13 +23,14 @@ from prime_lab_mcp.lab.rewards.surroundings import surroundings_sentence
 from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.open_warnings import port_since_edited, warnings_sentence
+from prime_lab_mcp.lab.training.budget import WalletBudget
 from prime_lab_mcp.lab.training.card import note_on_card
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.declined import calls_after_decline
 from prime_lab_mcp.lab.training.keys import forwarded_keys
 from prime_lab_mcp.lab.training.preparation import RunPreparation
 from prime_lab_mcp.lab.training.submission import RunStanding
-from prime_lab_mcp.tools.budgeting import far_bound_reason
+from prime_lab_mcp.tools.budgeting import far_bound_reason, wallet_call
 from prime_lab_mcp.tools.tool import Call, Intent
 
 _NAME = re.compile(r"[\w./:-]+", re.ASCII)
@@ -38,27 +39,41 @@ _WARNINGS = 6
 
 
 def submission_intent(
-    lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPreparation, resume_from: str | None
+    lab: Lab,
+    config: TrainingConfig,
+    at: RunStanding,
+    known: RunPreparation,
+    resume_from: str | None,
+    wallet: WalletBudget | None = None,
 ) -> Intent:
-    """The intent to start a run, with all findings and cautions."""
+    """The intent to start a run, with all findings and cautions. `wallet` is the run that the wallet holds, where it
+    does not hold this one."""
     cautions: list[str] = []
     if known.validation.outcome == "unavailable":
         cautions.append(NOT_VALIDATED)
     cautions += [f.message for f in known.findings if f.code == "secret-not-linked"]
     cautions += unproven_cautions(config)
+    smaller = wallet_call(wallet, {"based_on": _relative(lab, config)})
     return Intent(
         "submit",
         at.key,
-        question(lab, config, at, known, resume_from),
+        question(lab, config, at, known, resume_from, wallet),
         known.cost.max_cost,
         findings=known.findings,
         cautions=tuple(cautions),
-        instead=calls_after_decline(config, _relative(lab, config), "the user"),
+        instead=(*([smaller] if smaller else []), *calls_after_decline(config, _relative(lab, config), "the user")),
         file=tomlkit.dumps(config.table).strip(),
     )
 
 
-def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPreparation, resume_from: str | None) -> str:
+def question(
+    lab: Lab,
+    config: TrainingConfig,
+    at: RunStanding,
+    known: RunPreparation,
+    resume_from: str | None,
+    wallet: WalletBudget | None = None,
+) -> str:
     """One paragraph: what runs, on which GPUs, the cost and the problems. The server appends the cautions."""
     sources = packages_summary(config) or "no environment"
     steps = "without end" if config.max_steps is None else count(config.max_steps, "step")
@@ -70,7 +85,7 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     parts = [
         f"Start training run {at.name}: {_plain(config.model)} on {sources}, {steps}, {gpus}, {price}; {limit}.",
         known.forecast.sentence() if known.forecast else "",
-        _far_bound(lab, config, known),
+        _far_bound(lab, config, known, wallet),
         "Billing is by the hour until the run ends.",
         "" if low else f"The wallet holds ${known.wallet.balance:.2f}.",
         _continued(lab, resume_from) if resume_from else "",
@@ -91,16 +106,18 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     return " ".join(part for part in parts if part)
 
 
-def _far_bound(lab: Lab, config: TrainingConfig, known: RunPreparation) -> str:
-    """Why the bound is far above the likely cost, and the call with a lower one; empty where it is not."""
+def _far_bound(lab: Lab, config: TrainingConfig, known: RunPreparation, wallet: WalletBudget | None) -> str:
+    """Why the bound is far above the likely cost, and the call with a lower one, first of all with one that the wallet
+    holds; empty where the bound is not far and the wallet holds it."""
     dollars, most = known.forecast.dollars if known.forecast else None, known.cost.max_cost
     reason = far_bound_reason(dollars[1], most) if dollars is not None and most is not None else ""
+    budget = wallet.budget if wallet is not None else None
+    named = f'write_training_config(based_on="{_relative(lab, config)}", budget={budget or "USD"})'
+    smaller = wallet.sentence(named) if wallet is not None else ""
     if not reason:
-        return ""
-    return (
-        f"{reason}; it is what can be promised, not what is expected. A smaller run with a lower bound is written by "
-        f'write_training_config(based_on="{_relative(lab, config)}", budget=USD).'
-    )
+        return smaller
+    smaller = smaller or f"A smaller run with a lower bound is written by {named}."
+    return f"{reason}; it is what can be promised, not what is expected. {smaller}"
 
 
 def _plain(name: str) -> str:

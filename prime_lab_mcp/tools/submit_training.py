@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -13,7 +14,7 @@ from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Link, Next
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.configs.author import ConfigRequest, write_config
+from prime_lab_mcp.lab.configs.author import ConfigRequest, try_config, write_config
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
@@ -22,12 +23,12 @@ from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training import control, submission
 from prime_lab_mcp.lab.training.bound import CostBound, cost_of
-from prime_lab_mcp.lab.training.budget import ConfigBudget
+from prime_lab_mcp.lab.training.budget import ConfigBudget, WalletBudget
 from prime_lab_mcp.lab.training.preparation import RunPreparation, prepare_run
 from prime_lab_mcp.lab.training.sources import published_environment_asked_ahead
 from prime_lab_mcp.lab.training.submission import RunStanding, write_sent_copy
 from prime_lab_mcp.tools.argument_types import Dollars, Slug, Text
-from prime_lab_mcp.tools.budgeting import over_budget
+from prime_lab_mcp.tools.budgeting import fuller_sentence, over_budget
 from prime_lab_mcp.tools.submission_question import card_entries, submission_intent
 from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Plan, PlannedTool
 
@@ -68,17 +69,21 @@ async def config(call: Call, args: Args) -> Path:
         return _existing(call, args.config)
     if args.environment is None:
         raise BadInput("neither a config nor an environment was named", fix="Pass config or environment.")
-    choices = ConfigChoices((), model=args.model, **{name: getattr(args, name) for name in _SIZES})
-    environment = args.environment
-    if call.platform is not None:
-        environment = await published_environment_asked_ahead(call.lab, environment, call.platform)
-    request = ConfigRequest((environment,), choices)
+    request = await _request(call, args, args.environment)
     fit = ConfigBudget(call.lab, args.budget).fit if args.budget is not None else None
     try:
         written = await write_config(call.lab, request, datetime.now(UTC).date(), fit)
     except BudgetError as error:
         raise over_budget(error, "submit_training", args) from None
     return written.config.path
+
+
+async def _request(call: Call, args: Args, environment: str) -> ConfigRequest:
+    """The request of a config for an environment, with the sizes of the call."""
+    choices = ConfigChoices((), model=args.model, **{name: getattr(args, name) for name in _SIZES})
+    if call.platform is not None:
+        environment = await published_environment_asked_ahead(call.lab, environment, call.platform)
+    return ConfigRequest((environment,), choices)
 
 
 def _existing(call: Call, path: str) -> Path:
@@ -135,18 +140,55 @@ async def plan(call: Call, args: Args) -> Plan[SubmissionPlan]:
     known = await prepare_run(lab, config, write_sent_copy(lab, config, at.name, at.key), call.platform)
     work = SubmissionPlan(args, known)
     if args.budget is not None and known.cost.max_cost is not None and known.cost.max_cost > args.budget + 1e-9:
-        raise _above_budget(call, config, known.cost.max_cost, args.budget)
+        raise _above_budget(call, config, known, args.budget)
     if known.validation.outcome == "invalid":
         refused = "The platform does not accept the config; nothing is sent."
         return Plan(work, Intent("submit", at.key, refused, ask=False))
-    return Plan(work, submission_intent(lab, config, at, known, args.resume_from))
+    wallet = await _affordable(call, config, known, args)
+    intent = submission_intent(lab, config, at, known, args.resume_from, wallet)
+    fuller = await _fuller(call, args)
+    return Plan(work, replace(intent, question=intent.question + fuller) if fuller else intent)
 
 
-def _above_budget(call: Call, config: TrainingConfig, cost: float, budget: float) -> LabError:
+async def _fuller(call: Call, args: Args) -> str:
+    """The other run that the budget of the call holds by its likely cost; empty where there is none."""
+    if args.budget is None or args.environment is None or args.config is not None:
+        return ""
+    budget = ConfigBudget(call.lab, args.budget)
+    with suppress(LabError):  # The question then names no other run.
+        request = await _request(call, args, args.environment)
+        await try_config(call.lab, request, datetime.now(UTC).date(), budget.fit)
+    other = budget.fuller
+    steps = f" and with steps={other.steps}" if other is not None and other.fewer_steps else ""
+    return fuller_sentence(other, call=f"this call without budget{steps}")
+
+
+async def _affordable(call: Call, config: TrainingConfig, known: RunPreparation, args: Args) -> WalletBudget | None:
+    """The budget of a run that cannot outlast the wallet, where this one can; None where it cannot."""
+    most, balance = known.cost.max_cost, known.wallet.balance
+    if args.resume_from is not None or most is None or most <= balance:
+        return None
+    wallet = WalletBudget(call.lab, balance)
+    request = ConfigRequest((), ConfigChoices(()), based_on=_relative(call, config))
+    with suppress(LabError):  # The question then names no smaller run.
+        await try_config(call.lab, request, datetime.now(UTC).date(), wallet.fit)
+    return wallet
+
+
+def _above_budget(call: Call, config: TrainingConfig, known: RunPreparation, budget: float) -> LabError:
     smaller = {"based_on": _relative(call, config), "budget": budget}
+    dollars = known.forecast.dollars if known.forecast is not None else None
+    within = dollars is not None and dollars[1] <= budget
+    likely = f" (likely ${dollars[1]:.2f})" if dollars is not None else ""
+    by_likely_cost = (
+        " Or, since its likely cost is within the budget, ask the user whether to start it without budget: nothing "
+        'ends a run at a sum of money, so it is followed with watch_run and ended with control_run(action="stop").'
+    )
     return LabError(
-        f"{config.path.name} may cost ${cost:.2f}, more than the budget of ${budget:.2f}; nothing was sent",
-        fix="Write a smaller config for this budget, or pass a larger one if the user agrees.",
+        f"{config.path.name} may cost ${known.cost.max_cost:.2f}{likely}, more than the budget of ${budget:.2f}; "
+        "nothing was sent",
+        fix="Write a smaller config for this budget, or pass a larger one if the user agrees."
+        + (by_likely_cost if within else ""),
         code="budget-too-small",
         next=(Next("write_training_config", "a version that fits the budget", smaller),),
     )

@@ -44,7 +44,7 @@ from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_argum
 from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import Job
-from prime_lab_mcp.lab.state.open_warnings import port_unedited
+from prime_lab_mcp.lab.state.open_warnings import due_comparison, port_unedited
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.worker.description import Rows
@@ -230,6 +230,10 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
         outcome = replace(outcome, next=(first, *outcome.next))
     if args.same_as is not None:
         return outcome
+    root = call.lab.workspace.root
+    comparison = due_comparison(call.lab.ledger, call.lab.key, snapshot.name, snapshot.source, root)
+    if comparison is not None:
+        return replace(outcome, next=(comparison, *outcome.next))
     job = await anyio.to_thread.run_sync(evaluation_to_rescore, call.lab, snapshot, args.env_args or {}, sample)
     return outcome if job is None else replace(outcome, next=(*outcome.next, _rescoring(snapshot.relative, job)))
 

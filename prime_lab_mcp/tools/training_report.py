@@ -28,6 +28,8 @@ from prime_lab_mcp.lab.training.watch import RunReading, likely_dollars
 _MOST = 6
 """Number of anomalies that the report describes in full. Of the others it lists the codes."""
 _ENVIRONMENTS = 5
+_STAND_IN = "the rehearsal's own, made up, and not of this environment"
+"""What the rollouts of a rehearsed run are: its stand-in adds numbers, whatever the environment asks."""
 _NO_EARLIER_RUNS = EarlierRuns()
 _WORKED: dict[WorkedAnswer, str] = {
     "yes": "It worked: the reward on the tasks that count rose.",
@@ -47,11 +49,13 @@ def outcome(
     after: RunOutcome | None = None,
     earlier: EarlierRuns = _NO_EARLIER_RUNS,
     later: Sequence[str] = (),
+    *,
+    rehearsed: bool = False,
 ) -> Outcome:
     """Build the report.
 
     `after` is the summary of an ended run. `earlier` has the runs that the run continues, and `later` the ids of those
-    that continue it, newest first.
+    that continue it, newest first. `rehearsed` says that the rehearsal's stand-in made the run up.
     """
     if after is not None:
         doubted = doubted_outcome(after, reading.anomalies)
@@ -73,7 +77,7 @@ def outcome(
         "held_out": held_out_summary(reading.rows),
         "recent": recent_rows(reading.rows),
         "reward_distribution": _bins(reading),
-        "rollouts": instructive_rollouts(reading.rollouts),
+        "rollouts": _rollouts(reading, rehearsed),
         "spend": _spend(reading, known, earlier),
         "checkpoints": [{k: c.get(k) for k in ("step", "id", "status")} for c in reading.checkpoints[-5:]],
         "best_checkpoint": best_checkpoint(reading.checkpoints, reading.rows),
@@ -88,7 +92,7 @@ def outcome(
     ]
     return Outcome(
         _status(reading),
-        _summary(id, reading, data, later) + ("" if later else _worked(after, reading)),
+        _summary(id, reading, data, later) + ("" if later else _worked(after, reading, rehearsed)) + _made_up(data),
         tuple(findings),
         {key: value for key, value in data.items() if value not in (None, {})},
         _calls(id, reading, known, after, later) or (Next("workflow_status", "where things stand"),),
@@ -97,11 +101,25 @@ def outcome(
     )
 
 
-def _worked(after: RunOutcome | None, reading: RunReading) -> str:
+def _worked(after: RunOutcome | None, reading: RunReading, rehearsed: bool) -> str:
     if after is None:
         return ""
     anomalies, because = explaining_codes(reading.anomalies), after.data["because"]
-    return f" {_WORKED[after.worked].format(anomalies=anomalies, because=because)}"
+    answer = _WORKED[after.worked].format(anomalies=anomalies, because=because)
+    if not rehearsed or after.worked == "unknown":
+        return f" {answer}"
+    return f" In the rehearsal, where nothing is trained: {answer[0].lower()}{answer[1:]}"
+
+
+def _rollouts(reading: RunReading, rehearsed: bool) -> dict[str, Any] | None:
+    rollouts = instructive_rollouts(reading.rollouts)
+    return {"made_up": _STAND_IN, **rollouts} if rollouts is not None and rehearsed else rollouts
+
+
+def _made_up(data: dict[str, Any]) -> str:
+    """What the rollouts of a rehearsal are, in the summary that shows them; empty for others."""
+    rollouts = data["rollouts"]
+    return f" Reward and rollouts shown are {_STAND_IN}." if rollouts is not None and "made_up" in rollouts else ""
 
 
 def _links(id: str, known: Run | None) -> tuple[Link, ...]:

@@ -79,7 +79,9 @@ async def run(call: Call, args: Args) -> Outcome:
         series = earlier.joined(held_out_series(reading.rows))
         after = await outcome.run_outcome(call.lab, args.id, reading.run, reading.checkpoints, series)
     later = continuation.continuations(call.lab, args.id)
-    return training_report.outcome(args.id, reading, recorded, after, earlier, [run.id for run in later])
+    rehearsed = call.lab.settings.rehearsal
+    ids = [run.id for run in later]
+    return training_report.outcome(args.id, reading, recorded, after, earlier, ids, rehearsed=rehearsed)
 
 
 async def _own(call: Call, folder: Path, step: int | None) -> Outcome:

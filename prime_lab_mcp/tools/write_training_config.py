@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import anyio
 from pydantic import AfterValidator, Field
 
-from prime_lab_mcp.lab.base.errors import BadInput, BudgetError
+from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, LabError
 from prime_lab_mcp.lab.base.fix import Fix, SameCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
@@ -20,21 +20,22 @@ from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.configs.rules.run import OWN_SPLIT
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.configs.warm_up.author import hosted_steps, write_warm_up
+from prime_lab_mcp.lab.prime.answers import Wallet
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
-from prime_lab_mcp.lab.training.budget import ConfigBudget
+from prime_lab_mcp.lab.training.budget import ConfigBudget, WalletBudget
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
 from prime_lab_mcp.lab.training.next_step import untested_source
-from prime_lab_mcp.lab.training.preparation import wallet_and_forecast
+from prime_lab_mcp.lab.training.preparation import wallet_findings
 from prime_lab_mcp.tools.argument_types import Dollars
 from prime_lab_mcp.tools.budgeting import (
     bound_sentence,
     budget_data,
     far_bound_reason,
-    fuller_call,
     fuller_sentence,
     over_budget,
+    wallet_call,
 )
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
@@ -121,31 +122,36 @@ async def run(call: Call, args: Args) -> Outcome:
             )
         return await _warmed_up(call, args, args.sft)
     budgeted = ConfigBudget(call.lab, args.budget) if args.budget is not None else None
-    fit = budgeted.fit if budgeted is not None else None
+    held = await _wallet(call, args)
+    wallet = WalletBudget(call.lab, held.balance) if held is not None and budgeted is None else None
+    fit = budgeted.fit if budgeted is not None else wallet.fit if wallet is not None else None
     try:
         written = await write_config(call.lab, config_request(args), datetime.now(UTC).date(), fit)
     except BudgetError as error:
         raise over_budget(error, "write_training_config", args) from None
     own = await _own_gpus(call, written)
     fuller = budgeted.fuller if budgeted is not None else None
-    budget = budget_data(call, written, args.budget, fuller)
+    budget = budget_data(call, written, args.budget, args, fuller)
     cost = _cost(call, written)
     check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
     pull = pull_for_held_out_tasks(call.lab, written.config.table) if written.config.target == "hosted" else None
-    wallet = await _wallet_sentence(call, written)
+    affordable = wallet_call(wallet, args.model_dump(mode="json", exclude_unset=True))
+    low = _wallet_sentence(call, written, held)
+    low += f" {wallet.sentence(f'budget={wallet.budget}')}" if wallet is not None and affordable is not None else ""
     blind = "" if written.config.eval_sources else _blind(written)
     untested = untested_source(call.lab, written.config) if written.config.target == "hosted" else None
-    calls = (_count_tasks(call, written), untested, check, fuller_call(fuller, args), _own_split(written), pull)
+    calls = (affordable, _count_tasks(call, written), untested, check, _own_split(written), pull)
     following = [one for one in calls if one is not None]
     return Outcome(
         "passed",
         _summary(written)
+        + (low if affordable is not None else "")
         + _model_sentence(written, args)
         + _arguments_sentence(written, args)
         + _uncounted_sentence(written)
         + _cost_sentence(budget, cost)
-        + fuller_sentence(fuller)
-        + wallet
+        + fuller_sentence(fuller, call="the call in data.budget.by_likely_cost")
+        + (low if affordable is None else "")
         + blind,
         (*written.findings, *own.findings),
         _data(written) | cost | budget | own.data,
@@ -228,13 +234,23 @@ def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
     return f" It costs at most ${budget['budget']['at_most']:.2f}{expected}.{bound_sentence(budget)}"
 
 
-async def _wallet_sentence(call: Call, written: WrittenConfig) -> str:
+async def _wallet(call: Call, args: Args) -> Wallet | None:
+    """The wallet that pays for the run; None where none does or nobody knows what it holds."""
+    if args.target != "hosted":
+        return None
+    try:
+        return await call.lab.prime.wallet()
+    except LabError:
+        return None
+
+
+def _wallet_sentence(call: Call, written: WrittenConfig, wallet: Wallet | None) -> str:
     """What the wallet means for the run; empty where the wallet is unknown or holds the bound."""
     price = written.price_per_gpu_hour
     likely = forecast_from_ledger(call.lab, written.config, price) if price is not None else None
-    if likely is None or likely.upper_bound is None:
+    if wallet is None or likely is None or likely.upper_bound is None:
         return ""
-    messages = [f.message for f in await wallet_and_forecast(call.lab.prime, likely)]
+    messages = [f.message for f in wallet_findings(wallet, likely.upper_bound, likely)]
     return "".join(f" {message[0].upper()}{message[1:]}." for message in messages)
 
 

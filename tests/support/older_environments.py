@@ -179,6 +179,36 @@ MODULES = OlderEnvironment(
     (),
     "GOLD",
 )
+SORTED = OlderEnvironment(
+    {
+        "NAME.py": """
+            import verifiers as vf
+            from datasets import Dataset
+
+            WORDS = ["red", "blue", "green", "black", "white", "brown"]
+
+
+            def as_asked(completion, answer, task):
+                return float(completion[-1]["content"] == (answer if task == "say" else answer * 2))
+
+
+            def in_length(completion, state):
+                return float((len(completion[-1]["content"]) > 5) == (state["input"]["task"] == "double"))
+
+
+            def load_environment():
+                rows = [
+                    {"question": f"Take the word {w}.", "answer": w, "task": "say" if i % 2 else "double"}
+                    for i, w in enumerate(WORDS)
+                ]
+                rubric = vf.Rubric(funcs=[as_asked, in_length], weights=[1.0, 0.1])
+                return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
+        """
+    },
+    {"as_asked": 1.0, "in_length": 0.1},
+    (),
+    "GOLD",
+)
 MATH = OlderEnvironment(
     {
         "NAME.py": r"""
@@ -352,6 +382,7 @@ OLDER = {
     "fields": FIELDS,
     "parsed": PARSED,
     "modules": MODULES,
+    "sorted": SORTED,
     "math": MATH,
     "tools": TOOLS,
     "game": GAME,

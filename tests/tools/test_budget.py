@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import BudgetError, LabError
 from prime_lab_mcp.lab.configs.config import parse_config, read_config
-from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
 from prime_lab_mcp.lab.configs.rules.step import usable_signal
 from prime_lab_mcp.lab.evals.plan import EvalRequest
 from prime_lab_mcp.lab.evals.spec import HEADROOM
@@ -19,6 +20,7 @@ from prime_lab_mcp.lab.relay.endpoints import Price
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
 from prime_lab_mcp.tools import submit_training
+from prime_lab_mcp.tools.tool import Intent
 from tests.lab.evals.finished import finished, mixed
 from tests.tools.test_training_config import PINNED, Platform, call, check, on_hub, write
 
@@ -170,6 +172,43 @@ async def test_a_submission_takes_batch_group_tokens_and_a_budget(lab: Lab, plat
     assert small.value.next[0].tool == "submit_training"
 
 
+async def planned(lab: Lab, **given: Any) -> Intent:
+    """The question of a submission, with what is offered instead."""
+    args = submit_training.Args(**given)
+    path = await submit_training.config(call(lab), args)
+    intent = (await submit_training.plan(replace(call(lab), config=path), args)).intent
+    assert intent is not None
+    return intent
+
+
+async def test_the_question_of_a_run_that_may_outlast_the_wallet_names_one_that_cannot(
+    lab: Lab, platform: Platform
+) -> None:
+    asked = await planned(lab, environment=PINNED)
+    assert "budget=100) writes a run that the wallet holds whatever happens" in asked.question
+    smaller = asked.instead[0]
+    assert (smaller.tool, (smaller.arguments or {}).get("budget")) == ("write_training_config", 100)
+    fitted = await write(lab, **dict(smaller.arguments or {}))
+    assert bound(lab, fitted.data["path"]) <= 100
+
+
+async def test_a_submission_for_a_budget_names_the_full_run_that_is_likely_within_it(
+    lab: Lab, platform: Platform
+) -> None:
+    judged_with(lab, 0.9)
+    other = (await write(lab, environments=[PINNED], budget=30)).data["budget"]["by_likely_cost"]
+    asked = await planned(lab, environment=PINNED, budget=30)
+    assert f"{other['steps']} steps of {other['batch']} rollouts" in asked.question
+    assert "this call without budget" in asked.question
+    whole = await write(lab, environments=[PINNED])
+    with pytest.raises(LabError) as caught:
+        await planned(lab, config=whole.data["path"], budget=30)
+    assert "likely $" in caught.value.message
+    assert ("its likely cost is within the budget" in caught.value.fix) == (
+        whole.data["cost"]["dollars"]["expected"] <= 30
+    )
+
+
 PRICED = Price(1.0, 4.0)
 """US dollars for a million tokens: the bound of a rollout of 1,000 and 2,048 tokens is 3.7 cents."""
 
@@ -229,6 +268,20 @@ async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_
     assert "wallet" not in affordable.summary
 
 
+async def test_a_config_that_may_outlast_the_wallet_leads_first_to_one_that_cannot(
+    lab: Lab, platform: Platform
+) -> None:
+    """A bound of $432.93 beside a wallet of $99.99 was written without a word of how to stay inside."""
+    free = await write(lab, environments=[PINNED], eval=HELD_OUT)
+    first = free.next[0]
+    assert (first.tool, (first.arguments or {}).get("budget")) == ("write_training_config", 100)
+    assert free.summary.index("The wallet holds") < free.summary.index("It costs likely")
+    fitted = await write(lab, **dict(first.arguments or {}))
+    assert bound(lab, fitted.data["path"]) <= 100
+    assert f"{fitted.data['budget']['steps']} steps of" in first.why
+    assert fitted.next[0].tool != "write_training_config"
+
+
 async def test_a_budget_leaves_room_for_the_evaluations_beside_the_run_and_names_the_sum(
     lab: Lab, platform: Platform
 ) -> None:
@@ -251,6 +304,11 @@ def test_a_weak_signal_of_a_config_for_a_budget_is_not_to_be_raised_against_the_
     for config, raised in ((plain, True), (tight, False)):
         [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16))
         assert ("raise batch_size" in weak.fix) is raised
+        assert ("smallest budget in US dollars" in weak.fix) is not raised
+        for dropped, told in ((0, ""), (3, "the 3 evaluated tasks that are always or never solved")):
+            each = {"a/b": SourceMeasurement(never_or_always=dropped)}
+            [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16, each=each))
+            assert ("always or never solved" in weak.fix, told in weak.fix) == (bool(dropped), True)
 
 
 def judged_with(lab: Lab, share: float) -> None:
@@ -276,8 +334,9 @@ async def test_a_budget_that_its_bound_shrinks_also_names_the_full_run_that_is_l
     assert f"likely ${other['likely']:.2f}" in fitted.summary
     assert f"at most ${other['at_most']:.2f}" in fitted.summary
     assert 'control_run(action="stop")' in fitted.summary
-    [call_of_it] = [one for one in fitted.next if one.tool == "write_training_config"]
-    chosen = await write(lab, **dict(call_of_it.arguments or {}))
+    assert "write_training_config" not in [one.tool for one in fitted.next]  # it would leave the user's budget
+    assert other["call"]["tool"] == "write_training_config"
+    chosen = await write(lab, **other["call"]["arguments"])
     assert bound(lab, chosen.data["path"]) == other["at_most"]
     config = read_config(lab.workspace.resolve(chosen.data["path"]))
     assert (config.max_steps, config.batch_size) == (other["steps"], other["batch"])

@@ -91,6 +91,28 @@ async def test_a_client_over_stdio_ports_and_proves_by_the_next_call(tmp_path: P
     assert {c["verdict"] for c in proof["data"]["same_as"]["components"]} == {"equal"}
 
 
+async def test_a_port_keeps_version_and_readme_and_an_edit_of_it_leads_to_the_comparison(lab: Lab) -> None:
+    calls, folder = Calls(lab, TOOLS, References()), lab.workspace.environments / "kept_v0"
+    OLDER["parsed"].write(lab.workspace.environments, "kept_v0")
+    project = folder / "pyproject.toml"
+    project.write_text(project.read_text(encoding="utf-8").replace('"0.1.0"', '"0.3.2"'), encoding="utf-8")
+    readme = "# kept\n\nCapitals.\n\n## Sources\n\n```sh\n# no heading\n```\n"
+    (folder / "README.md").write_text(readme, encoding="utf-8")
+    made = await calls.execute("create_environment", {"name": "kept_v1", "port": "kept_v0"})
+    assert made.status == "passed", made.findings
+    port = lab.workspace.environments / "kept_v1"
+    assert 'version = "0.3.2"' in (port / "pyproject.toml").read_text(encoding="utf-8")
+    told = (port / "README.md").read_text(encoding="utf-8")
+    assert "### kept\n\nCapitals.\n\n#### Sources\n\n```sh\n# no heading\n```" in told
+    change = {"environment": "kept_v1", "path": "kept_v1/taskset.py", "old": "import", "new": "import"}
+    text = (port / "kept_v1" / "taskset.py").read_text(encoding="utf-8")
+    first = text.splitlines()[0]
+    change |= {"old": first, "new": f"{first}\n"}
+    edited = await calls.execute("edit_environment", change)
+    (then,) = edited.next
+    assert (then.tool, then.arguments) == (made.next[0].tool, made.next[0].arguments)
+
+
 async def test_a_halved_weight_is_no_equal_port(lab: Lab) -> None:
     calls = Calls(lab, TOOLS, References())
     report = await ported(calls, "parsed")

@@ -95,6 +95,87 @@ async def test_zeros_of_a_reward_whose_test_passed_lead_to_the_files_and_not_to_
     assert "compare that form with what the prompt asks for" in str([one.why for one in after])
 
 
+def guessed_labels(task_count: int = 48) -> list[dict[str, Any]]:
+    """Labels of which half are the same one, and every task is right in half of its rollouts: what a guesser earns."""
+    labels = ["good", "bad", "good", "mixed"]
+    return [
+        episode(t, float(r % 2), labels[(t + r) % 4], answer=labels[t % 4]) for t in range(task_count) for r in range(8)
+    ]
+
+
+async def test_a_view_of_difficulty_offers_no_config_after_a_verdict_that_did_not_pass(lab: Lab) -> None:
+    """The view said "ready" and offered a config for an evaluation that its own verdict kept from a push."""
+    job = finished(lab, guessed_labels(), num_examples=48, rollouts=8, tasks=48)
+    summary = await look(lab, eval=job.id)
+    blocked = [f.code for f in summary.findings if f.severity == "blocker"]
+    assert summary.data["status"] == "failed"
+    hard = await look(lab, eval=job.id, view="difficulty")
+    assert hard.data["state"] == "blocked"
+    assert blocked[0] in hard.summary
+    assert hard.data["settings"] == {}
+    assert not {"write_training_config", "push_environment"} & {one.tool for one in hard.next}
+
+
+async def test_every_view_carries_the_verdict_of_its_evaluation(lab: Lab) -> None:
+    job = finished(lab, guessed_labels(), num_examples=48, rollouts=8, tasks=48)
+    counted = [episode(t, float(r % 2), f"count {t + r % 2}", answer=f"count {t}") for t in range(48) for r in range(8)]
+    other = finished(lab, counted, id="eval-00000002", num_examples=48, rollouts=8, tasks=48)
+    for view in ("zeros", "groups", "rollouts", "difficulty"):
+        failed = await look(lab, eval=job.id, view=view)
+        assert failed.data["verdict"]["status"] == "failed"
+        assert failed.data["verdict"]["blockers"]
+        assert failed.data["verdict"]["blockers"][0] in failed.summary
+        passed = await look(lab, eval=other.id, view=view)
+        assert passed.data["verdict"] == {"status": "passed", "blockers": []}
+        assert "verdict" not in passed.summary
+    pair = await look(lab, eval=job.id, view="compare", other=other.id)
+    assert pair.data["here"]["verdict"]["status"] == "failed"
+    assert pair.data["there"]["verdict"]["status"] == "passed"
+
+
+async def test_a_comparison_with_an_open_verdict_leads_to_the_evaluation_that_decides_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which of two models to train ended in reading: the larger evaluation was never named."""
+
+    async def offered(_: Lab) -> tuple[str, ...]:
+        return ()
+
+    monkeypatch.setattr(read_eval, "_trained_by_platform", offered)
+    sizes = {"num_examples": 40, "rollouts": 4, "tasks": 160}
+    weak = finished(lab, guessed_labels(40), num_examples=40, rollouts=8, tasks=160, model="Qwen/Qwen3-0.6B")
+    unsure = [
+        episode(t, float(r < t % 5 + (t % 4 == 0)), "good", answer="good" if t % 2 else "bad")
+        for t in range(40)
+        for r in range(4)
+    ]
+    open_one = finished(lab, unsure, id="eval-00000002", **sizes, model="Qwen/Qwen3-4B-Instruct-2507")
+    judged = await look(lab, eval=open_one.id)
+    assert judged.data["status"] == "inconclusive", judged.findings
+    pair = await look(lab, eval=open_one.id, view="compare", other=weak.id)
+    assert pair.data["to_train"]["model"] is None
+    first = pair.next[0]
+    assert (first.tool, (first.arguments or {})["model"]) == ("run_eval", "Qwen/Qwen3-4B-Instruct-2507")
+    assert (first.arguments or {})["num_examples"] > 40
+    assert "workflow_status" not in [one.tool for one in pair.next]
+
+
+async def test_zeros_of_a_reward_that_pays_no_answer_are_not_called_wrong_answers(lab: Lab) -> None:
+    """The form of 231 replies was "not at fault" while 157 replies with the reference answer were not paid either."""
+    said = ["It is five, I think", "four"]
+    id = finished(lab, [episode(t, 0.0, said[r % 2]) for t in range(40) for r in range(8)]).id
+    zeros = await look(lab, eval=id, view="zeros")
+    assert zeros.data["whose"] == {"model": 0, "setup": 160, "unknown": 160}
+    told = json.dumps([zeros.summary, zeros.data["advice"], zeros.data["examples"]])
+    assert "not at fault" not in told
+    assert "by what the model can do" not in told
+    assert "not right" not in told
+    assert "no answer was paid at all" in zeros.summary
+    paid = [episode(t, float(r == 1 and t % 2), said[r % 2]) for t in range(40) for r in range(8)]
+    id = finished(lab, paid, id="eval-00000002").id
+    assert (await look(lab, eval=id, view="zeros")).data["whose"]["model"] == 160
+
+
 @pytest.mark.slow
 async def test_every_view_of_two_real_evaluations(lab: Lab) -> None:
     root = write_environment(lab.settings.workspace)

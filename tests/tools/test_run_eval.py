@@ -16,15 +16,17 @@ import pytest
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.evals import plan
 from prime_lab_mcp.lab.evals.runner import jobs
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools import check_reward_distribution, control_run, run_eval
 from prime_lab_mcp.tools.tool import Call
 from tests.lab.evals.conftest import write_environment
+from tests.lab.evals.finished import finished, mixed
 from tests.lab.evals.scripted import adds, serving
 from tests.lab.evals.test_spec import SPEC
 
@@ -186,11 +188,10 @@ async def test_a_file_outside_the_workspace_is_refused(lab: Lab) -> None:
     assert refused.value.code == "outside-workspace"
 
 
-async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def with_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint that asks a dollar for a million tokens."""
     from prime_lab_mcp.lab.relay import endpoints
     from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
-
-    write_environment(lab.settings.workspace)
 
     priced_access = endpoints.EndpointAccess(Endpoint("prime", "https://models.example/v1"), "k", Price(1.0, 1.0))
 
@@ -199,6 +200,57 @@ async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: py
 
     monkeypatch.setattr(endpoints, "resolve_endpoint", lambda *_: priced_access)
     monkeypatch.setattr(endpoints, "query_endpoint", priced)
+
+
+async def test_the_likely_cost_is_the_one_that_the_same_model_had_before(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was 66 times what the evaluation then cost, although 400 rollouts of the model had been counted."""
+    write_environment(lab.settings.workspace)
+    with_prices(monkeypatch)
+    call = await call_of(lab)
+    args = run_eval.Args.model_validate(
+        {"environment": "sums_v1", "model": "m", "num_examples": 20, "rollouts": 8, "dry_run": True}
+    )
+
+    async def likely() -> tuple[float, str]:
+        intent = (await run_eval.plan(call, args.model_copy(update={"dry_run": False}))).intent
+        assert intent is not None
+        found = await run_eval.run(call, await run_eval.plan(call, args))
+        return found.data["cost"], f"{intent.question} {found.summary}"
+
+    before, told = await likely()
+    assert (before > 160 * 2048 / 1e6, "one turn each" in told) == (True, True)
+    job = finished(lab, mixed(), model="m")
+    counted = {"prompt_tokens": 16_000, "completion_tokens": 4_000, "seconds": 960.0}
+    lab.ledger.note_finished(job, {**job.progress, **counted})
+    after, told = await likely()
+    assert after == pytest.approx(160 * (100 + 25) / 1e6)
+    assert told.count("as 160 rollouts of eval-00000001 took") == 2
+    assert "at most $1." in told
+    assert told.count("about 16 minutes: a rollout took 192 seconds in eval-00000001, and 32 run at a time") == 2
+
+
+async def test_rollouts_in_containers_are_as_slow_as_test_reward_found_them(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_environment(lab.settings.workspace)
+    monkeypatch.setattr(plan, "installed_containers", lambda: ("podman",))
+    with_prices(monkeypatch)
+    call = await call_of(lab)
+    given = {"environment": "sums_v1", "model": "m", "num_examples": 30, "rollouts": 4, "runtime": "podman"}
+    args = run_eval.Args.model_validate({**given, "dry_run": True})
+    assert "minutes" not in (await run_eval.run(call, await run_eval.plan(call, args))).summary
+    assert call.snapshot is not None
+    timed = {"rollout_seconds": {"median": 120.0}}
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, "sums_v1", call.snapshot.source, "c", data=timed))
+    told = (await run_eval.run(call, await run_eval.plan(call, args))).summary
+    assert "It takes about 30 minutes: a rollout in a container took 120 seconds in test_reward, and 8 run" in told
+
+
+async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_environment(lab.settings.workspace)
+    with_prices(monkeypatch)
     call = await call_of(lab)
 
     def asked(**given: Any) -> run_eval.Args:

@@ -168,6 +168,26 @@ async def test_words_of_a_query_are_looked_for_one_by_one_where_the_whole_is_now
     assert (step.tool, (step.arguments or {})["model"]) == ("run_eval", "Qwen/Qwen3-0.6B")
 
 
+async def test_the_name_that_was_asked_for_comes_first_then_names_that_begin_with_it(
+    at: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = ["a/old-math", "b/word-math", "c/math-proofs", "d/math"]
+
+    async def listed(*_: object) -> list[dict[str, str]]:
+        return [{"environment": name} for name in named]
+
+    async def unknown(_prime: object, owner: str, name: str) -> HubEntry:
+        return HubEntry(owner, name, True, runtime="v0" if name == "math" else "v1")
+
+    monkeypatch.setattr(at.lab.prime, "env_list", listed)
+    monkeypatch.setattr(lookup, "look_up_environment", unknown)
+    found = await at.call(TOOL, kind="environment", query="math")
+    assert [row["name"] for row in found.data["matches"]] == ["d/math", "c/math-proofs", "a/old-math", "b/word-math"]
+    models = await at.call(TOOL, kind="model", query="qwen3-4b")
+    names = [row["id"].rpartition("/")[2].lower() for row in models.data["models"]]
+    assert names == sorted(names, key=lambda name: (name != "qwen3-4b", not name.startswith("qwen3-4b")))
+
+
 def test_a_match_of_more_words_comes_first_and_fillers_are_no_words() -> None:
     texts = {"a/math": "math", "b/word-problems": "math word problems", "c/of": "of the"}
     assert best_matches(texts, "word problems of math") == ["b/word-problems", "a/math"]

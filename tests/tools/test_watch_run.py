@@ -30,6 +30,8 @@ async def test_a_finished_run_shows_reward_spend_and_checkpoints_and_passes(at: 
     assert outcome.data["checkpoints"][-1]["step"] == 40
     assert outcome.data["anomalies"] == []
     assert len(str(outcome.data)) < 8000
+    assert "rollouts shown are the rehearsal's own, made up, and not of this environment" in outcome.summary
+    assert "not of this environment" in outcome.data["rollouts"]["made_up"]
 
 
 @pytest.mark.slow
@@ -267,6 +269,7 @@ async def test_a_resumed_run_is_judged_from_the_first_step_and_never_resumed_twi
     (held_out,) = whole.data["after"]["held_out"]
     assert (held_out["first"]["step"], held_out["result"]) == (0, "rose")
     assert whole.data["after"]["worked"] == "yes"
+    assert "In the rehearsal, where nothing is trained: it worked" in whole.summary
     assert whole.data["spend"]["with_earlier_runs"] > whole.data["spend"]["total"]
     assert f"with {id}, which it continues" in whole.summary
     assert (again.data["id"], again.data["deduplicated"]) == (became, True)

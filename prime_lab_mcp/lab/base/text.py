@@ -100,6 +100,11 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def amount_text(dollars: float) -> str:
+    """Return an amount in cents. An amount that would read as nothing is `less than $0.01`."""
+    return "less than $0.01" if 0 < dollars < 0.005 else f"${dollars:.2f}"
+
+
 def rounded(value: float | None, digits: int = 4) -> float | None:
     """Round a number for a report. None and numbers that are not finite become None."""
     return None if value is None or not math.isfinite(value) else round(value, digits)

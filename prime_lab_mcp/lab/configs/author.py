@@ -161,6 +161,18 @@ async def write_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit |
 
     `fit` changes the choices before the config is written.
     """
+    inputs, name = await _fitted(lab, request, today, fit)
+    with registry.locked_registry(lab.workspace.resolve(registry.REGISTRY)) as locked:
+        return _write(locked, lab, inputs, name, today)
+
+
+async def try_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit) -> None:
+    """Let `fit` look at the configs of a request without writing one. Raises BadInput as `write_config` does."""
+    await _fitted(lab, request, today, fit)
+
+
+async def _fitted(lab: Lab, request: ConfigRequest, today: date, fit: Fit | None) -> tuple[_Inputs, str]:
+    """Return the inputs of the config of a request, after `fit`, and its name."""
     registry_path = lab.workspace.resolve(registry.REGISTRY)
     registry.load_registry(registry_path)
     request.require_ratios()
@@ -197,8 +209,7 @@ async def write_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit |
     if fit is not None:
         preview = partial(_preview, lab, inputs, name, today)
         inputs = replace(inputs, choices=await anyio.to_thread.run_sync(fit, choices, preview, context.models))
-    with registry.locked_registry(registry_path) as locked:
-        return _write(locked, lab, inputs, name, today)
+    return inputs, name
 
 
 def _older(lab: Lab, based_on: str) -> TrainingConfig:

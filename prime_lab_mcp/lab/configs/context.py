@@ -56,6 +56,8 @@ class SourceMeasurement:
     """Tasks in the pools easy and always."""
     unsolved: int = 0
     """Tasks in the pools hard and never."""
+    never_or_always: int | None = None
+    """Evaluated tasks that were never solved or always; None if no evaluation counted them."""
     learnability: float | None = None
     """Mean over tasks of p(1-p), where p is the solve rate."""
     secrets: tuple[str, ...] = ()
@@ -151,6 +153,13 @@ class ConfigContext:
     """How the parser of `prime` reads the file, if the server's interpreter does not have that parser itself."""
     shapes: Mapping[str, EnvironmentSchemas] | None = None
     """Config schemas by source id. An unknown environment is missing; None means that nothing was looked up."""
+
+    @property
+    def never_or_always(self) -> int | None:
+        """Evaluated tasks that were never solved or always, of all environments together; None if nobody counted."""
+        counts = [measured.never_or_always for measured in self.each.values()]
+        known = [number for number in counts if number is not None]
+        return sum(known) if known and len(known) == len(counts) else None
 
     @property
     def evidence_summary(self) -> str:

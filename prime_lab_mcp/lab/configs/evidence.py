@@ -281,6 +281,7 @@ def _evaluation_fields(row: Evidence) -> dict[str, Any]:
         "mean": finite_or_none(data.get("mean")),
         "solved": counts.get("easy", 0) + counts.get("always", 0) if counts else None,
         "unsolved": counts.get("hard", 0) + counts.get("never", 0) if counts else None,
+        "never_or_always": counts.get("never", 0) + counts.get("always", 0) if counts else None,
         "completion_tokens": _percentile(data.get("completion_tokens"), "p95"),
         "longest": _percentile(data.get("completion_tokens"), "p99"),
         "prompt_tokens": _percentile(data.get("prompt_tokens"), "p99"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding, Next
-from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.base.text import amount_text, count
 from prime_lab_mcp.lab.distribution.sample_size import advised_size, needed_size
 from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
 from prime_lab_mcp.lab.evals.results import result_purpose
@@ -25,6 +25,7 @@ def dry_run_outcome(lab: Lab, specs: Sequence[EvalSpec], start: Mapping[str, Any
     estimates = [spec.estimate for spec in specs]
     tokens = {name: sum(e["tokens"][name] for e in estimates) for name in ("prompt", "completion")}
     costs = [e.get("cost") for e in estimates]
+    minutes = [e["minutes"] for e in estimates if "minutes" in e]
     bounds = [spec.max_cost for spec in specs]
     free = all(spec.price is None and spec.max_total_tokens is None for spec in specs)
     cost = None if any(c is None for c in costs) else round(sum(c for c in costs if c is not None), 4)
@@ -40,6 +41,8 @@ def dry_run_outcome(lab: Lab, specs: Sequence[EvalSpec], start: Mapping[str, Any
         "cost": 0.0 if free else cost,
         "at_most": 0.0 if free else most,
         "existing": existing,
+        "basis": estimates[0]["basis"],
+        **({"minutes": round(sum(minutes), 1)} if minutes else {}),
         "evidence": evidence,
     }
     if free:
@@ -47,7 +50,7 @@ def dry_run_outcome(lab: Lab, specs: Sequence[EvalSpec], start: Mapping[str, Any
     elif most is None:
         price = f"{first.endpoint.host} lists no price; it ends at {first.max_total_tokens or 0:,} tokens"
     else:
-        price = f"likely about ${cost or 0.0:.2f} (one turn each), at most ${most:.2f}"
+        price = f"likely about {amount_text(cost or 0.0)} ({estimates[0]['basis']}), at most ${most:.2f}"
     again = (
         " Such an evaluation exists already: the call returns it and pays nothing." if existing == len(specs) else ""
     )
@@ -57,7 +60,7 @@ def dry_run_outcome(lab: Lab, specs: Sequence[EvalSpec], start: Mapping[str, Any
         "passed",
         f"Nothing was started. {first.environment} with {models}: {count(first.planned_tasks, 'task')} x "
         f"{count(first.rollouts, 'rollout')}, {tokens['prompt'] + tokens['completion']:,} tokens, {price}. "
-        f"{evidence['summary']}{again}{rehearsal}",
+        f"{evidence['summary']}{again}{rehearsal}{first.minutes_sentence}",
         limits,
         data,
         (Next("run_eval", "starts it", {**start, "num_examples": first.num_examples, "rollouts": first.rollouts}),),

@@ -38,6 +38,26 @@ ASSUMED_PROMPT_TOKENS, ASSUMED_COMPLETION_TOKENS = 1000, 2048
 """Tokens per rollout in an estimate, if the length of the prompts and the token limit are unknown."""
 
 
+ONE_TURN = "one turn each"
+"""The basis of an estimate where no evaluation counted the tokens of a rollout."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRollout:
+    """What one rollout takes, as earlier calls measured it. `prompt` and `completion` are mean tokens, None if no
+    evaluation counted them; `seconds` is the time of one rollout, None if nobody timed it."""
+
+    prompt: float | None = None
+    completion: float | None = None
+    seconds: float | None = None
+    timed_by: str = ""
+    """Id of the evaluation that timed it, or `test_reward`."""
+    evaluation: str = ""
+    """Id of the evaluation that counted the tokens."""
+    rollouts: int = 0
+    """Rollouts of that evaluation."""
+
+
 @dataclass(frozen=True, slots=True)
 class EvalSpec:
     """One evaluation of one snapshot of an environment.
@@ -97,6 +117,8 @@ class EvalSpec:
     """Indices of the tasks that were drawn by `by`."""
     rescored: str | None = None
     """Id of the evaluation whose rollouts this one scores again, without inference."""
+    measured: MeasuredRollout | None = None
+    """What a rollout takes, as earlier calls measured it; None where nothing was measured."""
 
     @property
     def planned_tasks(self) -> int:
@@ -120,20 +142,50 @@ class EvalSpec:
 
     @property
     def estimate(self) -> dict[str, Any]:
-        """The estimate for reports: `{rollouts, tokens{prompt, completion}, cost?, at_most?}`, costs in US dollars.
+        """The estimate for reports: `{rollouts, tokens{prompt, completion}, basis, minutes?, cost?, at_most?}`, costs
+        in US dollars.
 
-        `tokens` and `cost` assume one turn per rollout and the longest reply. `at_most` is the amount that is reserved
-        and at which the relay stops answering.
+        `tokens` and `cost` are likely ones: as an earlier evaluation measured them (`basis` names it), or else for one
+        turn per rollout and the longest reply. `at_most` is the amount that is reserved and at which the relay stops
+        answering. `minutes` is absent where no rollout was timed.
         """
-        prompt = self.planned * (self.prompt_tokens or ASSUMED_PROMPT_TOKENS)
-        completion = self.planned * (self.max_tokens or ASSUMED_COMPLETION_TOKENS)
+        known = self.measured
+        if known is not None and known.prompt is not None and known.completion is not None:
+            prompt, completion = (round(self.planned * each) for each in (known.prompt, known.completion))
+            basis = f"as {known.rollouts:,} rollouts of {known.evaluation} took"
+        else:
+            prompt = self.planned * (self.prompt_tokens or ASSUMED_PROMPT_TOKENS)
+            completion = self.planned * (self.max_tokens or ASSUMED_COMPLETION_TOKENS)
+            basis = ONE_TURN
         estimate: dict[str, Any] = {
             "rollouts": self.planned,
             "tokens": {"prompt": prompt, "completion": completion},
+            "basis": basis,
         }
+        if known is not None and known.seconds is not None:
+            together = max(1, min(self.concurrency, self.planned))
+            estimate["minutes"] = round(self.planned * known.seconds / together / 60, 1)
         if self.max_cost is not None:
             estimate["at_most"] = round(self.max_cost, 4)
-        return estimate | ({} if self.price is None else {"cost": round(self.price.of(prompt, completion), 4)})
+        if self.price is None:
+            return estimate
+        cost = self.price.of(prompt, completion)
+        return estimate | {"cost": round(cost if self.max_cost is None else min(cost, self.max_cost), 4)}
+
+    @property
+    def minutes_sentence(self) -> str:
+        """How long the evaluation takes, for a question or a report; empty where no rollout was timed, or where it
+        takes less than a minute."""
+        minutes = self.estimate.get("minutes")
+        if self.measured is None or minutes is None or minutes < 1:
+            return ""
+        place = " in a container" if self.uses_podman else ""
+        by = "in test_reward" if self.measured.timed_by == "test_reward" else f"in {self.measured.timed_by}"
+        together = min(self.concurrency, self.planned)
+        return (
+            f" It takes about {minutes:.0f} minutes: a rollout{place} took {self.measured.seconds:.0f} seconds {by}, "
+            f"and {together} run at a time."
+        )
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -219,6 +271,7 @@ class EvalSpec:
         fields["price"] = Price(**fields["price"]) if fields.get("price") else None
         fields["agents"] = fields.pop("seats", {})
         fields["drawn"] = tuple(fields.get("drawn", ()))
+        fields["measured"] = MeasuredRollout(**fields["measured"]) if fields.get("measured") else None
         fields["rehearsed"] = tuple(fields["rehearsed"]) if fields.get("rehearsed") else None
         return cls(**fields)
 
@@ -237,6 +290,7 @@ _INCIDENTAL = frozenset(
         "max_total_tokens",
         "prompt_tokens",
         "rehearsed",
+        "measured",
     }
 )
 """Fields that change where or how fast an evaluation runs, not what it measures."""

@@ -21,7 +21,7 @@ import prime_lab_mcp
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
-from prime_lab_mcp.lab.base.text import count, quote, rounded
+from prime_lab_mcp.lab.base.text import amount_text, count, quote, rounded
 from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
@@ -32,7 +32,7 @@ from prime_lab_mcp.lab.evals.runner import endings
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
 from prime_lab_mcp.lab.evals.runner.command import JobFiles
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
-from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.evals.spec import ONE_TURN, EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import read_first_rollouts, read_scores
 from prime_lab_mcp.lab.rollouts.rollout import Reading
@@ -84,6 +84,18 @@ class EvaluationVerdict:
     status: Verdict
     findings: tuple[Finding, ...]
     distribution: Distribution | None
+
+    @property
+    def blockers(self) -> tuple[Finding, ...]:
+        """The findings because of which the verdict did not pass, one for each code. Empty if it passed."""
+        found = [f for f in self.findings if f.severity == "blocker"] if self.status != "passed" else []
+        return tuple({f.code: f for f in reversed(found)}[code] for code in dict.fromkeys(f.code for f in found))
+
+    @property
+    def standing(self) -> str:
+        """The verdict in words, with what blocks it: `failed (CODE: the message of the first blocker; CODE)`."""
+        told = [f"{f.code}: {f.message}" if n == 0 else f.code for n, f in enumerate(self.blockers[:3])]
+        return f"{self.status} ({'; '.join(told)})" if told else self.status
 
     @property
     def data(self) -> dict[str, Any]:
@@ -454,9 +466,13 @@ def size_and_cost_summary(spec: EvalSpec) -> str:
     """Return one line on the size and the estimated cost of an evaluation, before it starts."""
     estimate = spec.estimate
     tokens = sum(estimate["tokens"].values())
-    cost = f", ${estimate['cost']:.2f}" if "cost" in estimate else ""
+    cost = f", {amount_text(estimate['cost'])}" if "cost" in estimate else ""
+    basis = estimate["basis"]
+    likely = (
+        f"at most {tokens:,} tokens{cost} for {basis}" if basis == ONE_TURN else f"{tokens:,} tokens{cost}, {basis}"
+    )
     size = f"{count(spec.planned_tasks, 'task')} x {spec.rollouts} = {count(spec.planned, 'rollout')}"
-    return f"{size} with {spec.model} at {spec.endpoint.host}: at most {tokens:,} tokens{cost} for one turn each"
+    return f"{size} with {spec.model} at {spec.endpoint.host}: {likely}.{spec.minutes_sentence}".removesuffix(".")
 
 
 _TELLING = 40
@@ -481,7 +497,7 @@ def running_outcome(lab: Lab, job: Job) -> Outcome:
     return Outcome(
         "running",
         f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {ended} "
-        f"{count(planned, 'rollout')} finished{after}{trouble}.{untested}",
+        f"{count(planned, 'rollout')} finished{after}{trouble}.{untested}{spec.minutes_sentence}",
         findings,
         eval_data(spec, job, None, None),
         (

@@ -65,6 +65,15 @@ def best_matches(texts: Mapping[str, str], query: str) -> list[str]:
     return sorted((key for key, number in matched.items() if number), key=lambda key: -matched[key])
 
 
+def name_rank(name: str, query: str) -> int:
+    """Return 0 for a name that is the query, with or without its owner, 1 for one that begins with it, else 2."""
+    wanted, whole = (text.strip().lower().replace("_", "-") for text in (query, name))
+    own = whole.rpartition("/")[2]
+    if wanted in (whole, own):
+        return 0
+    return 1 if wanted and (own.startswith(wanted) or whole.startswith(wanted)) else 2
+
+
 def folded_name(name: str) -> str:
     """Convert any name of a model to one canonical spelling, for comparisons."""
     return load_registry().spelt(name).lower()
@@ -203,7 +212,7 @@ async def search_models(lab: Lab, query: str) -> Outcome:
     if not names and len(query_words(query)) > 1:
         names = best_matches({name: name for name in listed_names(lists)}, query)
     rows = [model_row(name, lists, evals) for name in names]
-    rows.sort(key=lambda row: not row.get("trainable"))
+    rows.sort(key=lambda row: (name_rank(str(row["id"]), query), not row.get("trainable")))
     findings = [_unread_list_finding(problem) for problem in lists.problems]
     if not rows:
         model = find_model(query)

@@ -29,8 +29,13 @@ def comparison_findings(comparison: RewardComparison) -> list[Finding]:
 
 
 def _not_compared(comparison: RewardComparison) -> list[Finding]:
-    """Return the blocker if no completion could be compared, or none earned anything."""
-    if comparison.reached_nothing:
+    """Return the blocker if no completion could be compared, or none earned anything.
+
+    The reason comes first: other arguments or other tasks explain why nothing was earned by nothing.
+    """
+    if comparison.refused:
+        return _too_little(comparison)
+    if comparison.compared and comparison.reached_nothing:
         return [
             Finding(
                 "reward-not-compared",

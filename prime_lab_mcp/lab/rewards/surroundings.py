@@ -25,6 +25,8 @@ from prime_lab_mcp.lab.rewards.caller_frames import FRAME_FUNCTIONS, frame_reads
 from prime_lab_mcp.lab.rewards.lasting_state import changed_state, counters, ending_functions, module_names
 from prime_lab_mcp.lab.rewards.loggers import setup_reads
 from prime_lab_mcp.lab.rewards.outside_names import (
+    ARGUMENTS,
+    ARGUMENTS_IF_NONE_GIVEN,
     FILES,
     INSTALLED,
     INTERPRETER,
@@ -137,6 +139,7 @@ def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) 
     safe: set[int] = set()
     inside: set[int] = set()
     setup = setup_reads(nodes)
+    parses_what_it_is_given = _parses_what_it_is_given(nodes)
     for node in nodes:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Attribute | ast.Constant) and (place := _place_attribute(node)):
@@ -181,7 +184,22 @@ def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) 
             kinds.setdefault(own, node.attr)
         if private := names.private_name(full):
             kinds.setdefault(INTERPRETER, private)
+        if kinds.get(ARGUMENTS) == "argparse.ArgumentParser" and parses_what_it_is_given:
+            kinds[ARGUMENTS_IF_NONE_GIVEN] = kinds.pop(ARGUMENTS)
         yield from ((kind, name, line) for kind, name in kinds.items())
+
+
+def _parses_what_it_is_given(nodes: list[ast.AST]) -> bool:
+    """Whether every parser of arguments in this code is called with arguments, such as those of its caller."""
+    parsed = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("parse_args", "parse_known_args", "parse_intermixed_args")
+    ]
+    given = [[*call.args[:1], *(k.value for k in call.keywords if k.arg == "args")] for call in parsed]
+    return bool(given) and all(args and not isinstance(args[0], ast.Constant) for args in given)
 
 
 def _place_attribute(node: ast.Attribute | ast.Constant) -> str:

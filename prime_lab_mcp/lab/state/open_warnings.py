@@ -7,9 +7,11 @@ question, so that it says once more what is known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
-from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.state.compared_rewards import COMPARED
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
@@ -66,6 +68,20 @@ def port_unedited(ledger: Ledger, workspace: str, environment: str, source: str)
     return sum(finding.get("code") == "port-left" for finding in row.findings)
 
 
+def due_comparison(ledger: Ledger, workspace: str, environment: str, source: str, root: Path) -> Next | None:
+    """Return the call that compares a port with its older environment, where no comparison of the files with this
+    source was made; None for other environments, after the comparison, and where the older one is gone from the
+    workspace at `root`."""
+    row = next(iter(ledger.evidence(workspace, tool=PORT, environment=environment)), None)
+    older = str(row.data.get("same_as") or "") if row is not None else ""
+    if row is None or not older or not (root / older).is_dir():
+        return None
+    if ledger.evidence(workspace, tool=COMPARED, environment=environment, source=source, limit=1):
+        return None
+    why = "free: whether the port pays the same as the older environment, which is not known of these files"
+    return Next("test_reward", why, {"environment": environment, **row.data})
+
+
 def warnings_sentence(of: str, rows: Iterable[Evidence], port: Evidence | None = None) -> str:
     """Return a sentence that names the warnings about `of`; empty without warnings.
 
@@ -79,7 +95,18 @@ def warnings_sentence(of: str, rows: Iterable[Evidence], port: Evidence | None =
     return f"Known of {of} and not mended: {'; '.join(known[:_MOST])}{more}." if known else ""
 
 
-def record_port(ledger: Ledger, workspace: str, port: Snapshot, findings: Iterable[Finding]) -> None:
-    """Record what a port left behind, about exactly the files that it wrote."""
+def record_port(
+    ledger: Ledger,
+    workspace: str,
+    port: Snapshot,
+    findings: Iterable[Finding],
+    comparison: Mapping[str, Any] | None = None,
+) -> None:
+    """Record what a port left behind, about exactly the files that it wrote. `comparison` are the arguments of
+    `test_reward` (`same_as`, `rendering`) that compare it with the older environment."""
     left = [finding.as_json() for finding in findings]
-    ledger.record(Evidence(PORT, "passed", workspace, port.name, port.source, port.content, findings=left))
+    ledger.record(
+        Evidence(
+            PORT, "passed", workspace, port.name, port.source, port.content, findings=left, data=dict(comparison or {})
+        )
+    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -95,6 +96,7 @@ class FullerRun:
     """Whether these are fewer steps than the plan without a budget has."""
 
     def as_json(self) -> dict[str, Any]:
+        """The run for a report."""
         return {
             "steps": self.steps,
             "batch": self.batch,
@@ -103,6 +105,43 @@ class FullerRun:
             "upper_end": round(self.dearest, 2),
             "at_most": round(self.at_most, 2),
         }
+
+
+@dataclass(slots=True)
+class WalletBudget:
+    """The budget with which a config cannot outlast the wallet. `fit` finds it and changes no choice.
+
+    `budget` is None where the wallet holds the bound of the config anyway, or where no config fits into it.
+    """
+
+    lab: Lab
+    balance: float
+    budget: int | None = field(default=None, init=False)
+    steps: int = field(default=0, init=False)
+    batch: int = field(default=0, init=False)
+    at_most: float = field(default=0.0, init=False)
+
+    def fit(self, requested: ConfigChoices, render: Render, models: PlatformModels | None) -> ConfigChoices:
+        """Return the choices as they are, after a look at the config that the whole wallet would buy."""
+        budget = ConfigBudget(self.lab, math.floor(self.balance))
+        if requested.target != "hosted" or budget.usd < 1:
+            return requested
+        with suppress(LabError):  # Without a bound or a config that fits, there is nothing to offer.
+            if _cost(budget.bound(render(requested), models)) > self.balance:
+                config = render(budget.fit(requested, render, models))
+                self.at_most = _cost(budget.bound(config, models))
+                self.steps, self.batch = config.max_steps or 0, config.batch_size or 0
+                self.budget = math.floor(self.balance)
+        return requested
+
+    def sentence(self, named: str) -> str:
+        """What the call with this budget would write; empty without one. `named` is the call in words."""
+        if self.budget is None:
+            return ""
+        return (
+            f"{named} writes a run that the wallet holds whatever happens: {count(self.steps, 'step')} of {self.batch} "
+            f"rollouts, at most ${self.at_most:.2f}."
+        )
 
 
 @dataclass(slots=True)
@@ -140,7 +179,7 @@ class ConfigBudget:
             least = requested.steps or min(fewest, most)
 
             def bounded(steps: int, changes: Mapping[str, Any] = changes) -> CostBound:
-                return self._bound(render(self._with(requested, steps, changes, whole)), models)
+                return self.bound(render(self._with(requested, steps, changes, whole)), models)
 
             if _cost(bound := bounded(least)) <= room:
                 steps = _most_steps(least, most, lambda n: _cost(bounded(n)) <= room)
@@ -185,7 +224,7 @@ class ConfigBudget:
             return None
         steps = _most_steps(least, most, lambda n: costs(n, case) <= room)
         config, likely = forecast(steps)
-        bound = self._bound(config, models)
+        bound = self.bound(config, models)
         if steps * whole.batch_size <= rollouts or _cost(bound) <= room or likely is None or likely.dollars is None:
             return None
         return FullerRun(
@@ -198,7 +237,8 @@ class ConfigBudget:
             steps < most,
         )
 
-    def _bound(self, config: TrainingConfig, models: PlatformModels | None) -> CostBound:
+    def bound(self, config: TrainingConfig, models: PlatformModels | None) -> CostBound:
+        """Return the bound of a config. Raises LabError where the platform names no price or the cost has no bound."""
         price = models.price(config.gpu_type) if models is not None else None
         bound = bound_from_ledger(self.lab, config, price)
         if bound.price_per_hour is None:

@@ -86,7 +86,7 @@ async def prepare_run(
     cost = bound_from_ledger(lab, config, price)
     findings += [*_model_findings(lab, config, models), *_bound_findings(config, cost)]
     forecast = forecast_from_ledger(lab, config, price)
-    findings += [*link_findings(secrets), *_wallet_findings(wallet, cost.max_cost, forecast)]
+    findings += [*link_findings(secrets), *wallet_findings(wallet, cost.max_cost, forecast)]
     return RunPreparation(cost, forecast, wallet, answers["validation"], tuple(secrets), tuple(findings))
 
 
@@ -122,10 +122,10 @@ async def wallet_and_forecast(prime: PlatformReader, forecast: CostForecast | No
         wallet = await prime.wallet()
     except LabError:
         return []
-    return _wallet_findings(wallet, forecast.upper_bound, forecast)
+    return wallet_findings(wallet, forecast.upper_bound, forecast)
 
 
-def _wallet_findings(wallet: Wallet, most: float | None, forecast: CostForecast | None) -> list[Finding]:
+def wallet_findings(wallet: Wallet, most: float | None, forecast: CostForecast | None) -> list[Finding]:
     """What the wallet means for a run that may cost `most` US dollars.
 
     A wallet that holds what the run costs at the upper end of the forecast needs no funds: only the bound is higher,

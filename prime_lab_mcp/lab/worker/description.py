@@ -94,6 +94,8 @@ class Row:
     answer: Any
     info: Any
     fields: Mapping[str, Any]
+    group: str | None = None
+    """The column `task` of v0, which rewards may ask for; None where the rows have none of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +270,15 @@ def decode_rows(reply: RowsReply) -> Rows:
     """Decode the reply to a `rows` request. Raises WorkerError if it is invalid."""
     try:
         rows = tuple(
-            Row(int(r["index"]), str(r["key"]), tuple(r["prompt"]), r["answer"], r["info"], dict(r["fields"]))
+            Row(
+                int(r["index"]),
+                str(r["key"]),
+                tuple(r["prompt"]),
+                r["answer"],
+                r["info"],
+                dict(r["fields"]),
+                str(r["group"]) if "group" in r else None,
+            )
             for r in reply["rows"]
         )
         return Rows(rows, None if reply["total"] is None else int(reply["total"]))

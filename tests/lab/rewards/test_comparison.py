@@ -252,6 +252,19 @@ def test_nothing_in_common_is_never_equal() -> None:
     assert [(f.code, f.severity) for f in comparison_findings(nothing)] == [("reward-not-compared", "blocker")]
 
 
+def test_refused_arguments_are_the_reason_where_no_task_has_a_counterpart() -> None:
+    """The report said that none of 0 completions earned anything, and not why there were none."""
+    unmatched = MatchedTasks({}, (row(0, "One?"),))
+    parts = compare_components([], infos(total=1.0), infos(total=1.0))
+    alone = RewardComparison("older", unmatched, (), 0.0, 0.0, components=parts)
+    [finding] = comparison_findings(alone)[:1]
+    assert "no task of " in finding.message
+    assert "asks the same as a task of this environment" in finding.message
+    [finding] = comparison_findings(replace(alone, refused="split is no argument"))[:1]
+    assert "does not take the env_args of this environment" in finding.message
+    assert finding.message.endswith("split is no argument")
+
+
 def test_tasks_without_a_counterpart_are_told() -> None:
     partly = RewardComparison("older", MatchedTasks({0: 4}, (row(1, "Held out?"),)), (pair(1.0, 1.0),), 1.0, 1.0)
     (finding,) = comparison_findings(partly)

@@ -237,3 +237,5 @@ def test_a_variable_of_one_call_is_no_state_unless_an_inner_function_outlives_it
 def test_a_parser_of_arguments_reads_arguments() -> None:
     found = [r.what for r in reads("import argparse; argparse.ArgumentParser().parse_args()")]
     assert found == ["the arguments of the process (argparse.ArgumentParser)"]
+    found = [r.what for r in reads("import argparse; argparse.ArgumentParser().parse_args(reply.split())")]
+    assert found == ["the arguments of the process where its caller gives none (argparse.ArgumentParser)"]

@@ -12,6 +12,7 @@ from typing import Any
 import tomlkit
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from prime_lab_mcp.lab.authoring.naming import PackageNames, rename_code
 from prime_lab_mcp.lab.authoring.port.description import CodePlace, OldEnvironment, OldParser
@@ -30,6 +31,9 @@ _OWN = PackageNames("ported_template", "ported-template", "PortedTemplate")
 _MATH = "math-verify>=0.9,<0.10"
 _BASE_CLASSES = frozenset({"SingleTurnEnv", "MultiTurnEnv", "ToolEnv"})
 _MOST_LISTED = 5
+_LONGEST_README = 20_000
+"""Characters of the old README that are carried over."""
+_HEADING = re.compile(r"(#{1,6})\s")
 _LONGEST = 300
 """Maximum length of the argument `rendering` of test_reward, in characters."""
 
@@ -79,6 +83,8 @@ class OldPort:
     """The table `project` of its pyproject.toml."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """The table `tool.verifiers.eval` of its pyproject.toml: the defaults of its evaluations."""
+    readme: str = ""
+    """The text of its README."""
 
 
 @dataclass
@@ -348,7 +354,7 @@ def _project_text(names: PackageNames, old: OldPort, files: Mapping[str, str], i
     document["build-system"] = {"requires": ["hatchling"], "build-backend": "hatchling.build"}
     document["project"] = {
         "name": names.distribution,
-        "version": "0.1.0",
+        "version": _version(old),
         "description": _description(old),
         "readme": "README.md",
         "requires-python": ">=3.11",
@@ -365,6 +371,15 @@ def _description(old: OldPort) -> str:
     if isinstance(told, str) and told.strip():
         return told.strip()
     return f"Ported from the v0 environment {old.name} to verifiers v1."
+
+
+def _version(old: OldPort) -> str:
+    """The old version, so that nobody has to look up what was ported; else the first one."""
+    told = old.project.get("version")
+    try:
+        return str(Version(told)) if isinstance(told, str) else "0.1.0"
+    except InvalidVersion:
+        return "0.1.0"
 
 
 def _tags(old: OldPort, interactive: bool) -> list[str]:
@@ -422,8 +437,25 @@ def _readme_text(
         "| argument | default | meaning |\n| --- | --- | --- |\n"
         f"| `split` | `{next(iter(rows.counts), 'train')}` | the split: {', '.join(f'`{s}`' for s in rows.counts)} |\n"
         "| `where` | none | only tasks whose metadata have one of these values |",
+        _older_readme(old),
     ]
     return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def _older_readme(old: OldPort) -> str:
+    """The old README as one section, its headings below that of the section. Empty where there is none."""
+    text = old.readme.strip()
+    if not text:
+        return ""
+    lines, fenced = [], False
+    for line in text[:_LONGEST_README].splitlines():
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        heading = _HEADING.match(line) if not fenced else None
+        lines.append(f"{'#' * min(6, len(heading[1]) + 2)}{line[len(heading[1]) :]}" if heading else line)
+    rest = ["```"] if fenced else []
+    name = _cell(old.name)
+    told = f"What the README of `{name}` says; its commands and names are those of v0."
+    return "\n".join(["## The older environment", "", told, "", *lines, *rest])
 
 
 def _tools_table(tools: Sequence[PortedTool]) -> str:

@@ -90,6 +90,7 @@ async def port_environment(lab: Lab, old: Snapshot, target: Path, names: Package
             tuple(a.name for a in traits.args),
             old.manifest.project,
             as_mapping(as_mapping(as_mapping(old.manifest.table.get("tool")).get("verifiers")).get("eval")),
+            await anyio.to_thread.run_sync(_readme, old),
         )
         built = await anyio.to_thread.run_sync(build_port, lab.settings.templates, names, port, rows)
         await say("trying how an answer is written")
@@ -104,6 +105,14 @@ async def _rows(worker: Worker) -> tuple[PortedRows, Sequence[Row]]:
         reply = await worker.rows(limit=MOST_ROWS, split=split, timeout=_ROWS_SECONDS)
         splits[split], totals[split] = reply.rows, reply.total or len(reply.rows)
     return port_rows(splits, totals), splits["train"] or splits["eval"]
+
+
+def _readme(old: Snapshot) -> str:
+    """The text of the old README; empty where it has none or it is no text."""
+    try:
+        return (old.tree / "README.md").read_text(encoding="utf-8") if "README.md" in old.files else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _main_file(source: SourceCode, old: Snapshot) -> str:

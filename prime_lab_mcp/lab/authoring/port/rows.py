@@ -64,6 +64,8 @@ def _task_data(row: Row) -> dict[str, Any]:
     others = {k: v for k, v in row.fields.items() if k not in ("question", "answer", "info", "prompt")}
     if "question" in row.fields and row.fields["question"] not in (messages[-1].get("content") if messages else None,):
         others["question"] = row.fields["question"]
+    if row.group is not None:
+        others["task"] = row.group
     if others:
         data["metadata"] = others
     return data

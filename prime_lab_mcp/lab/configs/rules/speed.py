@@ -196,7 +196,12 @@ def resampling(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
         f"The gate generates about {estimate.generation_factor:.1f} times a batch to fill it. Without it a step is "
         f"that much faster and {trained:.0f} instead of {estimate.rollouts} rollouts carry a gradient: cheaper steps, "
         "no cheaper gradient.",
-        "Remove the gate for more and smaller steps, or drop tasks that are always or never solved, which saves both.",
+        "Remove the gate for more and smaller steps"
+        + (
+            ", or drop tasks that are always or never solved, which saves both."
+            if context.never_or_always != 0
+            else "."
+        ),
         "orchestrator.train.source",
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import as_mapping, quote
+from prime_lab_mcp.lab.base.text import as_mapping, count, quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.context import (
     MIN_BATCH,
@@ -266,11 +266,7 @@ def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
             f"({estimate.gradient_groups:.1f} groups) would carry a gradient, below the {MIN_BATCH} rollouts and "
             f"{MIN_GROUPS} groups that a step should have; {estimate.discarded_share:.0%} of what is generated is "
             "discarded.",
-            "Drop tasks that are always or never solved. The budget that the file names holds no larger batch: "
-            f"write_training_config with batch={_batch_with_signal(config, estimate)} and this budget answers with the "
-            "smallest budget that holds such a batch."
-            if BUDGET_REASON in config.text
-            else 'Drop tasks that are always or never solved, raise batch_size, or set curriculum="gate".',
+            _more_signal(config, context, _batch_with_signal(config, estimate)),
             "orchestrator.batch_size",
         )
     elif gates_resample(config) and estimate.generation_factor > COSTLY_GENERATION:
@@ -279,9 +275,35 @@ def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
             "warning",
             f"The gate resamples until every group has a gradient: about {estimate.generation_factor:.1f} times the "
             "rollouts are generated and paid for.",
-            "Drop tasks that are always or never solved first.",
+            f"{dropped} first." if (dropped := dropped_sentence(context)) else "Leave the gate out for cheaper steps.",
             "orchestrator.train.source",
         )
+
+
+def dropped_sentence(context: ConfigContext) -> str:
+    """Advice to drop the tasks without a gradient, without a full stop; empty where the evaluation found none."""
+    number = context.never_or_always
+    if number == 0:
+        return ""
+    which = "tasks" if number is None else f"the {count(number, 'evaluated task')}"
+    return f"Drop {which} that {'is' if number == 1 else 'are'} always or never solved"
+
+
+def _more_signal(config: TrainingConfig, context: ConfigContext, batch: int) -> str:
+    """What to do about a weak signal. `batch` is the batch with enough of it."""
+    dropped = dropped_sentence(context)
+    if BUDGET_REASON not in config.text:
+        ways = [f"raise batch_size to {batch} or more", 'set curriculum="gate"']
+        ways = [dropped[0].lower() + dropped[1:], *ways] if dropped else ways
+        told = f"{', '.join(ways[:-1])}, or {ways[-1]}" if len(ways) > 2 else " or ".join(ways)
+        return f"{told[0].upper()}{told[1:]}."
+    without = f", {dropped[0].lower()}{dropped[1:]}" if dropped else ""
+    return (
+        "Nothing has to be changed: steps with fewer such rollouts learn too, with more noise, and the budget that the "
+        f"file names holds no larger batch for as many steps. To change it{without}{', or' if dropped else ','} call "
+        f"write_training_config with batch={batch} and the same budget: it writes fewer steps of {batch} rollouts, or "
+        "names the smallest budget in US dollars that pays for the fewest steps worth a start."
+    )
 
 
 SIGNAL_RULES: tuple[ConfigRule, ...] = (

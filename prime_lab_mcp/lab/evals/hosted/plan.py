@@ -9,16 +9,17 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Unmet
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.text import amount_text, quote
 from prime_lab_mcp.lab.evals.evidence_limits import FOREIGN
 from prime_lab_mcp.lab.evals.hosted.platform import ENDED_WITHOUT_RESULT
+from prime_lab_mcp.lab.evals.measured import measured_rollout
 from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, EvalRequest
 from prime_lab_mcp.lab.evals.rehearsal_answers import served_unlisted
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
@@ -234,8 +235,8 @@ class HostedStanding:
 class HostedPlan:
     """A planned hosted evaluation.
 
-    `estimate` is the cost of one turn per rollout and `bound` the amount that is reserved, both in US dollars. Both are
-    None if the model has no listed price.
+    `estimate` is the likely cost, as `EvalSpec.estimate` has it, and `bound` the amount that is reserved, both in US
+    dollars. Both are None if the model has no listed price.
     """
 
     subject: HostedEnvironment
@@ -258,9 +259,9 @@ async def plan_hosted(
     url = "http://rehearsal" if lab.settings.rehearsal else await lab.prime.inference_url()
     request = request.within_budget(price)
     spec = _spec(lab, subject, request, price, url)
-    estimate = request.estimate(price) if price is not None else None
-    bound = None if estimate is None else round(estimate * HEADROOM, 4)
-    return HostedPlan(subject, spec, hosted_standing(lab, spec), estimate, bound)
+    spec = replace(spec, measured=measured_rollout(lab, spec))
+    bound = round(request.estimate(price) * HEADROOM, 4) if price is not None else None
+    return HostedPlan(subject, spec, hosted_standing(lab, spec), spec.estimate.get("cost"), bound)
 
 
 def hosted_standing(lab: Lab, spec: EvalSpec) -> HostedStanding:
@@ -362,7 +363,7 @@ def hosted_question(planned: HostedPlan, model: str) -> str:
         else ""
     )
     cost = (
-        f"about ${planned.estimate:.2f} for one turn each, counted as at most ${planned.bound:.2f}"
+        f"about {amount_text(planned.estimate)} ({spec.estimate['basis']}), counted as at most ${planned.bound:.2f}"
         if planned.estimate is not None and planned.bound is not None
         else "its price is not known"
     )

@@ -154,6 +154,8 @@ class JobAttempt:
         self._last_progress: dict[str, Any] = {}
         self._spent = {"prompt_tokens": 0, "completion_tokens": 0, "requests": 0, "unreported_tokens": 0}
         self._cost_before = 0.0
+        self._seconds_before = 0.0
+        self._began = time.monotonic()
 
     async def run(self, key: str | None) -> AttemptEnding:
         """Run the missing rollouts through a relay; return how the attempt ended. `key` is the endpoint's key."""
@@ -329,6 +331,8 @@ class JobAttempt:
                 progress[name] += before
             if self.spec.price is not None:
                 progress["cost"] = self._cost_before + self.relay.usage.cost
+        if self._seconds_before:
+            progress["seconds"] = self._seconds_before
         return progress
 
     @staticmethod
@@ -341,6 +345,7 @@ class JobAttempt:
         results = self.files.results()
         self.counter.count(results)
         progress = self.progress() | {"reason": ending.reason, "cause": ending.cause}
+        progress["seconds"] = round(self._seconds_before + time.monotonic() - self._began, 1)
         if results is not None:
             progress["results"] = str(results.relative_to(self.files.root))
             progress["results_sha256"] = file_sha256(results)
@@ -375,6 +380,7 @@ class JobAttempt:
         for name in self._spent:
             self._spent[name] = int(progress.get(name) or 0)
         self._cost_before = float(progress.get("cost") or 0.0)
+        self._seconds_before = float(progress.get("seconds") or 0.0)
         results = self.files.results()
         self.broken_lines = half_written_lines(results) if results is not None else 0
 

@@ -277,6 +277,8 @@ def compare_view(
         "there": other_side.as_json() | {"usable_groups": other_usable.as_json()},
         "settings": settings,
     }
+    for name, one in zip(("here", "there"), verdicts or (), strict=False):
+        data[name]["verdict"] = {"status": one.status, "blockers": [f.code for f in one.blockers]}
     findings = (
         *_setting_findings(evaluated, other, settings),
         *_no_difference_findings(difference, needed, evaluated.spec),

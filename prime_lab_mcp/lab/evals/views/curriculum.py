@@ -24,10 +24,11 @@ from prime_lab_mcp.lab.distribution.sample import (
 )
 from prime_lab_mcp.lab.distribution.sample_size import advised_size, needed_size
 
-State = Literal["ready", "thin", "start low", "dead", "undecided", "solved", "unknown"]
+State = Literal["ready", "blocked", "thin", "start low", "dead", "undecided", "solved", "unknown"]
 """The state of the tasks for training.
 
 - ready: train on all tasks as they are.
+- blocked: their difficulty fits, but a config for them would be refused, as after a verdict that did not pass.
 - thin: there is some signal, but most groups have no gradient.
 - start low: begin with the easier tasks.
 - dead: no rollout is solved, so there is nothing to reinforce.
@@ -110,6 +111,8 @@ class DifficultyFacts:
     model: str
     evaluation: str
     """Id of the evaluation."""
+    barred: str | None = None
+    """Why a config for these tasks would be refused whatever their difficulty; None if it would not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,9 @@ def _state(facts: DifficultyFacts) -> State:
         return "solved"
     if 2 * (facts.never + facts.rare) > facts.tasks and facts.at.share < IDEAL_SHARE:
         return "start low"
-    return "ready" if facts.at.share >= USABLE_WARN else "thin"
+    if facts.at.share < USABLE_WARN:
+        return "thin"
+    return "blocked" if facts.barred else "ready"
 
 
 def _phases(facts: DifficultyFacts) -> tuple[CurriculumPhase, ...]:
@@ -197,6 +202,12 @@ def _lines(facts: DifficultyFacts, state: State) -> Iterator[str]:
         advised = _curriculum(facts)
         weighed = f'and curriculum="{advised}"' if advised else "as they are: no curriculum is needed"
         yield f"Train on all tasks with groups of {facts.group} {weighed}."
+    if state == "blocked":
+        yield (
+            f"No config is written for these tasks yet: {facts.barred}. By their difficulty alone all of them could be "
+            f"trained on with groups of {facts.group}."
+        )
+        return
     if facts.start and state != "ready":
         yield (
             "Begin with tasks between 0.2 and 0.8. Give the taskset an argument that selects them, by a field of the "
@@ -298,7 +309,7 @@ def _settings(facts: DifficultyFacts, state: State) -> dict[str, Any]:
 
     Empty if training should not begin.
     """
-    if facts.at is None or state in ("dead", "undecided", "unknown", "solved"):
+    if facts.at is None or state in ("blocked", "dead", "undecided", "unknown", "solved"):
         return {}
     advised = _curriculum(facts)
     larger = [s.size for s in facts.sizes if s.size > facts.group and s.share >= USABLE_WARN]

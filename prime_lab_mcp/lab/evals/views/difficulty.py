@@ -100,10 +100,13 @@ PAGE = 12
 """Tasks of each pool on one page."""
 
 
-def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = DEFAULT_GROUP_SIZE) -> ViewResult:
+def difficulty_view(
+    evaluated: FinishedEvaluation, page: int = 1, group: int = DEFAULT_GROUP_SIZE, *, barred: str | None = None
+) -> ViewResult:
     """Return the pools of tasks by difficulty, single tasks of each pool, and advice on training.
 
-    `group` is the number of rollouts per task in training. Raises EvalError (`eval-nothing-scored`).
+    `group` is the number of rollouts per task in training. `barred` says why a config for these tasks would be refused
+    whatever their difficulty, such as a verdict that did not pass. Raises EvalError (`eval-nothing-scored`).
     """
     sample = collect_sample(evaluated.rollouts(), evaluated.spec.weights)
     tasks = _by_key(sample, tasks_of(sample))
@@ -129,7 +132,7 @@ def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = D
         sized_best = attainable_reward(sample.answer_stated, max(t.high for t in sized_tasks.values()))
     sizes = _sizes(list(sized_tasks.values()), sized_best, list(solved.values()), prior, group)
     pools = _pools(sample, tasks, best)
-    facts = _facts(sample, sized_tasks, sized_best, solved, prior, sizes, group, evaluated, pools)
+    facts = _facts(sample, sized_tasks, sized_best, solved, prior, sizes, group, evaluated, pools, barred)
     advice = advise_curriculum(facts)
     names = task_names(evaluated.rollouts(), [key for name in POOL_NAMES for key in _on_page(pools[name], page)])
     data: dict[str, Any] = {
@@ -279,6 +282,7 @@ def _facts(
     group: int,
     evaluated: FinishedEvaluation,
     pools: Mapping[str, Sequence[str]],
+    barred: str | None,
 ) -> DifficultyFacts:
     means = {key: task.mean / best for key, task in tasks.items()}
     start = [k for k, m in means.items() if 0.2 <= m <= 0.8]
@@ -304,6 +308,7 @@ def _facts(
         environment=evaluated.spec.hosted or evaluated.spec.environment,
         model=evaluated.spec.model,
         evaluation=evaluated.id,
+        barred=barred,
     )
 
 
@@ -311,8 +316,9 @@ def _sentence(facts: DifficultyFacts, sizes: Sequence[GroupSize], group: int, st
     if facts.at is None:
         return "Each task has one rollout only, so nothing is known about groups: run run_eval with rollouts=8."
     alive = facts.at.share * facts.tasks
+    why = f" ({facts.barred})" if state == "blocked" else ""
     return (
-        f"{state}: of {count(facts.tasks, 'task')}, about {alive:.0f} would give a group of {group} a gradient at a "
-        f"time ({facts.at.share:.0%}); {facts.never} were not solved once, {facts.start} are solved in 20 to 80 % of "
-        "rollouts."
+        f"{state}{why}: of {count(facts.tasks, 'task')}, about {alive:.0f} would give a group of {group} a gradient "
+        f"at a time ({facts.at.share:.0%}); {facts.never} were not solved once, {facts.start} are solved in 20 to 80 % "
+        "of rollouts."
     )

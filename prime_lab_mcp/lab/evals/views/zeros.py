@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distribution.summary import was_cut_early
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
-from prime_lab_mcp.lab.evals.zeros.classify import classify_zero, form_is_paid, has_asked_form
+from prime_lab_mcp.lab.evals.zeros.classify import UNRIGHT, classify_zero, form_is_paid, has_asked_form
 from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause, Classified, Zero, longest_reply
 from prime_lab_mcp.lab.rollouts.conversation import task_name
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
@@ -60,6 +60,13 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
         "The replies answer with the reference answer, and the reward does not pay them. It raises, or compares the "
         "text with the unit or LaTeX of the stored answer, or reads a form that the prompt does not ask for. "
         "test_reward shows what it raises, and in `rendering` the form that it reads: compare that with the prompt.",
+        "test_reward",
+        ("environment",),
+    ),
+    ("wrong", "unpaid"): ZeroAdvice(
+        "No reply of this evaluation was paid, so nothing tells wrong answers from right ones in a form that the "
+        "reward does not read. test_reward shows whether right answers are paid, and in `rendering` the form that the "
+        "reward reads: compare that with the prompt and with some of these replies.",
         "test_reward",
         ("environment",),
     ),
@@ -308,6 +315,8 @@ class _ZeroCounts:
     kinds: Counter[tuple[Zero, Cause]] = field(default_factory=Counter)
     setup: int = 0
     """Rollouts that earned nothing because of the setup, not the model."""
+    unknown: int = 0
+    """Rollouts of which nothing says whether the answer is wrong or its form is not read."""
     sums: dict[Zero, tuple[float, int]] = field(default_factory=dict)
     """Sum and number of the rewards by class."""
     complete: tuple[float, int] = (0.0, 0)
@@ -343,6 +352,8 @@ def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS) -> ViewResult
         counts.kinds["unparsed", "asked"] = counts.asked_form
         counts.kinds, counts.setup = +counts.kinds, counts.setup + counts.asked_form
     zeros = counts.kinds.total()
+    if zeros == counts.rollouts and counts.kinds["wrong", ""]:
+        _leave_open(counts)
     advice = _advice(evaluated, counts)
     data = {
         "id": evaluated.id,
@@ -350,13 +361,27 @@ def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS) -> ViewResult
         "zeros": {kind: counts.of(kind) for kind in ZEROS},
         "zero_shares": {kind: _share(counts.of(kind), counts.rollouts) for kind in ZEROS if counts.of(kind)},
         "mean_reward_of": _means(counts),
-        "whose": {"model": zeros - counts.setup, "setup": counts.setup},
+        "whose": {
+            "model": zeros - counts.setup - counts.unknown,
+            "setup": counts.setup,
+            **({"unknown": counts.unknown} if counts.unknown else {}),
+        },
         "truncated_but_rewarded": counts.rewarded_though_cut,
         "budget": counts.lengths.as_json(cap),
         "advice": advice,
         "examples": _examples(counts, rows),
     }
     return ViewResult(_summary(counts, zeros), data, next=_next(advice))
+
+
+def _leave_open(counts: _ZeroCounts) -> None:
+    """Call it unknown whose the wrong answers are: where no answer of all is paid, they may be right ones in a form
+    that the reward does not read."""
+    counts.unknown = counts.kinds.pop(("wrong", ""))
+    counts.kinds["wrong", "unpaid"] = counts.unknown
+    for row in counts.rows.get("wrong", ()):
+        if row["why"] == UNRIGHT[:_EVIDENCE]:
+            row["why"] = "an answer that was not paid, in an evaluation that paid none"
 
 
 def _count(counts: _ZeroCounts, rollout: Rollout, classified: Classified | None) -> None:
@@ -451,10 +476,17 @@ def _next(advice: list[dict[str, Any]]) -> tuple[Next, ...]:
 def _summary(counts: _ZeroCounts, zeros: int) -> str:
     if not zeros:
         return f"All {count(counts.rollouts, 'rollout')} earned something for their answers."
-    model = zeros - counts.setup
+    model = zeros - counts.setup - counts.unknown
+    open_ones = ""
+    if counts.unknown:
+        why = "nothing is known of the answers" if not counts.kinds["wrong", "gold"] else "nothing is known of the rest"
+        open_ones = (
+            f"; no answer was paid at all, so {why}: {counts.unknown:,} may be wrong, or in a form that is not read"
+        )
+    by_model = f"{model:,} by what the model can do, " if model or not counts.unknown else ""
     return (
-        f"{zeros:,} of {count(counts.rollouts, 'rollout')} earned nothing for an answer: {model:,} by what the model "
-        f"can do, {counts.setup:,} by limits, endpoint, server or environment{_unread(counts)}{_cut_off(counts)}."
+        f"{zeros:,} of {count(counts.rollouts, 'rollout')} earned nothing for an answer: {by_model}{counts.setup:,} by "
+        f"limits, endpoint, server or environment{_unread(counts)}{open_ones}{_cut_off(counts)}."
     )
 
 

@@ -373,8 +373,12 @@ def _unread_gold(rollout: Rollout, turns: Sequence[Turn]) -> Classified | None:
     return Classified("wrong", evidence, "gold")
 
 
+UNRIGHT = "an answer in the asked form, and it is not right"
+"""The evidence of a wrong answer of which nothing else is known."""
+
+
 def _wrong_evidence(rollout: Rollout, weights: Mapping[str, float] | None) -> str:
     rewarded = [name for name, score in answer_scores(rollout, weights).items() if score > 0]
     if rewarded and rollout.reward is not None:
         return f"{quote(rewarded[0], 60)} paid, and other components took it away: the sum is {rollout.reward:g}"
-    return "an answer in the asked form, and it is not right"
+    return UNRIGHT

@@ -28,7 +28,7 @@ Zero = Literal[
 ]
 """The class of a rollout that earned nothing."""
 ZEROS: tuple[Zero, ...] = get_args(Zero)
-AtFault = Literal["model", "setup"]
+AtFault = Literal["model", "setup", "unknown"]
 """What has to change so that such a rollout earns something (`Classified.at_fault`)."""
 Cause = Literal[
     "",
@@ -46,6 +46,7 @@ Cause = Literal[
     "nonfinite",
     "gold",
     "asked",
+    "unpaid",
 ]
 """The cause within a class, if rollouts of the class need different advice. Empty if the class is enough."""
 
@@ -65,7 +66,10 @@ class Classified:
 
     @property
     def at_fault(self) -> AtFault:
-        """`model` if training may change the outcome, `setup` if limits, endpoint, server or environment caused it."""
+        """`model` if training may change the outcome, `setup` if limits, endpoint, server or environment caused it, and
+        `unknown` for an answer that was not paid in an evaluation that paid no answer."""
+        if self.cause == "unpaid":
+            return "unknown"
         return "setup" if self.kind in _SETUP or self.cause in ("parser", "gold", "asked") else "model"
 
 

@@ -158,7 +158,7 @@ class AdapterV0(Adapter):
     def _row(self, index: int) -> RowReply:
         raw = self.raw_row(index) or {}
         fields = {k: coercion.to_json(v) for k, v in raw.items() if k not in _HIDDEN}
-        return {
+        row: RowReply = {
             "index": index,
             "key": self._key(raw),
             "prompt": [
@@ -168,6 +168,9 @@ class AdapterV0(Adapter):
             "info": messages_v0.parsed_info(fields.get("info")),
             "fields": fields,
         }
+        if isinstance(raw.get("task"), str) and raw["task"] not in ("", "default"):
+            row["group"] = raw["task"]
+        return row
 
     def _key(self, raw: dict[str, Any]) -> str:
         hashed = {k: coercion.to_json(v) for k, v in raw.items() if k != "example_id"}

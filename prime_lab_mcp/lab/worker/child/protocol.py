@@ -211,6 +211,8 @@ class RowReply(TypedDict):
     answer: Any
     info: Any
     fields: dict[str, Any]
+    group: NotRequired[str]
+    """The column `task` of v0, where the rows have one of their own."""
 
 
 class RowsReply(TypedDict):

@@ -27,6 +27,8 @@ from tests.lab.evals.records import ADD, call, document, result, said, v1
 from tests.lab.evals.test_spec import SPEC
 
 WRONG = said("<answer>4</answer>")
+PAID = v1([WRONG], {"correct": 1.0})
+"""A rollout that was paid: where none is, nothing is said of the answers."""
 LONG = "x" * 5000
 
 
@@ -144,7 +146,7 @@ def test_replies_that_were_cut_far_below_the_limit_met_another_limit() -> None:
 def test_replies_that_answer_with_the_reference_answer_are_the_rewards_fault() -> None:
     right = v1([said("<answer>3</answer>")], {"correct": 0.0}, task={"key": "k1", "data": {"idx": 0, "answer": "3"}})
 
-    found = zeros_view(seen([right] * 3 + [v1([WRONG])] * 5))
+    found = zeros_view(seen([right] * 3 + [v1([WRONG])] * 5 + [PAID]))
 
     assert found.data["whose"] == {"model": 5, "setup": 3}
     assert found.summary.endswith("; 3 answer with the reference answer, which the reward does not pay.")
@@ -158,7 +160,7 @@ def test_a_number_whose_gold_has_a_unit_and_latex_is_the_rewards_fault() -> None
     right = v1([said("<answer>969</answer>")], {"correct": 0.0}, task=weighed)
     other = v1([said("<answer>970</answer>")], {"correct": 0.0}, task=weighed)
 
-    found = zeros_view(seen([right] * 3 + [other] * 2))
+    found = zeros_view(seen([right] * 3 + [other] * 2 + [PAID]))
 
     assert found.data["whose"] == {"model": 2, "setup": 3}
     why = next(row["why"] for row in found.data["examples"]["wrong"])
@@ -178,9 +180,17 @@ def test_a_right_answer_in_a_form_that_no_prompt_names_is_the_rewards_fault() ->
 
 
 def test_wrong_answers_are_read_not_judged_again() -> None:
-    found = zeros_view(seen([v1([WRONG])] * 3))
+    found = zeros_view(seen([v1([WRONG])] * 3 + [PAID]))
 
     assert (found.next[0].tool, found.next[0].arguments["where"]) == ("read_eval", "zero")
+
+
+def test_answers_of_an_evaluation_that_paid_none_are_nobodys_fault_yet() -> None:
+    found = zeros_view(seen([v1([WRONG])] * 3))
+
+    assert found.data["whose"] == {"model": 0, "setup": 0, "unknown": 3}
+    assert found.next[0].tool == "test_reward"
+    assert "what training changes" not in json.dumps(found.data)
 
 
 def test_memory_does_not_grow_with_the_rollouts() -> None:

@@ -43,7 +43,7 @@ def state_of(data: Any, completion: Sequence[Record]) -> State:
         completion=list(completion),
         answer=data.answer,
         info=dict(data.info),
-        task="default",
+        task=data.metadata.get("task", "default"),
         trajectory=steps_of(prompt, completion),
         is_completed=True,
         is_truncated=False,
