@@ -24,6 +24,8 @@ DEFAULT_BATCH = 128
 _TARGET_LINE = re.compile(r"^# target: (hosted|self-managed)\b", re.M)
 _POSITION = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")
 _LIMIT = 1_000_000
+_NAME_LINE = re.compile(r"""^(name\s*=\s*)(["'])([^"'\n]*)\2[ \t]*(#.*)?$""", re.M)
+_TABLE = re.compile(r"^\s*\[", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +255,26 @@ def parse_config(text: str, path: Path) -> TrainingConfig:
     target: ConfigTarget = "self-managed" if match and match[1] == "self-managed" else "hosted"
     digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
     return TrainingConfig(path, digest, text, table, shape, target, tuple(_sources(table, shape)))
+
+
+def text_with_name(text: str, name: str) -> str:
+    """The text of a config with its top-level `name` set and no other byte changed. Raises BadInput."""
+    first_table = _TABLE.search(text)
+    head = first_table.start() if first_table else len(text)
+    match = _NAME_LINE.search(text, 0, head)
+    set_name = f'name = "{name}"\n'
+    changed = f'{text[: match.start(2)]}"{name}"{text[match.end(3) + 1 :]}' if match else set_name + text
+    try:
+        same = tomllib.loads(changed) == {**tomllib.loads(text), "name": name}
+    except tomllib.TOMLDecodeError:
+        same = False
+    if not same:
+        raise BadInput(
+            "the config's top-level name cannot be set without touching the rest",
+            fix='Write it plainly at the top: name = "my-run".',
+            code="config-bad-name",
+        )
+    return changed
 
 
 def value_at(table: Any, *path: str) -> Any:
