@@ -24,6 +24,17 @@ DEFAULT_BATCH = 128
 _TARGET_LINE = re.compile(r"^# target: (hosted|self-managed)\b", re.M)
 _POSITION = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")
 _LIMIT = 1_000_000
+_LEAST_OF_DEPLOYMENT: Mapping[str, int] = {
+    "deployment.gpus_per_node": 1,
+    "deployment.num_train_gpus": 1,
+    "deployment.num_infer_gpus": 0,
+    "deployment.num_train_nodes": 1,
+    "deployment.num_infer_nodes": 0,
+    "deployment.num_infer_replicas": 1,
+    "inference.deployment.gpus_per_node": 1,
+    "inference.deployment.num_nodes": 1,
+}
+"""Keys whose numbers decide how many GPUs a run has, with the least that a run can have."""
 _NAME_LINE = re.compile(r"""^(name\s*=\s*)(["'])([^"'\n]*)\2[ \t]*(#.*)?$""", re.M)
 _TABLE = re.compile(r"^\s*\[", re.M)
 
@@ -181,6 +192,17 @@ class TrainingConfig:
     @property
     def _per_node(self) -> int:
         return self.number("deployment.gpus_per_node", 8) or 8
+
+    @property
+    def too_few_gpus(self) -> Iterator[tuple[str, int, int]]:
+        """Each key of the deployment whose number is too low: the key, its number and the least.
+
+        The schema of prime-rl gives most of these keys no least number, and the price of a run is proportional to them.
+        """
+        for key, least in _LEAST_OF_DEPLOYMENT.items():
+            number = self.number(key)
+            if number is not None and number < least:
+                yield key, number, least
 
     @property
     def gpus(self) -> int:
