@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
-from prime_lab_mcp.lab.base.text import escape
+from prime_lab_mcp.lab.base.text import escape, escape_lines
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import model_listing_calls
 from prime_lab_mcp.lab.state.pulled import record_agreement
@@ -253,7 +253,7 @@ def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: st
             "confirm": token,
             "question": intent.question,
             "max_cost": intent.max_cost,
-            **({"file": _escaped_lines(intent.file)} if intent.file else {}),
+            **({"file": escape_lines(intent.file)} if intent.file else {}),
         },
         next=(_call_with_token(request, token), *_if_declined(intent)),
     )
@@ -269,12 +269,7 @@ def _if_declined(intent: Intent) -> Iterator[Next]:
 
 
 def _with_file(intent: Intent) -> str:
-    return f"{intent.question}\n\n{_escaped_lines(intent.file)}" if intent.file else intent.question
-
-
-def _escaped_lines(text: str) -> str:
-    """The text with its line breaks unchanged and every other control character escaped."""
-    return "\n".join(escape(line) for line in text.splitlines())
+    return f"{intent.question}\n\n{escape_lines(intent.file)}" if intent.file else intent.question
 
 
 def _changed_finding() -> Finding:

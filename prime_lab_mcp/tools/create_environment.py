@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal
 
 import anyio
@@ -25,6 +26,7 @@ from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.base.untrusted_files import PlantedPath, read_below, remove_hidden, replace_below
 from prime_lab_mcp.lab.datasets.inspection import TEMPLATES, Inspection
 from prime_lab_mcp.lab.datasets.reading import inspect_source
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedSplit
@@ -368,6 +370,7 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
     target = call.lab.workspace.new_environment(names.module)
     with build_folder(target) as folder:
         await call.lab.prime.env_pull(hub, folder)
+        hidden = await anyio.to_thread.run_sync(_without_hidden, folder)
         if not (folder / "pyproject.toml").is_file():
             raise LabError(
                 f"what the Hub holds for {hub} has no pyproject.toml, so it is no environment package",
@@ -380,7 +383,31 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
     due = await due_call(call.lab, names.module)
     proven = due is not None and due.tool not in ("check_environment", "test_reward")  # files that were proven before
     calls = (due,) if due is not None and proven else _then(names.module)
-    return Outcome("passed", f"Pulled {hub} to environments/{names.module}.", (), data, next=calls)
+    summary = f"Pulled {hub} to environments/{names.module}."
+    if hidden:
+        data["hidden_left_out"] = [quote(path, 120) for path in hidden[:20]]
+        summary += f" {count(len(hidden), 'hidden file or folder', 'hidden files and folders')} of it were left out."
+    return Outcome("passed", summary, (), data, next=calls)
+
+
+_RECORD = ".prime/.env-metadata.json"
+"""The record of a pull that `prime` writes after it has unpacked the archive."""
+_MOST_RECORD_BYTES = 1_000_000
+
+
+def _without_hidden(folder: Path) -> list[str]:
+    """Remove the hidden files of a pulled archive, but for the record of `prime`. Returns their paths.
+
+    A push uploads no hidden file, so no honest archive holds one. git, editors and shells of the user would run what
+    such files say, such as `core.fsmonitor` of `.git/config`.
+    """
+    record: bytes | None = None
+    with suppress(OSError, PlantedPath):
+        record = read_below(folder, _RECORD, _MOST_RECORD_BYTES)
+    removed = [path for path in remove_hidden(folder) if path != PurePosixPath(_RECORD).parts[0]]
+    if record is not None:
+        replace_below(folder, _RECORD, record)
+    return removed
 
 
 TOOL = Tool(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -114,7 +114,9 @@ def _folder(lab: Lab, args: Args) -> tuple[EnvironmentFolder, bool]:
     """
     workspace, named = lab.workspace, args.environment
     try:
-        return workspace.environment(named), False
+        folder = workspace.environment(named)
+        _require_environment(folder)
+        return folder, False
     except BadInput as error:
         writes = args.new is not None or args.copy_from is not None
         creates = writes or (args.path.endswith("/") and not args.delete and args.move_to is None)
@@ -138,6 +140,20 @@ def _folder(lab: Lab, args: Args) -> tuple[EnvironmentFolder, bool]:
             ) from None
         path = workspace.new_environment(parts[-1])
         return EnvironmentFolder(path.name, path, path.relative_to(workspace.root).as_posix()), True
+
+
+def _require_environment(folder: EnvironmentFolder) -> None:
+    """Raise BadInput for a folder of the workspace that holds no environment, such as the user's own code."""
+    check_editable(folder.relative, PurePosixPath(folder.relative))
+    if folder.relative.startswith("environments/") or (folder.path / "pyproject.toml").is_file():
+        return
+    raise BadInput(
+        f"{quote(folder.relative, 120)} is a folder of the workspace and no environment: it has no pyproject.toml",
+        fix=Fix(
+            "Name an environment (", NamedCall("workflow_status"), " lists them), or environments/NAME for a new one."
+        ),
+        code="not-editable",
+    )
 
 
 def _check_valid(folder: EnvironmentFolder, args: Args) -> None:

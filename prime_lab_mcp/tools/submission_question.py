@@ -51,7 +51,7 @@ def submission_intent(
     cautions: list[str] = []
     if known.validation.outcome == "unavailable":
         cautions.append(NOT_VALIDATED)
-    cautions += [f.message for f in known.findings if f.code == "secret-not-linked"]
+    cautions += [f.message for f in known.findings if f.code in ("default-runtime", "secret-not-linked")]
     cautions += unproven_cautions(config)
     smaller = wallet_call(wallet, {"based_on": _relative(lab, config)})
     return Intent(

@@ -26,7 +26,7 @@ from prime_lab_mcp.lab.training.bound import CostBound, cost_of
 from prime_lab_mcp.lab.training.budget import ConfigBudget, WalletBudget
 from prime_lab_mcp.lab.training.preparation import RunPreparation, prepare_run
 from prime_lab_mcp.lab.training.sources import published_environment_asked_ahead
-from prime_lab_mcp.lab.training.submission import RunStanding, write_sent_copy
+from prime_lab_mcp.lab.training.submission import RunStanding, write_checked_copy
 from prime_lab_mcp.tools.argument_types import Dollars, Slug, Text
 from prime_lab_mcp.tools.budgeting import fuller_sentence, over_budget
 from prime_lab_mcp.tools.submission_question import card_entries, submission_intent
@@ -137,7 +137,7 @@ async def plan(call: Call, args: Args) -> Plan[SubmissionPlan]:
         await _require_paused(call, args.resume_from)
         await control.require_not_resumed(lab, args.resume_from)
     await call.progress(0.0, 2.0, "asking the platform whether it accepts the config")
-    known = await prepare_run(lab, config, write_sent_copy(lab, config, at.name, at.key), call.platform)
+    known = await prepare_run(lab, config, await write_checked_copy(lab, config, at.name, at.key), call.platform)
     work = SubmissionPlan(args, known)
     if args.budget is not None and known.cost.max_cost is not None and known.cost.max_cost > args.budget + 1e-9:
         raise _above_budget(call, config, known, args.budget)
@@ -225,7 +225,7 @@ async def run(call: Call, plan: Plan[SubmissionPlan]) -> Outcome:
     cost = await cost_of(lab, config)
     _require_agreed(plan.intent, at, cost, known.validation)
     await call.progress(1.0, 2.0, f"submitting {at.name}")
-    copy = write_sent_copy(lab, config, at.name, at.key)
+    copy = await write_checked_copy(lab, config, at.name, at.key)
     if args.resume_from is not None:
         await control.require_not_resumed(lab, args.resume_from)
     try:

@@ -270,3 +270,42 @@ async def test_prime_s_own_records_are_not_edited(calls: Calls, path: str) -> No
     given = {"environment": "environments/recorded/.prime", "path": ".env-metadata.json", "new": "{}"}
     assert codes(await calls.execute("edit_environment", given)) == {"not-editable"}
     assert sorted(p.name for p in folder.iterdir()) == [".prime", "README.md", "link", "pyproject.toml", "recorded.py"]
+
+
+RUNS = '[core]\n\tfsmonitor = "touch pwned"\n'
+"""git runs this command at every `git status`."""
+
+
+@pytest.mark.parametrize(
+    ("environment", "path"),
+    [
+        (".git", "config"),
+        (".git/hooks", "post-checkout"),
+        ("environments/hidden", ".git/config"),
+        ("environments/hidden", ".vscode/tasks.json"),
+        ("environments/hidden", ".envrc"),
+        ("environments/hidden", "\u200b.git/config"),
+        ("scripts", "build.py"),
+    ],
+)
+async def test_what_programs_of_the_user_run_is_not_edited(calls: Calls, environment: str, path: str) -> None:
+    """git and editors run what hidden files say, outside of every confinement."""
+    root = calls.lab.workspace.root
+    if not (root / "environments" / "hidden").exists():
+        write(calls.lab, "hidden", SOUND)
+    for folder in (".git/hooks", "scripts"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    before = sorted(p for p in root.rglob("*"))
+    given = {"environment": environment, "path": path}
+    for change in ({"new": RUNS}, {"move_to": "x"}, {"delete": True}):
+        report = await calls.execute("edit_environment", given | change)
+        assert codes(report) == {"not-editable"}, report
+    moved = {"environment": environment, "path": "README.md", "move_to": path}
+    assert codes(await calls.execute("edit_environment", moved)) == {"not-editable"}
+    assert sorted(p for p in root.rglob("*")) == before
+
+
+async def test_the_hidden_file_that_a_push_reads_is_edited(calls: Calls) -> None:
+    write(calls.lab, "ignoring", SOUND)
+    given = {"environment": "ignoring", "path": ".gitignore", "new": "outputs/\n"}
+    assert (await calls.execute("edit_environment", given)).status == "passed"

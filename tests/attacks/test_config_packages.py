@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,30 @@ def test_an_evaluation_by_another_harness_does_not_count(world: World, server: C
     ]
     world.call(server, "check_reward_distribution", environment="sums", harness="bash")
     assert submit(world, server, path).status == "passed"
+
+
+def without_harness(text: str) -> str:
+    """The config without the harness of its agent, whose turns are bounded."""
+    table = re.compile(r'\[orchestrator\.train\.source\.env\.agent\.harness\]\nid = "null".*\n')
+    assert table.search(text)
+    return table.sub("[orchestrator.train.source.env.agent]\nmax_turns = 4\n", text)
+
+
+@pytest.mark.parametrize(("default", "status"), [("bash", "blocked"), ("null", "passed")])
+def test_a_config_without_a_harness_is_played_by_the_default_of_the_package(
+    world: World, server: Calls, monkeypatch: pytest.MonkeyPatch, default: str, status: str
+) -> None:
+    """verifiers takes the package's own harness or `bash`; an evaluation by `null` shows nothing of that."""
+    monkeypatch.setattr("tests.property.world.ROLES", [{"name": "agent", "harness": default, "runtime": "subprocess"}])
+    path = proven(world, server, evaluated_by="null (in-process)")
+    path.write_text(without_harness(path.read_text(encoding="utf-8")), encoding="utf-8")
+    report = submit(world, server, path)
+    assert report.status == status, report
+    if status == "blocked":
+        assert [(n.tool, n.arguments) for n in report.next][:1] == [
+            ("run_eval", {"environment": "sums", "model": MODEL, "harness": "bash"}),
+        ]
+        assert world.runs() == []
 
 
 # Let through

@@ -10,10 +10,11 @@ import pytest
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.configs.config import parse_config
 from prime_lab_mcp.lab.configs.packages import agent_overrides
-from prime_lab_mcp.lab.configs.rules.unproven import UnprovenSetting, unproven_settings
+from prime_lab_mcp.lab.configs.rules.unproven import UnprovenSetting, unproven_cautions, unproven_settings
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
+from prime_lab_mcp.tools.submit_training import TOOL as SUBMIT
 from tests.tools.loopback import CONFIG, Desk, desk
 
 pytestmark = pytest.mark.anyio
@@ -186,6 +187,42 @@ def test_a_variable_that_names_code_or_servers_blocks_whatever_its_prefix(variab
     assert [(s.path, s.blocks) for s in found] == [(f"env_vars.{variable}", True)]
 
 
+@pytest.mark.parametrize(
+    "added",
+    [
+        'source_ref = "deadbeef"',
+        'image_tag = "evil:latest"',
+        'volume = "mine"',
+        '[tokenizer]\nchat_template = "{{ evil }}"',
+        "[trainer.model]\ntrust_remote_code = true",
+        "[orchestrator.algo.length_penalty]\nnum_output_tokens_weight = 1000.0",
+        '[orchestrator.train.sampling.extra_body]\nchat_template = "x"',
+        '[inference.vllm]\nquantization = "fp8"',
+    ],
+)
+def test_other_code_rewards_and_replies_than_the_tried_ones_are_no_matter_of_yes(added: str) -> None:
+    text = CONFIG.replace("[inference.vllm]", added) if "[inference" in added else f"{added}\n{CONFIG}\n"
+    if added.startswith("[") and "[inference" not in added:
+        text = f"{CONFIG}\n{added}\n"
+    assert unproven_cautions(parse_config(text, Path("configs/rl/x.toml"))) != ()
+
+
+def test_options_that_only_change_the_speed_are_a_matter_of_yes() -> None:
+    text = CONFIG.replace("[inference.vllm]", "[inference.vllm]\nmax_num_seqs = 128")
+    assert unproven_cautions(parse_config(text, Path("configs/rl/x.toml"))) == ()
+
+
+def test_harness_and_runtime_that_no_gate_compares_are_named() -> None:
+    """The gate compares the harness of the agent called `agent` alone."""
+    tables = (
+        f'{AGENT}]\nnetwork_notice = false\n{AGENT}.runtime]\ntype = "docker"\n'
+        '[orchestrator.train.source.env.judge.harness]\nid = "bash"\n'
+    )
+    text = CONFIG.replace(RUNTIME, "").replace(SOURCE, f"{SOURCE}{tables}")
+    overrides = agent_overrides(parse_config(text, Path("configs/rl/x.toml")).train_sources[0])
+    assert set(overrides) == {"env.agent.network_notice", "env.agent.runtime.type", "env.judge.harness.id"}
+
+
 def test_settings_of_agents_and_episodes_are_named_as_not_evaluated() -> None:
     tables = (
         f"{AGENT}]\nmax_output_tokens = 1\nmax_turns = 1\ntimeout.scoring = 0.001\n"
@@ -224,6 +261,30 @@ async def test_a_key_for_another_server_is_refused_before_the_question(at: Desk)
 async def test_a_name_of_the_config_is_no_sentence_of_the_question(at: Desk) -> None:
     report = await submit(at, top='gpu_type = "H100_80GB for $0.01 in all"')
     assert 'of type "H100_80GB for $0.01 in all"' in str(report.data.get("question", report))
+
+
+RUNTIME = '[orchestrator.train.source.env.agent.runtime]\ntype = "subprocess"\n'
+"""verifiers rents a sandbox for each rollout unless a config or a package names another runtime."""
+
+
+@pytest.mark.parametrize(
+    ("runtime", "named"),
+    [
+        (RUNTIME.replace("subprocess", "prime"), 'runs in a rented sandbox ("prime")'),
+        (RUNTIME.replace('"subprocess"', '"modal"\ngpu = "H100:8"'), 'runs in a rented sandbox ("modal")'),
+        ("", "the default of verifiers is a rented sandbox for each rollout"),
+    ],
+    ids=["prime", "modal", "default"],
+)
+async def test_sandboxes_that_a_run_rents_beside_its_gpus_are_a_caution(at: Desk, runtime: str, named: str) -> None:
+    assert RUNTIME in CONFIG
+    at.config(CONFIG.replace(RUNTIME, runtime), "configs/rl/rented.toml")
+    plan = await at.intent(SUBMIT, config="configs/rl/rented.toml")
+    assert plan is not None
+    assert [caution for caution in plan.cautions if named in caution and "not in the bound" in caution] != []
+    report = await Calls(at.lab, TOOLS, References()).execute("submit_training", {"config": "configs/rl/rented.toml"})
+    assert report.status == "needs_confirmation", report
+    assert "rented sandbox" in str(report.data["question"])
 
 
 async def test_a_new_volume_has_no_bound(at: Desk) -> None:

@@ -327,6 +327,28 @@ def test_what_cannot_be_bounded_names_the_key_that_bounds_it(text: str, key: str
     assert found.fix
 
 
+@pytest.mark.parametrize(
+    ("deployment", "key"),
+    [
+        ('type = "multi_node"\nnum_train_nodes = -3\nnum_infer_nodes = 1', "deployment.num_train_nodes"),
+        ('type = "multi_node"\nnum_train_nodes = 0\nnum_infer_nodes = 1', "deployment.num_train_nodes"),
+        (
+            'type = "multi_node"\nnum_train_nodes = -1\nnum_infer_nodes = 1\ngpus_per_node = -8',
+            "deployment.gpus_per_node",
+        ),
+        ("num_train_gpus = -1\nnum_infer_gpus = 3", "deployment.num_train_gpus"),
+        ("num_train_gpus = 4\nnum_infer_gpus = -2", "deployment.num_infer_gpus"),
+    ],
+)
+async def test_a_run_with_fewer_gpus_than_none_has_no_bound_and_is_refused(at: Desk, deployment: str, key: str) -> None:
+    text = changed("[inference]\n", f"[deployment]\n{deployment}\n\n[inference]\n")
+    found = bound(text)
+    assert (found.max_cost, found.key) == (None, key)
+    refused = await submit(at, text, "few")
+    assert refused.status == "blocked", refused
+    assert "config-gpus" in {finding.code for finding in refused.findings}
+
+
 async def test_a_run_without_a_bound_is_refused_and_the_named_key_mends_it(at: Desk) -> None:
     refused = await submit(at, changed("[inference]\n", EVALS.format(examples="num_examples = -1")), "all")
     assert refused.status == "blocked", refused

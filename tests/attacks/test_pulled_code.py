@@ -104,3 +104,28 @@ async def test_where_the_kernel_confines_files_nobody_is_asked(
     person = Person("declined")
     assert ran(await call(lab, "check_environment", person, environment="sums_v1"))
     assert person.questions == []
+
+
+async def test_a_pulled_archive_brings_no_hidden_files(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`prime` unpacks hidden files too, and git would run the command of such a `.git/config` at the next status."""
+    hidden = (".git/config", ".git/HEAD", "sums/.vscode/tasks.json", ".envrc", ".gitignore", ".prime/other")
+
+    async def env_pull(self: Any, ref: str, target: Path) -> None:
+        target.mkdir(exist_ok=True)
+        (target / "pyproject.toml").write_text('[project]\nname = "sums"\nversion = "1.0"\n', encoding="utf-8")
+        for path in (*hidden, ".prime/.env-metadata.json"):
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (target / path).write_text("{}", encoding="utf-8")
+
+    monkeypatch.setattr(type(lab.prime), "env_pull", env_pull)
+    report = await call(lab, "create_environment", None, name="taken", hub="them/sums@1.0")
+    assert report.status == "passed", report
+    folder = lab.workspace.environments / "taken"
+    found = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if "/." in f"/{p.relative_to(folder)}"]
+    assert sorted(found) == [".prime", ".prime/.env-metadata.json"]
+    assert report.data["hidden_left_out"] == [
+        '".envrc"',
+        '".git"',
+        '".gitignore"',
+        '"sums/.vscode"',
+    ]

@@ -67,6 +67,8 @@ WORDS = ("sound", "sound too", "FLAW", "DEAD", "BROKEN")
 
 FLAW: the reward test finds it. DEAD: the distribution does. BROKEN: the environment check does."""
 FOREIGN = "primeintellect/other@1.0.0"
+ROLES: list[dict[str, str]] = []
+"""The agents that a check records, as real checks of v1 do. Empty: none."""
 
 
 class OnEnvironment(Arguments):
@@ -90,7 +92,11 @@ def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool[On
             model=(args.model or model) if model else None,
             env_args=given,
             harness=args.harness,
-            unreported={"endpoint_named_by": "person", "interpreter": str(interpreter.python)},
+            unreported={
+                "endpoint_named_by": "person",
+                "interpreter": str(interpreter.python),
+                **({"roles": list(ROLES)} if ROLES else {}),
+            },
         )
         return Outcome("failed" if findings else "passed", name, findings, facts=facts)
 

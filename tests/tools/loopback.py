@@ -53,6 +53,9 @@ id = "primeintellect/reverse-text@0.2.0"
 [orchestrator.train.source.env.agent.harness]
 id = "null"
 
+[orchestrator.train.source.env.agent.runtime]
+type = "subprocess"
+
 [inference]
 
 [inference.vllm]

@@ -136,6 +136,6 @@ async def test_prime_s_own_parser_is_asked_where_the_server_has_none(
 
 def test_both_readings_are_alike(tmp_path: Path) -> None:
     pytest.importorskip("toml")
-    reading = older_platforms.old_reading_here(parse_config(SOUND, tmp_path / "c.toml"))
+    reading = older_platforms.old_reading_here(SOUND)
     assert reading is not None
     assert reading.table == parse_config(SOUND, tmp_path / "c.toml").table

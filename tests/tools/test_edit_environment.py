@@ -136,7 +136,7 @@ async def test_what_an_earlier_edit_made_stale_is_still_said(lab: Lab, folder: P
 
 async def test_writing_what_is_there_already_and_what_is_not_pushed_makes_nothing_stale(lab: Lab, folder: Path) -> None:
     assert (await edit(lab, "README.md", "# sums\n")).data["stale"] == []
-    assert (await edit(lab, ".notes/todo", "x")).data["stale"] == []
+    assert (await edit(lab, "outputs/todo", "x")).data["stale"] == []
 
 
 @pytest.mark.parametrize(

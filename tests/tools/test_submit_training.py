@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config
+from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config, text_with_name
 from prime_lab_mcp.lab.training.bound import bound_cost
-from prime_lab_mcp.lab.training.submission import text_with_name
 from prime_lab_mcp.tools.submit_training import TOOL
 from tests.tools.loopback import CONFIG, Desk
 

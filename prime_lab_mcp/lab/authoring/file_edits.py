@@ -44,14 +44,22 @@ def path_of_entry(folder: Path, path: str) -> Path:
     return (folder.resolve() if parent == "." else resolve_inside(folder, parent)) / pure.name
 
 
-def check_editable(named: str, path: PurePath) -> None:
-    """Raise BadInput for the folder `.prime`, in which `prime` records pushes and pulls. Every spelling is refused.
+_EDITABLE = ".gitignore"
+"""The one hidden file that a push reads."""
 
-    File systems may ignore case, and some drop trailing dots and invisible characters.
+
+def check_editable(named: str, path: PurePath) -> None:
+    """Raise BadInput for a hidden file or folder, in every spelling, except .gitignore.
+
+    Programs of the user run what such files say: git the commands of `.git/config`, editors those of `.vscode`. In
+    `.prime`, `prime` records pushes and pulls. File systems may ignore case, and some drop trailing dots and invisible
+    characters.
     """
     for part in (*PurePosixPath(named).parts, *path.parts):
-        letters = "".join(c for c in unicodedata.normalize("NFKC", part) if not is_invisible(c))
-        if letters.casefold().strip(" .") == "prime" and letters.startswith("."):
+        letters = "".join(c for c in unicodedata.normalize("NFKC", part) if not is_invisible(c)).strip()
+        if not letters.startswith(".") or part in (".", _EDITABLE):
+            continue
+        if letters.casefold().strip(" .") == "prime":
             raise BadInput(
                 f"{quote(named, 120)} is in the folder .prime, which prime writes and nobody edits",
                 fix=Fix(
@@ -63,6 +71,11 @@ def check_editable(named: str, path: PurePath) -> None:
                 ),
                 code="not-editable",
             )
+        raise BadInput(
+            f"{quote(named, 120)} is hidden: git, editors and shells run what such files say, and no package needs one",
+            fix="Give a path without a name that begins with a dot; of hidden files only .gitignore can be edited.",
+            code="not-editable",
+        )
 
 
 def write_text(path: Path, text: str, named: str) -> None:

@@ -208,6 +208,18 @@ def discard_folder(folder: Path) -> None:
         remove_folder(aside)
 
 
+def remove_hidden(folder: Path) -> list[str]:
+    """Remove every file and folder below `folder` whose name begins with a dot. Returns their paths, sorted."""
+    removed: list[str] = []
+    for place, names, files in os.walk(folder):
+        for name in [n for n in (*names, *files) if n.startswith(".")]:
+            path = Path(place, name)
+            remove_folder(path)
+            removed.append(path.relative_to(folder).as_posix())
+        names[:] = [n for n in names if not n.startswith(".")]
+    return sorted(removed)
+
+
 REMOVED = ".removed-"
 """Prefix of the name that `discard_folder` gives to a folder before the removal."""
 

@@ -6,6 +6,7 @@ ENTRY = (
     "context",
     "evidence",
     "examine",
+    "older_platforms",
     "own_gpus",
     "packages",
     "plan.choices",

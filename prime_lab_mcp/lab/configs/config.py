@@ -24,6 +24,19 @@ DEFAULT_BATCH = 128
 _TARGET_LINE = re.compile(r"^# target: (hosted|self-managed)\b", re.M)
 _POSITION = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")
 _LIMIT = 1_000_000
+_LEAST_OF_DEPLOYMENT: Mapping[str, int] = {
+    "deployment.gpus_per_node": 1,
+    "deployment.num_train_gpus": 1,
+    "deployment.num_infer_gpus": 0,
+    "deployment.num_train_nodes": 1,
+    "deployment.num_infer_nodes": 0,
+    "deployment.num_infer_replicas": 1,
+    "inference.deployment.gpus_per_node": 1,
+    "inference.deployment.num_nodes": 1,
+}
+"""Keys whose numbers decide how many GPUs a run has, with the least that a run can have."""
+_NAME_LINE = re.compile(r"""^(name\s*=\s*)(["'])([^"'\n]*)\2[ \t]*(#.*)?$""", re.M)
+_TABLE = re.compile(r"^\s*\[", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +194,17 @@ class TrainingConfig:
         return self.number("deployment.gpus_per_node", 8) or 8
 
     @property
+    def too_few_gpus(self) -> Iterator[tuple[str, int, int]]:
+        """Each key of the deployment whose number is too low: the key, its number and the least.
+
+        The schema of prime-rl gives most of these keys no least number, and the price of a run is proportional to them.
+        """
+        for key, least in _LEAST_OF_DEPLOYMENT.items():
+            number = self.number(key)
+            if number is not None and number < least:
+                yield key, number, least
+
+    @property
     def gpus(self) -> int:
         """Number of all GPUs of the run. Fine-tuning has no inference GPUs."""
         return self.train_gpus + (0 if self.shape == "sft" else self.infer_gpus)
@@ -253,6 +277,26 @@ def parse_config(text: str, path: Path) -> TrainingConfig:
     target: ConfigTarget = "self-managed" if match and match[1] == "self-managed" else "hosted"
     digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
     return TrainingConfig(path, digest, text, table, shape, target, tuple(_sources(table, shape)))
+
+
+def text_with_name(text: str, name: str) -> str:
+    """The text of a config with its top-level `name` set and no other byte changed. Raises BadInput."""
+    first_table = _TABLE.search(text)
+    head = first_table.start() if first_table else len(text)
+    match = _NAME_LINE.search(text, 0, head)
+    set_name = f'name = "{name}"\n'
+    changed = f'{text[: match.start(2)]}"{name}"{text[match.end(3) + 1 :]}' if match else set_name + text
+    try:
+        same = tomllib.loads(changed) == {**tomllib.loads(text), "name": name}
+    except tomllib.TOMLDecodeError:
+        same = False
+    if not same:
+        raise BadInput(
+            "the config's top-level name cannot be set without touching the rest",
+            fix='Write it plainly at the top: name = "my-run".',
+            code="config-bad-name",
+        )
+    return changed
 
 
 def value_at(table: Any, *path: str) -> Any:

@@ -117,7 +117,7 @@ async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformRea
     used for requests to the Hub if given.
     """
     prime = platform or lab.prime
-    elsewhere = await old_reading_of_prime(lab, config) if old_reading_here(config) is None else None
+    elsewhere = await old_reading_of_prime(lab, config.text) if old_reading_here(config.text) is None else None
     context = gather_context(lab, config.train_sources, config.model, None)
     shapes = known_schemas(lab, config, await present_proofs(lab, config))
     context = replace(

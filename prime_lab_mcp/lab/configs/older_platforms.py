@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
+import re
+import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.base import process
-from prime_lab_mcp.lab.base.errors import ProcessError
-from prime_lab_mcp.lab.base.text import key_path
-from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.base.errors import BadInput, ProcessError
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
+from prime_lab_mcp.lab.base.text import key_path, quote
 from prime_lab_mcp.lab.configs.context import OldParserReading
 from prime_lab_mcp.lab.lab import Lab
 
@@ -157,49 +161,113 @@ _PROGRAM = """\
 import json, sys
 import toml
 try:
-    with open(sys.argv[1], encoding="utf-8") as file:
-        found = {"table": toml.loads(file.read())}
+    found = {"table": toml.loads(sys.stdin.buffer.read().decode("utf-8"))}
 except Exception as error:
     found = {"refused": str(error)[:300]}
 print(json.dumps(found, default=str))
 """
 _SECONDS = 20.0
+_LINE_END = re.compile(r"\r\n?")
 
 
-def old_reading_here(config: TrainingConfig) -> OldParserReading | None:
-    """Return how the package `toml` of the server's interpreter reads the config; None if it is not installed."""
+def old_reading_here(text: str) -> OldParserReading | None:
+    """Return how the package `toml` of the server's interpreter reads a config; None if it is not installed."""
     try:
         toml = importlib.import_module("toml")
     except ImportError:
         return None
     try:
-        return OldParserReading(table=toml.loads(config.text))
+        return OldParserReading(table=toml.loads(_as_opened(text)))
     except Exception as error:
         return OldParserReading(refused=str(error)[:300])
 
 
-async def old_reading_of_prime(lab: Lab, config: TrainingConfig) -> OldParserReading | None:
-    """Return how the package `toml` in the interpreter of `prime` reads the config; None if there is none."""
+async def old_reading_of_prime(lab: Lab, text: str) -> OldParserReading | None:
+    """Return how the package `toml` in the interpreter of `prime` reads a config; None if there is none."""
     for program in lab.toolchain.programs("prime"):
         python = program.resolve().parent / "python"
-        if python.is_file() and (reading := await _ask(python, config.path)) is not None:
+        if python.is_file() and (reading := await _ask(python, text)) is not None:
             return reading
     return None
 
 
-async def _ask(python: Path, path: Path) -> OldParserReading | None:
-    try:
-        completed = await process.run(
-            [str(python), "-I", "-c", _PROGRAM, str(path)],
-            cwd=path.parent,
-            env=process.clean_environment(),
-            timeout=_SECONDS,
-            output_limit=4_000_000,
+def reading_difference(table: Mapping[str, Any], reading: OldParserReading) -> str | None:
+    """Return the dotted path of the first difference between a config and its old reading, or None if they are
+    equal."""
+    return _difference(table, reading.table or {}, "")
+
+
+async def require_same_reading(lab: Lab, text: str, name: str) -> None:
+    """Raise BadInput if the parser of `prime` refuses the text of the config `name`, or reads other values from it.
+
+    Where that parser is not to be had, nothing is compared, as in the check of the config.
+    """
+    reading = old_reading_here(text)
+    if reading is None:
+        reading = await old_reading_of_prime(lab, text)
+    if reading is None:
+        return
+    fix = Fix("Write the file anew with ", NamedCall("write_training_config", based_on=...), ", and submit that one.")
+    if reading.table is None:
+        why = quote(reading.refused or "no reason given", limit=160)
+        raise BadInput(
+            f"`prime train` refuses {name} with the name of the run in it: {why}", fix=fix, code="config-toml-dialect"
         )
-        answer = json.loads(completed.stdout) if completed.returncode == 0 else {}
-    except (ProcessError, ValueError):
-        return None
+    where = reading_difference(tomllib.loads(text), reading)
+    if where is not None:
+        raise BadInput(
+            f"`prime train` reads {name} otherwise than it was checked once the name of the run stands in it: the two "
+            f"readings differ at {quote(where, limit=120)}",
+            fix=fix,
+            code="config-toml-dialect",
+        )
+
+
+def _as_opened(text: str) -> str:
+    """The text as `prime` reads it: Python opens text files with every line end as a line feed."""
+    return _LINE_END.sub("\n", text)
+
+
+async def _ask(python: Path, text: str) -> OldParserReading | None:
+    # The text is handed over, not the file: that may have changed since it was read.
+    with tempfile.TemporaryFile() as handed:
+        handed.write(_as_opened(text).encode("utf-8"))
+        handed.seek(0)
+        try:
+            completed = await process.run(
+                [str(python), "-I", "-c", _PROGRAM],
+                cwd=Path(tempfile.gettempdir()),
+                env=process.clean_environment(),
+                timeout=_SECONDS,
+                output_limit=4_000_000,
+                stdin=handed.fileno(),
+            )
+            answer = json.loads(completed.stdout) if completed.returncode == 0 else {}
+        except (ProcessError, ValueError):
+            return None
     if not isinstance(answer, dict) or not answer:
         return None
     table, refused = answer.get("table"), answer.get("refused")
     return OldParserReading(table=table if isinstance(table, dict) else None, refused=str(refused) if refused else None)
+
+
+def _difference(first: Any, second: Any, path: str) -> str | None:
+    """Return the dotted path of the first difference between two parsed tables, or None if they are equal."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        for name in [*first, *(k for k in second if k not in first)]:
+            full_path = f"{path}.{key_path((name,))}" if path else key_path((name,))
+            if name not in first or name not in second:
+                return full_path
+            if (difference := _difference(first[name], second[name], full_path)) is not None:
+                return difference
+        return None
+    if isinstance(first, list) and isinstance(second, list):
+        if len(first) != len(second):
+            return path
+        pairs = enumerate(zip(first, second, strict=True))
+        return next((d for i, (a, b) in pairs if (d := _difference(a, b, f"{path}[{i}]")) is not None), None)
+    if isinstance(first, float) and isinstance(second, float) and math.isnan(first) and math.isnan(second):
+        return None
+    if type(first) is type(second) or (isinstance(first, (int, float)) and isinstance(second, (int, float))):
+        return None if first == second else path
+    return None if str(first) == str(second) else path

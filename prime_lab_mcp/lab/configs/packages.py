@@ -63,7 +63,11 @@ AGENT_KEYS = frozenset(
     }
 )
 """Fields of `AgentConfig` of verifiers 0.4.0."""
-_COMPARED_KEYS = frozenset({"harness", "runtime", "network_notice"})
+_TABLES_OF_AGENT = frozenset({"harness", "runtime"})
+_ONE_AGENT = "agent"
+"""The name of the agent of a plain taskset."""
+_PLAIN_RUNTIME = "subprocess"
+"""The runtime of evaluations on this machine that name none."""
 SHARED_KEYS = frozenset({"id", "interception", "max_concurrent_agents", "retries", "taskset", "timeout"})
 """Fields that every `EnvConfig` of verifiers 0.4.0 has."""
 
@@ -135,16 +139,22 @@ def own_environment_keys(source: ConfigSource, agents: Collection[str]) -> tuple
 def agent_overrides(source: ConfigSource) -> tuple[str, ...]:
     """Return the keys of a source's `env` that change how agents play or are scored.
 
-    These are the model, sampling, limits, time-outs and retries of agents and episodes, and the settings of harness and
-    runtime. The ids of harness and runtime are left out, because the gates compare them with the evaluation.
+    These are the model, sampling, limits, time-outs and retries of agents and episodes, and harness and runtime with
+    their settings. Two are left out: the harness of the agent called `agent`, because the gates compare it with the
+    evaluation, and the runtime of evaluations on this machine.
     """
     keys = [f"env.{key}" for key in ("timeout", "retries") if _table(source.table.get("env")).get(key)]
     for name, agent in _table(source.table.get("env")).items():
         if name in SHARED_KEYS or not isinstance(agent, Mapping):
             continue
-        keys += [key_path(("env", name, key)) for key in sorted(AGENT_KEYS - _COMPARED_KEYS) if key in agent]
-        keys += [key_path(("env", name, "harness", key)) for key in _table(agent.get("harness")) if key != "id"]
-        keys += [key_path(("env", name, "runtime", key)) for key in _table(agent.get("runtime")) if key != "type"]
+        keys += [key_path(("env", name, key)) for key in sorted(AGENT_KEYS - _TABLES_OF_AGENT) if key in agent]
+        harness, runtime = _table(agent.get("harness")), _table(agent.get("runtime"))
+        keys += [key_path(("env", name, "harness", key)) for key in harness if key != "id" or name != _ONE_AGENT]
+        keys += [
+            key_path(("env", name, "runtime", key))
+            for key, value in runtime.items()
+            if key != "type" or value != _PLAIN_RUNTIME
+        ]
     return tuple(keys)
 
 

@@ -165,7 +165,7 @@ def _own_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tup
     for need in TRAINING if facts.trains else EVALUATION:
         result = _source_standing(need, facts, push, platform, model)
         if result.unmet:
-            unmet = _with_evaluation_arguments(result.unmet, model, facts.harness)
+            unmet = _with_evaluation_arguments(result.unmet, model, _harness_played(facts))
             if result.why == "never-run" and facts.trains:
                 missing += _proven_otherwise(unmet, facts, push, platform)
             missing.append(unmet)
@@ -232,18 +232,41 @@ def source_proofs(facts: SourceFacts, platform: Platform, model: str | None) -> 
 
 
 def _with_harness(facts: SourceFacts, need: Need) -> list[Evidence]:
-    """Drop the verdicts on evaluations with another harness than the config names.
+    """Drop the verdicts on evaluations with another harness than the one that plays in training.
 
     Verdicts on evaluations by the platform stay, because the platform does not report the harness.
     """
-    if facts.harness is None or need.tool != "check_reward_distribution":
+    harness = _harness_played(facts)
+    if harness is None or need.tool != "check_reward_distribution":
         return list(facts.history)
-    named = plugin_module(facts.harness)
+    named = plugin_module(harness)
     return [
         row
         for row in facts.history
         if row.tool != need.tool or row.harness is None or plugin_module(row.harness.partition(" (")[0]) == named
     ]
+
+
+def _harness_played(facts: SourceFacts) -> str | None:
+    """The harness of the single agent: the one that the config names, else the default that the check of the pushed
+    files recorded (`bash` where the package has none). None for several agents, and where no check recorded any."""
+    if facts.harness is not None:
+        return facts.harness
+    roles = _recorded_roles(facts)
+    if len(roles) != 1 or roles[0].get("name") != "agent":
+        return None
+    harness = roles[0].get("harness")
+    return harness if isinstance(harness, str) else None
+
+
+def _recorded_roles(facts: SourceFacts) -> list[Mapping[str, Any]]:
+    """The agents of a pushed environment, as its last check recorded them."""
+    push = facts.push
+    for row in facts.history:
+        if push is not None and row.tool == "check_environment" and row.content == push.content:
+            roles = row.data.get("roles")
+            return [r for r in roles if isinstance(r, Mapping)] if isinstance(roles, list) else []
+    return []
 
 
 def plugin_module(id: str) -> str:
@@ -388,13 +411,8 @@ def own_keys_unmet(facts: SourceFacts, keys: Iterable[str]) -> list[Unmet]:
 
 def agents_of(facts: SourceFacts) -> frozenset[str]:
     """Names of the agents of a pushed environment, as its last check recorded them."""
-    push = facts.push
-    for row in facts.history:
-        if push is not None and row.tool == "check_environment" and row.content == push.content:
-            roles = row.data.get("roles")
-            named = [r.get("name") for r in roles if isinstance(r, Mapping)] if isinstance(roles, list) else []
-            return frozenset({"agent", *(name for name in named if isinstance(name, str))})
-    return frozenset({"agent"})
+    named = (role.get("name") for role in _recorded_roles(facts))
+    return frozenset({"agent", *(name for name in named if isinstance(name, str))})
 
 
 def override_cautions(facts: SourceFacts, keys: Iterable[str]) -> list[str]:

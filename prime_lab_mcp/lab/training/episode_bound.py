@@ -74,6 +74,8 @@ class _Agent:
     turns: int | None
     sampling: tuple[Mapping[str, Any], ...]
     retries: int
+    runtime: str | None = None
+    """The type of its runtime; None where neither the config nor a check says."""
 
 
 def episode_tokens(config: TrainingConfig, context: ConfigContext, source: ConfigSource | None) -> EpisodeTokens:
@@ -99,6 +101,11 @@ def retries_of(source: ConfigSource | None, context: ConfigContext) -> int:
     whole_episode = env.get("retries", (episode or {}).get("retries"))
     agents = max((agent.retries for agent in _agents(source, context)), default=0)
     return (1 + agents) * (1 + _retry_budget(whole_episode)) - 1
+
+
+def runtimes_of(source: ConfigSource, context: ConfigContext) -> Mapping[str, str | None]:
+    """The type of the runtime of each agent of a source; None where neither the config nor a check says."""
+    return {agent.name: agent.runtime for agent in _agents(source, context)}
 
 
 def was_checked(source: ConfigSource, context: ConfigContext) -> bool:
@@ -219,7 +226,15 @@ def _merged(name: str, known: Mapping[str, Any], written: Mapping[str, Any]) -> 
     sampling = tuple(t for t in (known.get("sampling"), written.get("sampling")) if isinstance(t, Mapping))
     retries = {**as_mapping(known.get("retries")), **as_mapping(written.get("retries"))}
     id = str(harness) if harness is not None else None
-    return _Agent(name, id, whole(turns), sampling, _retry_budget({"retries": retries}))
+    runtime = value_at(written.get("runtime"), "type") or known.get("runtime")
+    return _Agent(
+        name,
+        id,
+        whole(turns),
+        sampling,
+        _retry_budget({"retries": retries}),
+        runtime if isinstance(runtime, str) else None,
+    )
 
 
 def _named_class(source: ConfigSource) -> str | None:

@@ -16,6 +16,8 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.evidence import known_schemas
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import not_trained_finding
 from prime_lab_mcp.lab.prime.answers import PlatformModels, ValidateAnswer, Wallet
@@ -23,6 +25,7 @@ from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
 from prime_lab_mcp.lab.training.cost import CostForecast, forecast_from_ledger
 from prime_lab_mcp.lab.training.keys import EnvironmentSecrets, environment_secrets, key_findings, link_findings
+from prime_lab_mcp.lab.training.sandboxes import rented_sandboxes
 
 VALID_SECONDS = 600.0
 """Seconds for which the platform's verdict in `check_training_config` stays valid for a submission."""
@@ -86,6 +89,7 @@ async def prepare_run(
     cost = bound_from_ledger(lab, config, price)
     findings += [*_model_findings(lab, config, models), *_bound_findings(config, cost)]
     forecast = forecast_from_ledger(lab, config, price)
+    findings += rented_sandboxes(config, ConfigContext(shapes=known_schemas(lab, config)))
     findings += [*link_findings(secrets), *wallet_findings(wallet, cost.max_cost, forecast)]
     return RunPreparation(cost, forecast, wallet, answers["validation"], tuple(secrets), tuple(findings))
 

@@ -13,16 +13,16 @@ import hashlib
 import json
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
+from prime_lab_mcp.lab.base.errors import LabError, PrimeError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.settings import Platform
-from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.config import TrainingConfig, text_with_name
+from prime_lab_mcp.lab.configs.older_platforms import require_same_reading
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Submitted
 from prime_lab_mcp.lab.prime.refusals import ended_by_force, had_no_effect
@@ -32,9 +32,6 @@ from prime_lab_mcp.lab.training.bound import CostBound, cost_of
 from prime_lab_mcp.lab.training.card import submission_facts
 from prime_lab_mcp.lab.training.env_files import ENV_FILE_CODES, read_env_files, sent_env_files
 from prime_lab_mcp.lab.training.keys import forwarded_keys
-
-_NAME_LINE = re.compile(r"""^(name\s*=\s*)(["'])([^"'\n]*)\2[ \t]*(#.*)?$""", re.M)
-_TABLE = re.compile(r"^\s*\[", re.M)
 
 
 def intent_key(lab: Lab, config: TrainingConfig, resume_from: str | None, attempt: int) -> str:
@@ -47,26 +44,6 @@ def run_name(config: TrainingConfig, key: str) -> str:
     """The run's name on the platform: the config's name and eight hex digits of the intent."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", config.name)[:48].strip("-") or "run"
     return f"{stem}-{key[:8]}"
-
-
-def text_with_name(text: str, name: str) -> str:
-    """The text of a config with its top-level `name` set and no other byte changed. Raises BadInput."""
-    first_table = _TABLE.search(text)
-    head = first_table.start() if first_table else len(text)
-    match = _NAME_LINE.search(text, 0, head)
-    set_name = f'name = "{name}"\n'
-    changed = f'{text[: match.start(2)]}"{name}"{text[match.end(3) + 1 :]}' if match else set_name + text
-    try:
-        same = tomllib.loads(changed) == {**tomllib.loads(text), "name": name}
-    except tomllib.TOMLDecodeError:
-        same = False
-    if not same:
-        raise BadInput(
-            "the config's top-level name cannot be set without touching the rest",
-            fix='Write it plainly at the top: name = "my-run".',
-            code="config-bad-name",
-        )
-    return changed
 
 
 def sent_copy_path(lab: Lab, config: TrainingConfig, key: str) -> Path:
@@ -87,6 +64,16 @@ def write_sent_copy(lab: Lab, config: TrainingConfig, name: str, key: str) -> Pa
     partial.write_bytes(text_with_name(config.text, name).encode("utf-8"))
     partial.replace(copy)
     return copy
+
+
+async def write_checked_copy(lab: Lab, config: TrainingConfig, name: str, key: str) -> Path:
+    """Write the copy that is sent, after the parser of `prime` has read its text like the checks read the config.
+
+    The check compared the two readings of the file. Another name at its top is another text, which the old parser may
+    read otherwise. Raises BadInput.
+    """
+    await require_same_reading(lab, text_with_name(config.text, name), config.path.name)
+    return write_sent_copy(lab, config, name, key)
 
 
 def _root(lab: Lab, key: str) -> Path:

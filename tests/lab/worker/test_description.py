@@ -105,9 +105,10 @@ async def test_what_an_episode_plays_is_recorded(write: Write, opened: Opened) -
     assert several["own"] is True
     none = {"max_retries": 0, "rules": []}
     assert several["agents"] == {
-        "solver": {"harness": "null", "max_turns": 3, "sampling": None, "retries": none},
+        "solver": {"harness": "null", "runtime": "prime", "max_turns": 3, "sampling": None, "retries": none},
         "helper": {
             "harness": "bash",
+            "runtime": "prime",
             "max_turns": None,
             "sampling": {"max_tokens": 7},
             "retries": {"max_retries": 2, "rules": []},

@@ -279,13 +279,13 @@ def inference_present(config: TrainingConfig, context: ConfigContext) -> Iterato
 
 
 def gpus_fit(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The GPUs of a run on one node must fit on the node, and inference must divide into tensor-parallel groups."""
+    """No number of GPUs or nodes is too low. On one node, the GPUs fit, and divide into tensor-parallel groups."""
+    for key, number, least in config.too_few_gpus:
+        yield _gpu(f"{key} is {number}, and a run has at least {least}", f"Set {key} to {max(1, least)} or more.")
     if config.at("deployment.type") == "multi_node":
         return
     per_node = config.number("deployment.gpus_per_node", 8) or 8
     parallel = config.number("inference.vllm.tensor_parallel_size", 1) or 1
-    if config.train_gpus < 1:
-        yield _gpu(f"num_train_gpus is {config.train_gpus}; training needs at least one", "Set it to 1 or more.")
     if config.gpus > per_node:
         yield _gpu(
             f"{config.train_gpus} training + {config.infer_gpus} inference GPUs exceed the {per_node} of one node",

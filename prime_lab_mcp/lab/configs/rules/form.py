@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import key_path, quote, redact
-from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.config import TrainingConfig, text_with_name
 from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
-from prime_lab_mcp.lab.configs.older_platforms import OldKey, old_keys_in, old_reading_here, translate_key
+from prime_lab_mcp.lab.configs.older_platforms import (
+    OldKey,
+    old_keys_in,
+    old_reading_here,
+    reading_difference,
+    translate_key,
+)
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT, SchemaKind, SchemaProblem, schema_problems, tables_of_key
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.I)
 _CODES: Mapping[str, Code] = {"type": "config-wrong-type", "missing": "config-missing-table"}
+_ANY_NAME = "run-00000000"
+"""A name like those that a submission gives to a run."""
 _MOST_LISTED = 20
 """Most findings of one rule. Further problems are only counted, so that the report stays readable."""
 
@@ -47,7 +55,7 @@ def lenient_toml(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
 
     `prime train` uses the old package `toml`, which accepts some invalid texts (`x = [`) and refuses some valid ones.
     """
-    reading = old_reading_here(config) or context.read_by_prime
+    reading = old_reading_here(config.text) or context.read_by_prime
     if reading is None:
         yield Finding(
             "config-toml-unchecked",
@@ -66,7 +74,7 @@ def lenient_toml(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
             config.path.name,
         )
         return
-    if (where := _difference(config.table, reading.table, "")) is not None:
+    if (where := reading_difference(config.table, reading)) is not None:
         yield Finding(
             "config-toml-dialect",
             "blocker",
@@ -74,6 +82,28 @@ def lenient_toml(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
             f"Write {where or 'the file'} plainer: tables as [table] headers, one key per line.",
             config.path.name,
         )
+    elif (where := _difference_when_sent(config)) is not None:
+        yield Finding(
+            "config-toml-dialect",
+            "blocker",
+            f"`prime train` reads this file differently once the name of the run stands in it: at "
+            f"{quote(where, limit=120)}.",
+            Fix("Write it plainer, or anew with ", NamedCall("write_training_config", based_on=...), "."),
+            config.path.name,
+        )
+
+
+def _difference_when_sent(config: TrainingConfig) -> str | None:
+    """The first difference between the two readings of the text that a submission sends; None without one."""
+    try:
+        sent = text_with_name(config.text, _ANY_NAME)
+    except BadInput:
+        return None  # the submission says so
+    reading = old_reading_here(sent)
+    if reading is None:
+        return None
+    named = {**config.table, "name": _ANY_NAME}
+    return reading_difference(named, reading) if reading.table is not None else config.path.name
 
 
 def schema_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
@@ -164,28 +194,6 @@ def _schema_finding(config: TrainingConfig, problem: SchemaProblem, kind: Schema
 
 def _covers(path: str, key: str) -> bool:
     return key == path or path.startswith(f"{key}.") or key.startswith((f"{path}.", f"{path}["))
-
-
-def _difference(first: Any, second: Any, path: str) -> str | None:
-    """Return the dotted path of the first difference between two parsed tables, or None if they are equal."""
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        for name in [*first, *(k for k in second if k not in first)]:
-            full_path = f"{path}.{key_path((name,))}" if path else key_path((name,))
-            if name not in first or name not in second:
-                return full_path
-            if (difference := _difference(first[name], second[name], full_path)) is not None:
-                return difference
-        return None
-    if isinstance(first, list) and isinstance(second, list):
-        if len(first) != len(second):
-            return path
-        pairs = enumerate(zip(first, second, strict=True))
-        return next((d for i, (a, b) in pairs if (d := _difference(a, b, f"{path}[{i}]")) is not None), None)
-    if isinstance(first, float) and isinstance(second, float) and math.isnan(first) and math.isnan(second):
-        return None
-    if type(first) is type(second) or (isinstance(first, (int, float)) and isinstance(second, (int, float))):
-        return None if first == second else path
-    return None if str(first) == str(second) else path
 
 
 def _strings(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -102,7 +102,8 @@ class UnprovenSetting:
     about: str
     blocks: bool = False
     asks: bool = False
-    """The setting names a server, another model or a variable: a person is asked, also with yes=true."""
+    """The setting names a server, another model or a variable, or brings other code, another reward or other replies
+    than the tried ones: a person is asked, also with yes=true."""
 
     def __str__(self) -> str:
         return f"{self.path} = {quote(self.value, _MOST_CHARACTERS)} ({self.about})"
@@ -125,12 +126,11 @@ def unproven_sentence(config: TrainingConfig) -> str:
 
 
 def unproven_cautions(config: TrainingConfig) -> tuple[str, ...]:
-    """Return the caution about servers, other models and variables, which no `yes` goes past. Empty without such
-    settings."""
+    """Return the caution about the settings that no `yes` goes past. Empty without such settings."""
     named = list(dict.fromkeys(setting.path for setting in unproven_settings(config) if setting.asks))
     more = f" and {len(named) - _MOST_LISTED} more" if len(named) > _MOST_LISTED else ""
     listed = ", ".join(named[:_MOST_LISTED])
-    return (f"no step here tried these servers, models or variables of the config: {listed}{more}",) if named else ()
+    return (f"no step here tried these settings of the config: {listed}{more}",) if named else ()
 
 
 def settings_proven(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
@@ -264,12 +264,12 @@ def _passed_to_programs(path: str, value: Any) -> UnprovenSetting | None:
         about = "an option of vLLM that imports code, reads other files or changes the model"
         return UnprovenSetting(path, value, about, blocks=True)
     if path.startswith(_VLLM) and _options(path)[0] not in vllm_options() - _CHANGES_REPLIES:
-        return UnprovenSetting(path, value, "an option of vLLM")
+        return UnprovenSetting(path, value, "an option of vLLM", asks=_options(path)[0] in _CHANGES_REPLIES)
     sampled = _AGENT_SAMPLING.search(path)
     if table.endswith(".extra_body") or (sampled is not None and sampled[1] not in _SAMPLING_KEYS):
-        return UnprovenSetting(path, value, "an extra key of each request", blocks=key in _MORE_REPLIES)
-    named = next((about for name, about in _NAMED_SETTINGS.items() if name in path.split(".")[1:]), None)
-    return UnprovenSetting(path, value, named) if named is not None else None
+        return UnprovenSetting(path, value, "an extra key of each request", blocks=key in _MORE_REPLIES, asks=True)
+    named = next((name for name in _NAMED_SETTINGS if name in path.split(".")[1:]), None)
+    return UnprovenSetting(path, value, _NAMED_SETTINGS[named], asks=named != "entity") if named is not None else None
 
 
 def _options(path: str) -> list[str]:
@@ -292,13 +292,14 @@ def _leaves(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
 def _others(config: TrainingConfig) -> Iterator[UnprovenSetting]:
     for path, about in _PLATFORM.items():
         if (value := config.at(path)) is not None:
-            yield UnprovenSetting(path, value, about)
+            yield UnprovenSetting(path, value, about, asks=True)
     for path in _TEMPLATES:
         if (value := config.at(path)) is not None:
-            yield UnprovenSetting(path, value, "another chat template than the evaluated one may have had")
+            about = "another chat template than the evaluated one may have had"
+            yield UnprovenSetting(path, value, about, asks=True)
     for keys, value in _leaves(config.table, ()):
         if keys[-1] == "trust_remote_code" and value is True:
-            yield UnprovenSetting(key_path(keys), True, "permission to run code of the model's repository")
+            yield UnprovenSetting(key_path(keys), True, "permission to run code of the model's repository", asks=True)
 
 
 def _fix(setting: UnprovenSetting) -> str:

@@ -178,6 +178,7 @@ def _episode(adapter: AdapterV1) -> dict[str, Any] | None:
             "agents": {
                 str(name): {
                     "harness": str(role.harness.id if role.harness is not None else default),
+                    "runtime": str(role.runtime.type),
                     "max_turns": role.max_turns,
                     "sampling": role.sampling.model_dump(exclude_unset=True) if role.sampling is not None else None,
                     "retries": role.retries.model_dump(),
