@@ -6,6 +6,7 @@ ENTRY = (
     "evidence_limits",
     "hosted.evaluation",
     "hosted.plan",
+    "measured",
     "pages.illustrate",
     "pages.rendering",
     "plan",
