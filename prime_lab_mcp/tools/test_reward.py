@@ -44,7 +44,7 @@ from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_argum
 from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import Job
-from prime_lab_mcp.lab.state.open_warnings import due_comparison, port_unedited
+from prime_lab_mcp.lab.state.open_warnings import due_comparison, port_unedited, warnings_sentence
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.worker.description import Rows
@@ -223,7 +223,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     )
     if outcome.status != "passed":
         return outcome
-    outcome = replace(outcome, summary=outcome.summary + _unfit_package(call.lab, snapshot))
+    outcome = replace(outcome, summary=outcome.summary + _said_by_the_check(call.lab, snapshot))
     if port_unedited(call.lab.ledger, call.lab.key, snapshot.name, snapshot.source):
         why = "its files: write what the port left (data.left) before an evaluation is paid, which an edit makes stale"
         first = Next("read_environment", why, {"environment": snapshot.relative})
@@ -238,11 +238,15 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     return outcome if job is None else replace(outcome, next=(*outcome.next, _rescoring(snapshot.relative, job)))
 
 
-def _unfit_package(lab: Lab, snapshot: Snapshot) -> str:
-    """What closes push and training although the reward held: the newest check of these files failed."""
+def _said_by_the_check(lab: Lab, snapshot: Snapshot) -> str:
+    """What the newest check of these files says beside a reward that held: what closes push and training, or what the
+    questions of a push and a run will say."""
     checks = lab.ledger.evidence(lab.key, tool="check_environment", content=snapshot.content, limit=1)
-    if not checks or checks[0].status != "failed":
+    if not checks:
         return ""
+    if checks[0].status != "failed":
+        known = warnings_sentence(snapshot.name, checks)
+        return f" {known}" if known else ""
     named = ", ".join(checks[0].blockers[:3])
     return (
         f" But check_environment failed for these files ({named}): they cannot be published or trained on as they are."

@@ -119,7 +119,9 @@ def _rollouts(reading: RunReading, rehearsed: bool) -> dict[str, Any] | None:
 def _made_up(data: dict[str, Any]) -> str:
     """What the rollouts of a rehearsal are, in the summary that shows them; empty for others."""
     rollouts = data["rollouts"]
-    return f" Reward and rollouts shown are {_STAND_IN}." if rollouts is not None and "made_up" in rollouts else ""
+    return (
+        f" Reward, cost and rollouts shown are {_STAND_IN}." if rollouts is not None and "made_up" in rollouts else ""
+    )
 
 
 def _links(id: str, known: Run | None) -> tuple[Link, ...]:

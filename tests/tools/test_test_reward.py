@@ -267,6 +267,18 @@ async def test_a_reward_that_held_in_an_unfit_environment_says_in_its_first_sent
     assert "But check_environment failed for these files (leak-near)" in outcome.summary
 
 
+async def test_a_warning_of_the_check_is_told_before_the_question_of_a_push(lab: Lab) -> None:
+    """The question named small-set, which no report had shown: the check had run inside of this call."""
+    write(lab, "sound", SOUND)
+    snapshot = await lab.snapshot("sound")
+    few = ({"code": "small-set", "severity": "warning", "message": "m", "fix": "f"},)
+    lab.ledger.record(
+        Evidence("check_environment", "passed", lab.key, "sound", snapshot.source, snapshot.content, findings=few)
+    )
+    outcome = await try_reward(lab, "sound", examples=1, probes=False, search=0)
+    assert "Known of sound and not mended: small-set" in outcome.summary
+
+
 async def test_without_kept_cases_there_is_nothing_to_replay(lab: Lab) -> None:
     write(lab, "sound", SOUND)
     with pytest.raises(BadInput, match="no cases of the caller") as refused:

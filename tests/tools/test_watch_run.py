@@ -30,7 +30,10 @@ async def test_a_finished_run_shows_reward_spend_and_checkpoints_and_passes(at: 
     assert outcome.data["checkpoints"][-1]["step"] == 40
     assert outcome.data["anomalies"] == []
     assert len(str(outcome.data)) < 8000
-    assert "rollouts shown are the rehearsal's own, made up, and not of this environment" in outcome.summary
+    assert (
+        "Reward, cost and rollouts shown are the rehearsal's own, made up, and not of this environment"
+        in outcome.summary
+    )
     assert "not of this environment" in outcome.data["rollouts"]["made_up"]
 
 

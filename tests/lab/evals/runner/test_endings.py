@@ -136,6 +136,7 @@ def test_the_estimate_is_said_before_it_starts() -> None:
     assert spec.estimate == {
         "rollouts": 160,
         "tokens": {"prompt": 16_000, "completion": 10_240},
+        "basis": "one turn each",
         "cost": pytest.approx(0.03648, abs=1e-4),
     }
     said = verdict.size_and_cost_summary(spec)
