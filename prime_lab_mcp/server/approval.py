@@ -292,8 +292,8 @@ def _ceiling_finding(reason: str) -> Finding:
         "evidence-ceiling-only",
         "warning",
         reason,
-        "Evaluate the model to be trained at prime, or at an endpoint that the user named (--endpoint); else only the "
-        "user can answer.",
+        "Evaluate the model to be trained, or ask the judge, at prime or at an endpoint that the user named "
+        "(--endpoint); else only the user can answer.",
     )
 
 
