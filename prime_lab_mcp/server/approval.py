@@ -253,7 +253,7 @@ def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: st
             "confirm": token,
             "question": intent.question,
             "max_cost": intent.max_cost,
-            **({"file": escape_lines(intent.file)} if intent.file else {}),
+            **({"file": _file_text(intent.file)} if intent.file else {}),
         },
         next=(_call_with_token(request, token), *_if_declined(intent)),
     )
@@ -269,7 +269,12 @@ def _if_declined(intent: Intent) -> Iterator[Next]:
 
 
 def _with_file(intent: Intent) -> str:
-    return f"{intent.question}\n\n{escape_lines(intent.file)}" if intent.file else intent.question
+    return f"{intent.question}\n\n{_file_text(intent.file)}" if intent.file else intent.question
+
+
+def _file_text(file: str) -> str:
+    """The text of a file as it stands below a question: its line breaks stay, whatever else acts unseen is escaped."""
+    return escape_lines(file.rstrip("\n"))
 
 
 def _changed_finding() -> Finding:
@@ -295,8 +300,8 @@ def _ceiling_finding(reason: str) -> Finding:
         "evidence-ceiling-only",
         "warning",
         reason,
-        "Evaluate the model to be trained at prime, or at an endpoint that the user named (--endpoint); else only the "
-        "user can answer.",
+        "Evaluate the model to be trained, or ask the judge, at prime or at an endpoint that the user named "
+        "(--endpoint); else only the user can answer.",
     )
 
 

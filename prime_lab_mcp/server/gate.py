@@ -24,10 +24,11 @@ from prime_lab_mcp.lab.state.config_gate import (
     own_keys_unmet,
     package_unmet,
     source_evaluation,
+    source_proofs,
     source_unmet,
     trained_model,
 )
-from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, ceiling_reasons, evaluation_summary
+from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, ceiling_reasons, evaluation_summary, has_judge
 from prime_lab_mcp.lab.state.gates import (
     CAPABILITIES,
     COULD_NOT_ASK,
@@ -147,9 +148,10 @@ class Gate:
         return Passage(None, (*cautions, *ceilings), ceilings, ceilings, evidence)
 
     def _evaluations(self, needs: tuple[Need, ...], subject: Subject) -> list[Evidence]:
-        """The evaluations that opened the gate."""
-        standings = self._standings(tuple(need for need in needs if need.tool in EVALUATED), subject)
-        return [need_standing.row for need_standing in standings if need_standing.row is not None]
+        """The evaluations that opened the gate, and the reward tests whose scores a judge gave."""
+        rows = [(result.need, result.row) for result in self._standings(needs, subject)]
+        opened = [row for need, row in rows if row is not None and (need.tool in EVALUATED or has_judge(row))]
+        return list({row.id: row for row in opened}.values())
 
     async def _installed(self, subject: Subject, snapshot: Snapshot) -> Subject:
         """The subject with the installed distributions, so that evidence with other distributions is stale."""
@@ -245,6 +247,8 @@ class Gate:
             evaluation = source_evaluation(facts, self.lab.platform, config.model)
             if evaluation is not None:
                 rests_on.append((evaluation, trained_model(facts, config.model)))
+            proofs = source_proofs(facts, self.lab.platform, config.model)
+            rests_on += [(row, trained_model(facts, config.model)) for row in proofs if has_judge(row)]
         standings = [source_unmet(facts, self.lab.platform, config.model) for facts in sources]
         for source, facts in zip(config.sources, sources, strict=True):
             own = own_keys_unmet(facts, own_environment_keys(source, agents_of(facts)))

@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.loading import LoadedEnvironment
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess
 from prime_lab_mcp.lab.rewards import judge_relay
 from prime_lab_mcp.lab.rewards.observations import Trial
+from prime_lab_mcp.lab.state.evaluation_evidence import JUDGE_NAMED_BY
 from prime_lab_mcp.tools.reward_costs import paid_intent, price_unknown, reserved
 from prime_lab_mcp.tools.tool import Call, Intent
 
@@ -78,10 +79,19 @@ def data(trial: Trial, relay: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"judge": {**(relay or {}), "models": models, "judged": len(trial.judged)}}
 
 
-def facts(trial: Trial) -> dict[str, Any]:
-    """The judge as recorded with the verdict. It is not recorded as the model, which is the evaluated model."""
+def facts(trial: Trial, relay: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The judge as recorded with the verdict. It is not recorded as the model, which is the evaluated model.
+
+    Who named the judge's endpoint decides whether the verdict is evidence without a person's answer, and a judge of the
+    rehearsal is none for the real platform.
+    """
     known = trial.judging.judges if trial.judging is not None else ()
     if not known:
         return {}
-    first = known[0]
-    return {"endpoint_host": first.host, "sampling": {"judge": first.model, "temperature": first.temperature}}
+    first, named_by = known[0], (relay or {}).get("named_by")
+    return {
+        "endpoint_host": first.host,
+        "sampling": {"judge": first.model, "temperature": first.temperature},
+        "touches_platform": named_by == "platform",
+        "unreported": {JUDGE_NAMED_BY: named_by} if named_by is not None else {},
+    }

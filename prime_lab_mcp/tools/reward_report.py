@@ -119,7 +119,7 @@ def reward_outcome(
         data["same_as"] = compared.as_json()
     if loaded.env_args:
         data["env_args"] = dict(loaded.env_args)
-    facts = Facts(env_args=env_args, toolchain=loaded.toolchain, proves=proves, **reward_judge.facts(trial))
+    facts = Facts(env_args=env_args, toolchain=loaded.toolchain, proves=proves, **reward_judge.facts(trial, asked))
     return Outcome(
         status,
         _summary(trial, status, blockers, findings) + _equal(compared),

@@ -91,28 +91,30 @@ def _existing(call: Call, path: str) -> Path:
     for candidate in (path, f"configs/rl/{path}", f"configs/rl/{path}.toml"):
         config = workspace.resolve(candidate)
         if config.is_file():
-            return _hosted(config)
+            _require_hosted(read_config(config))
+            return config
     return workspace.resolve(path, must_exist=True)
 
 
-def _hosted(path: Path) -> Path:
-    if read_config(path).shape == "sft":
+def _require_hosted(config: TrainingConfig) -> None:
+    """Raise BadInput for a config that hosted training does not take, and whose checks are others."""
+    name = config.path.name
+    if config.shape == "sft":
         raise BadInput(
-            f"{path.name} is supervised fine-tuning: whether its data lie on the volume cannot be checked from here",
+            f"{name} is supervised fine-tuning: whether its data lie on the volume cannot be checked from here",
             fix=Fix(
-                f"Ask the user to run `prime train {path.name} --sft` in its folder; ",
+                f"Ask the user to run `prime train {name} --sft` in its folder; ",
                 NamedCall("write_training_config", sft=...),
                 " lists what goes before it.",
             ),
             code="sft-by-hand",
         )
-    if read_config(path).target != "hosted":
+    if config.target != "hosted":
         raise BadInput(
-            f"{path.name} is written for GPUs of one's own; its checks are not those of hosted training",
+            f"{name} is written for GPUs of one's own; its checks are not those of hosted training",
             fix=Fix("Write a hosted one with ", NamedCall("write_training_config", based_on=..., target="hosted"), "."),
             code="config-not-hosted",
         )
-    return path
 
 
 def _config(call: Call) -> TrainingConfig:
@@ -129,6 +131,7 @@ class SubmissionPlan:
 
 async def plan(call: Call, args: Args) -> Plan[SubmissionPlan]:
     lab, config = call.lab, _config(call)
+    _require_hosted(config)  # the file may have been another one when its path was looked up
     at = await submission.run_standing(lab, config, resume_from=args.resume_from, again=args.again)
     if at.state == "existing":
         exists = f"Run {at.id} of this config exists; nothing is sent."

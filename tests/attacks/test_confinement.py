@@ -176,6 +176,15 @@ async def test_environment_code_copies_files_and_makes_programs(workers: Workers
     assert "0o755" in found["python"]
 
 
+async def test_environment_code_spawns_processes_and_gets_their_results(workers: Workers, tmp_path: Path) -> None:
+    """Spawned processes would read the worker's program, which is hidden, and a pool would start others for ever."""
+    pool = "import multiprocessing as m, concurrent.futures as f; p = f.ProcessPoolExecutor(1, m.get_context({!r})); "
+    ask = "found = p.submit(abs, -7).result(60); p.shutdown()"
+    hows = ("fork", "spawn")
+    found = await outcomes(workers, tmp_path / "env", {how: pool.format(how) + ask for how in hows})
+    assert found == dict.fromkeys(hows, "done: 7")
+
+
 @needs_files
 async def test_environment_code_writes_nothing_but_its_scratch_and_cache(
     workers: Workers, home: Path, tmp_path: Path

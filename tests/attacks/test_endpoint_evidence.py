@@ -19,6 +19,7 @@ from prime_lab_mcp.cli import person
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.distributions import read_fingerprints
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
+from prime_lab_mcp.lab.state.evaluation_evidence import JUDGE_NAMED_BY
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run
 from prime_lab_mcp.server.call import Calls
 from tests.property.world import MODEL, World
@@ -296,3 +297,56 @@ def test_a_run_that_resumes_rests_on_the_evaluation_of_its_checkpoint(world: Wor
     # The stub of the platform knows no such run: behind the open gate comes the question whether the run is paused.
     assert (report.status == "blocked") == (status == "failed"), report
     assert alone(world, server, "submit_training", config=path).status == "needs_confirmation"
+
+
+# Judges
+
+
+def judged(world: World, server: Calls, named_by: str) -> None:
+    """Record a reward test whose scores came from a judge, as `test_reward(judge=...)` does."""
+    files = world.on_disk("one", "sums")
+    row = Evidence(
+        "test_reward",
+        "passed",
+        server.lab.key,
+        "sums",
+        files.source,
+        files.content,
+        endpoint_host=LIAR,
+        sampling={"judge": "judge-1", "temperature": 0.0},
+        platform="prime" if named_by == "platform" else None,
+        data={JUDGE_NAMED_BY: named_by},
+        toolchain={DISTRIBUTIONS: dict(read_fingerprints(world.python, [Requirement("verifiers")]).by_name)},
+        at=time.time(),
+    )
+    server.lab.ledger.record(row)
+
+
+def test_a_reward_that_a_judge_of_the_call_let_pass_needs_a_persons_answer(world: World, server: Calls) -> None:
+    """An agent may serve a judge of its own that answers yes to everything."""
+    evaluated(world, server)
+    judged(world, server, "call")
+    asked = alone(world, server, "push_environment", environment="sums")
+    assert asked.status == "needs_confirmation", asked
+    assert "evidence-ceiling-only" in {finding.code for finding in asked.findings}
+    assert 'the judge "judge-1" at "127.0.0.1:4711"' in str(asked.data["question"])
+    again = alone(world, server, "push_environment", environment="sums", confirm=asked.data["confirm"])
+    assert again.status == "needs_confirmation", again
+    assert world.pushes() == []
+
+
+@pytest.mark.parametrize("named_by", ["platform", "provider", "person"])
+def test_a_judge_that_somebody_vouches_for_is_named_and_no_more(world: World, server: Calls, named_by: str) -> None:
+    evaluated(world, server)
+    judged(world, server, named_by)
+    asked = alone(world, server, "push_environment", environment="sums")
+    assert "evidence-ceiling-only" not in {finding.code for finding in asked.findings}
+    assert 'the judge "judge-1"' in str(asked.data["question"])
+
+
+def test_a_judge_of_the_call_is_said_before_a_run_too(world: World, server: Calls) -> None:
+    config = published(world, server)
+    judged(world, server, "call")
+    asked = alone(world, server, "submit_training", config=config)
+    assert asked.status == "needs_confirmation", asked
+    assert "evidence-ceiling-only" in {finding.code for finding in asked.findings}

@@ -50,3 +50,32 @@ def test_what_is_sent_is_what_the_gate_looked_at(
     assert world.runs() == []
     assert report.status in ("error", "blocked"), report
     assert world.questions[-1:] == [] or "unproven" not in world.questions[-1]
+
+
+def test_a_config_that_is_for_hosted_training_at_its_first_look_only_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer rules hold for GPUs of one's own, and the platform is not asked."""
+    server: Calls = world.server("one")
+    path = proven(world, server)
+    text = path.read_text(encoding="utf-8")
+    unruled = text.replace("# target: hosted", "# target: self-managed").replace(
+        "[model]", '[env_vars]\nPYTHONPATH = "/tmp/evil"\n\n[model]'
+    )
+    assert unruled.count("self-managed") == unruled.count("PYTHONPATH") == 1
+    real = Path.read_bytes
+
+    def read(self: Path) -> bytes:
+        if self != path:
+            return real(self)
+        frame, functions = sys._getframe(1), set()
+        while frame is not None:
+            functions.add((Path(frame.f_code.co_filename).name, frame.f_code.co_name))
+            frame = frame.f_back  # type: ignore[assignment]
+        first = ("submit_training.py", "_existing") in functions
+        return text.encode() if first else unruled.encode()
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    report = world.call(server, "submit_training", config=path.relative_to(world.workspace("one")).as_posix())
+    assert world.runs() == []
+    assert "config-not-hosted" in {finding.code for finding in report.findings}, report

@@ -208,6 +208,8 @@ async def test_an_honest_judge_passes_and_the_real_key_stays_with_the_relay(lab:
         {"model": '"judge-model-1"', "temperature": 0.0, "host": f'"{judge.host}"'}
     ]
     assert outcome.facts.endpoint_host == judge.host
+    assert outcome.data["judge"]["named_by"] == "person"
+    assert outcome.facts.unreported == {"judge_named_by": "person"}
 
 
 @pytest.mark.slow

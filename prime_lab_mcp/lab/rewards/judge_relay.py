@@ -88,6 +88,7 @@ class JudgeRelay:
         usage = self.relay.usage
         data: dict[str, Any] = {
             "endpoint": self.host,
+            "named_by": self.access.endpoint.named_by,
             "requests": usage.requests,
             "tokens": usage.prompt_tokens + usage.completion_tokens,
         }

@@ -25,6 +25,10 @@ _VOUCHED = frozenset({"platform", "provider", "person"})
 key, and those that the user named. Rows of older versions lack the field; of these, only rows of the platform count."""
 
 
+JUDGE_NAMED_BY = "judge_named_by"
+"""Key of a reward test's data that says who named the endpoint of the judge, with the values of `endpoint_named_by`."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
     """The model to be trained. `name` is None at a push, where the latest model that opens the gate counts."""
@@ -88,7 +92,12 @@ def judged_group_size(row: Evidence) -> int | None:
 
 
 def ceiling_reasons(row: Evidence, trained: TrainedModel) -> tuple[str, ...]:
-    """Return why this evidence is ceiling-only, one sentence per reason, for the question to a person."""
+    """Return why this evidence is ceiling-only, one sentence per reason, for the question to a person.
+
+    Of a reward test, the endpoint of its judge is judged: whoever chooses it can let any reward pass.
+    """
+    if has_judge(row):
+        return () if row.data.get(JUDGE_NAMED_BY) in _VOUCHED else (_unvouched_judge(row),)
     reasons = []
     model, host = quote(row.model or "an unknown model", 120), quote(row.endpoint_host or "an unknown host", 120)
     environment = row.environment or "the environment"
@@ -106,8 +115,29 @@ def ceiling_reasons(row: Evidence, trained: TrainedModel) -> tuple[str, ...]:
     return tuple(reasons)
 
 
+def has_judge(row: Evidence) -> bool:
+    """Whether a verdict is a reward test whose scores a judge gave."""
+    return row.tool == "test_reward" and JUDGE_NAMED_BY in row.data
+
+
+def _judge(row: Evidence) -> str:
+    model = row.sampling.get("judge")
+    return f"{quote(str(model or 'an unknown model'), 120)} at {quote(row.endpoint_host or 'an unknown host', 120)}"
+
+
+def _unvouched_judge(row: Evidence) -> str:
+    return (
+        f"the reward of {row.environment or 'the environment'} was tested with the judge {_judge(row)}, an endpoint "
+        "that is neither the platform's nor named by the user: nothing shows that this model judged there"
+    )
+
+
 def evaluation_summary(row: Evidence) -> str:
-    """Return a sentence with model, host, number of tasks and date of an evaluation, for the question to a person."""
+    """Return a sentence with model, host, number of tasks and date of an evaluation, or with the judge of a reward
+    test, for the question to a person."""
+    if has_judge(row):
+        date = datetime.fromtimestamp(row.at, UTC).date().isoformat()
+        return f"The reward of {row.environment or 'the environment'} was tested with the judge {_judge(row)}, {date}."
     tasks = row.data.get("tasks") or row.arguments.get("num_examples")
     size = f", {count(tasks, 'task')}" if isinstance(tasks, int) else ""
     chosen = f", made with {arguments_summary(row.env_args)}" if row.env_args else ""

@@ -3,11 +3,13 @@
 Python imports this module at its start, from PYTHONPATH. Standard library only.
 
 `multiprocessing` and its copy in `datasets` let managers listen on Unix sockets, which are closed. Here they listen on
-loopback instead. verifiers 0.4 (v1/mcp/launch.py, `serve_in_runtime`) has a local tool server write its port to a file
-in /tmp, which is not writable. Here the file is in the temporary folder. Tool servers are forked from a process that
-has imported verifiers (prime_lab_tool_servers.py), instead of importing verifiers for each rollout. The proxy of a
-container (v1/runtimes/docker, `_container_listener`) gets its listener through a Unix socket, which is closed. Here it
-listens on loopback, and the broker of containers leads a port of the container there (lab/sandbox/containers).
+loopback instead. Processes that they spawn read the file of the program that spawns them, which is hidden from code in
+a worker: they would end at their start, and a pool would start others for ever. Here they begin without it. verifiers
+0.4 (v1/mcp/launch.py, `serve_in_runtime`) has a local tool server write its port to a file in /tmp, which is not
+writable. Here the file is in the temporary folder. Tool servers are forked from a process that has imported verifiers
+(prime_lab_tool_servers.py), instead of importing verifiers for each rollout. The proxy of a container
+(v1/runtimes/docker, `_container_listener`) gets its listener through a Unix socket, which is closed. Here it listens on
+loopback, and the broker of containers leads a port of the container there (lab/sandbox/containers).
 
 Code often catches a refused file access or connection, and continues with wrong results. So `open`, `os.open` and
 `socket.connect` write each refusal to code of the environment into the file that `NOTES` names, before they raise.
@@ -36,6 +38,22 @@ _PORT_FILE = "/tmp/vf-port-"
 
 def _listen_on_loopback(module: types.ModuleType) -> None:
     vars(module)["default_family"] = "AF_INET"
+
+
+def _spawn_without_program(module: types.ModuleType) -> None:
+    """Let spawned processes begin without the program of this one, where the confinement hides its file."""
+    prepare = vars(module)["get_preparation_data"]
+
+    @functools.wraps(prepare)
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        data: dict[str, Any] = prepare(name)
+        try:  # access(2) knows nothing of Landlock
+            os.close(_open_file(data.get("init_main_from_path", os.devnull), os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            del data["init_main_from_path"]
+        return data
+
+    vars(module)["get_preparation_data"] = get_preparation_data
 
 
 def _port_file_in_temporary_folder(module: types.ModuleType) -> None:
@@ -102,6 +120,8 @@ def _listen_for_containers(module: types.ModuleType) -> None:
 _ADAPTED: dict[str, Callable[[types.ModuleType], None]] = {
     "multiprocessing.connection": _listen_on_loopback,
     "multiprocess.connection": _listen_on_loopback,
+    "multiprocessing.spawn": _spawn_without_program,
+    "multiprocess.spawn": _spawn_without_program,
     "verifiers.v1.runtimes.docker": _listen_for_containers,
     "verifiers.v1.mcp.launch": _port_file_in_temporary_folder,
     "verifiers.v1.runtimes.subprocess": _fork_tool_servers,

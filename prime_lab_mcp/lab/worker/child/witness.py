@@ -328,10 +328,27 @@ def _look_spawned() -> None:
     program = types.ModuleType("__mp_main__")
     program.__file__ = sys.argv[0]
     sys.modules["__main__"] = sys.modules["__mp_main__"] = program
+    _spawn_without_program()
     process: Any = importlib.import_module("multiprocessing.process")
     with contextlib.suppress(Exception):  # Names of another Python's multiprocessing may differ.
         process.current_process().name = "SpawnProcess-1"
         process._parent_process = process._ParentProcess("MainProcess", os.getppid(), None)
+
+
+def _spawn_without_program() -> None:
+    """Let processes that the environment spawns begin without the program of this one, whose file there is not."""
+    spawn: Any = importlib.import_module("multiprocessing.spawn")
+    prepare = spawn.get_preparation_data
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        data: dict[str, Any] = prepare(name)
+        try:  # access(2) knows nothing of Landlock
+            os.close(os.open(data.get("init_main_from_path", os.devnull), os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            del data["init_main_from_path"]
+        return data
+
+    spawn.get_preparation_data = get_preparation_data
 
 
 def _enter(request: dict[str, Any], renamed: bool) -> None:
