@@ -344,6 +344,8 @@ class Trial:
     """Golds in the form that the prompt tells the model to use; None if the prompt asks for no form."""
     listed_in_prompts: bool = False
     """The golds are lists, and nearly all prompts state the items of their own one."""
+    form_unmentioned: bool = False
+    """No prompt mentions the form in which golds are paid, and the bare answer is not paid."""
     answer_last: bool = False
     """The prompts ask for working before the answer, or for a reply that ends with the answer."""
     answer_alone: bool = False

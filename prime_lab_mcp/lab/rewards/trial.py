@@ -50,10 +50,9 @@ from prime_lab_mcp.lab.rewards.parrots import first_reply_in_prompts, play_parro
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     BARE,
     AnswerWrapper,
-    answer_comes_alone,
-    answer_comes_last,
     requested_wrappers,
 )
+from prime_lab_mcp.lab.rewards.probes.asked_forms import answer_comes_alone, answer_comes_last
 from prime_lab_mcp.lab.rewards.probes.catalogue import (
     AnswerStyle,
     Draft,
@@ -553,6 +552,7 @@ async def _observe(
         tasks=sample.total,
         renderings=calibration.tried if calibration is not None else 0,
         prompted=_prompted(calibration),
+        form_unmentioned=calibration is not None and calibration.unmentioned,
         listed_in_prompts=style is not None and _listed_in_prompts(style, sample.rows),
         answer_last=answer_comes_last(*prompts_and_systems(sample.rows)),
         answer_alone=answer_comes_alone(*prompts_and_systems(sample.rows)),
@@ -624,7 +624,7 @@ def _prompted(calibration: Calibration | None) -> PromptedGolds | None:
         return None
     form = calibration.prompted
     scored_probes = tuple(_scored_probe(case, scored) for case, scored in form.scored)
-    return PromptedGolds(form.wrapper.wrap("…"), form.mean, calibration.mean, scored_probes, form.keys)
+    return PromptedGolds(form.shown, form.mean, calibration.mean, scored_probes, form.keys)
 
 
 def _calibration_golds(calibration: Calibration | None) -> tuple[ScoredProbe, ...]:
