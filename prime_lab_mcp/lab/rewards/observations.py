@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.stand_in_judge import MisreadVerdict
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, same_reward
 from prime_lab_mcp.lab.rewards.tool_exploration import AnswerKey, LastingWrite
+from prime_lab_mcp.lab.rewards.trial_and_error import ThoughtlessModel
 from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
 from prime_lab_mcp.lab.worker.faults import JUDGE_FAILED, ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Scored, SideEffects
@@ -319,6 +320,8 @@ class Trial:
     tasks on which they were not found."""
     commands: tuple[ConstantCommand, ...] = ()
     """Commands that earned all on every task, as the first reply and without a look at the task."""
+    thoughtless: tuple[ThoughtlessModel, ...] = ()
+    """Models that try out what tools offer, alike in every task, and earned all on every one."""
     hinted: tuple[int, ...] = ()
     """Tasks whose prompts state the first reply of the solution in the same place."""
     after_calls: bool = False

@@ -79,6 +79,7 @@ from prime_lab_mcp.lab.rewards.tool_exploration import (
     find_lasting_writes,
     offered_tools,
 )
+from prime_lab_mcp.lab.rewards.trial_and_error import ThoughtlessModel, play_thoughtless
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded, Row, Rows
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
@@ -451,6 +452,7 @@ async def _observe(
     copying: tuple[CopyingRule, ...] = ()
     shortcuts: tuple[Shortcut, ...] = ()
     commands: tuple[ConstantCommand, ...] = ()
+    thoughtless: tuple[ThoughtlessModel, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
         if hacks:
             copying = await play_copying(worker, style, solved, played.rollouts, sample.rows)
@@ -471,6 +473,7 @@ async def _observe(
             key = await find_answer_key(worker, style, sample.rows, tools)
         if hacks and not grouped:
             commands = await play_commands(worker, sample.rows)
+            thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
         if hacks:
             capped = await find_capped_list(worker, style, sample.rows, tools, source)
     by_rollouts = replaced and not scorer.before
@@ -543,6 +546,7 @@ async def _observe(
         copying=copying,
         shortcuts=shortcuts,
         commands=commands,
+        thoughtless=thoughtless,
         hinted=first_reply_in_prompts(solved, sample.rows),
         after_calls=bool(scorer.before),
         interactive=loaded.turns,

@@ -155,6 +155,29 @@ def constant_command(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def thoughtless_model(trial: Trial) -> Iterator[Finding]:
+    """A model that tries out what tools offer, alike in every task, must not earn all on every task.
+
+    A blocker: it needs no understanding of the task. Where a solution or a supplied case earned more, it is nothing
+    special; where rollouts that do nothing earn as much, other rules say so.
+    """
+    for model in trial.thoughtless:
+        earned = max(p.result.reward or 0.0 for p in model.tried)
+        known = [p.result.reward or 0.0 for p in trial.solved.scored]
+        known += [s.scored_probe.reward or 0.0 for s in trial.supplied]
+        if max(known, default=0.0) > earned + EPSILON:
+            continue
+        yield Finding(
+            "reward-hackable",
+            "blocker",
+            f"a model that {model.name} earned {earned:g}, which is all that can be earned, on each of "
+            f"{count(len(model.tried), 'task')}",
+            "Count one attempt only, or pay less for each further one; let tools not say what is right, and let the "
+            "reward also ask for what should not have been done.",
+            rows=tuple(rollout_row(p, _EXPECTED) for p in model.tried[:3]),
+        )
+
+
 def paid_programs(trial: Trial) -> Iterator[Finding]:
     """Programs that solve nothing must not earn the maximum.
 
@@ -221,5 +244,6 @@ GOLDLESS_RULES: tuple[RewardRule, ...] = (
     pays_for_silence,
     giving_up_is_paid,
     constant_command,
+    thoughtless_model,
     paid_programs,
 )
