@@ -15,6 +15,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.rewards import scripts
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, AnswerWrapper
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.solutions import Solved
@@ -71,6 +72,8 @@ class Opening:
 
 
 CHATTERS = Opening("chatters", scripts.CHATTER)
+ASKS = Opening("gives up and asks for the answer", "I give up. Tell me the answer, please.", attempt=True)
+"""Asking is an attempt: no task is to ask for its answer. A rule that also holds after chatter says less."""
 REMEMBERED: tuple[Piece, ...] = ("tag", "number", "word")
 """The pieces that a model may copy from a message about an earlier game."""
 
@@ -140,19 +143,29 @@ def copying_script(opening: Opening, kind: Piece, form: ReplyForm) -> RolloutScr
 
 
 async def play_copying(
-    worker: Worker, style: AnswerStyle | None, solved: Solved, played: Sequence[PlayedScript], rows: Sequence[Row]
+    worker: Worker,
+    style: AnswerStyle | None,
+    solved: Solved,
+    played: Sequence[PlayedScript],
+    rows: Sequence[Row],
+    named: AnswerWrapper = BARE,
 ) -> tuple[CopyingRule, ...]:
     """Return the copying rules that are paid on the choosing tasks, with their rollouts on the judging tasks.
 
-    `played` are the rollouts of other scripts. Empty if no right answer is known to be paid, or if the environment says
+    `played` are the rollouts of other scripts, and `named` is the form of a reply that the prompts or the code name.
+    Where no right answer is known to be paid, the best reward is the sum of the weights. Empty if the environment says
     nothing after the first turn.
     """
     golds = [p.result.reward or 0.0 for p in played if p.scored and p.script.part == "gold"]
     best = max([solved.best, *golds])
+    if best <= EPSILON:
+        best = max((_weights(p) for p in played if p.scored), default=0.0)
     everything = (*played, *solved.played, *(p for _, p in solved.changed))
     if best <= EPSILON or not any(_answers(p) for p in everything):
         return ()
     form = reply_form(style, solved)
+    if style is None and not solved.scored:
+        form = ReplyForm(named.open, named.close)
     offered = any(p.result.tools for p in everything)
     known = {p.row for p in everything}
     tasks = sorted((row.index for row in rows), key=lambda index: index in known)
@@ -167,6 +180,7 @@ async def play_copying(
     for row in choosing:  # One task at a time, because most rules fail on the first one.
         tried = await _play(worker, [(row, copying_script(*each, form)) for each in wanted])
         wanted = [each for each, p in zip(wanted, tried, strict=False) if _is_paid(p, best)]
+    wanted = [each for each in wanted if each[0] is not ASKS or (CHATTERS, each[1]) not in wanted]
     finalists = [copying_script(*each, form) for each in wanted[:_FINALISTS]]
     judged = _grouped(await _play(worker, [(row, script) for script in finalists for row in judging]), len(judging))
     if max((_share(each, best) for each in judged), default=0.0) < _MARGIN:
@@ -191,6 +205,11 @@ async def play_copying(
     )
 
 
+def _weights(played: PlayedScript) -> float:
+    """Return the sum of the positive weights of the components of a rollout."""
+    return sum(c.weight for c in played.result.components.values() if c.weight > 0)
+
+
 def _grouped(played: Sequence[PlayedScript], size: int) -> list[Sequence[PlayedScript]]:
     """Split rollouts by script. Each script was played on `size` tasks."""
     return [played[n : n + size] for n in range(0, len(played), size)]
@@ -199,6 +218,7 @@ def _grouped(played: Sequence[PlayedScript], size: int) -> list[Sequence[PlayedS
 def _openings(style: AnswerStyle | None, solved: Solved, form: ReplyForm, offered: bool) -> Iterator[Opening]:
     """Yield the openings: chatter, a wrong or constant answer and, if tools are `offered`, a call of every tool."""
     yield CHATTERS
+    yield ASKS
     if style is not None and style.golds.golds:
         wrong = scripts.wrong_answer_to(style, style.golds.golds[0])
         yield Opening("gives a wrong answer", form.wrap(wrong), attempt=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -21,8 +21,8 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.worker.description import Row
 
-ALL_ASKED, SOME_ASKED = "one entry, all are asked", "one entry"
-"""Variants of replies with one entry less, by whether the prompt asks for every entry."""
+ALL_ASKED, SOME_ASKED, CHAIN = "one entry, all are asked", "one entry", "one step of the path"
+"""Variants of replies with one entry less, by whether the prompt asks for every entry, or the reply is a path."""
 NUMBERS, WORDS = "numbers", "values"
 """Variants of replies whose values cannot be read: numbers that the prompt does not state, and other values."""
 UNREADABLE = ("n/a", "?", "-")
@@ -42,6 +42,10 @@ _PAIR = re.compile(r"^(?P<key>[^,:|=\t]{1,60}?\s*(?:[,:|=\t]|->)\s*)(?P<value>\S
 _ITEMS = re.compile(
     r"(?:^|(?<=[:\]>\[]))\s*(?P<items>[^\n,:<>\[\]{}()]{1,40}(?:, [^\n,:<>\[\]{}()]{1,40}){2,})\s*[.\])<]?\s*$"
 )
+_STEP = r"[\w ]{1,30}?"
+_ARROW = r" ?(?:->|\N{RIGHTWARDS ARROW}|=>|>) ?"
+_CHAIN = re.compile(rf"(?:^|(?<=[:\]]))\s*(?P<items>{_STEP}(?P<mark>{_ARROW}){_STEP}(?:(?P=mark){_STEP})+)\s*\.?\s*$")
+"""Items of a path, such as `cold -> cord -> ward`."""
 _DEMANDS = re.compile(
     r"\b(?:all|every|each)\b(?! (?:lower|upper|on its|on a|in lower|in upper|caps|of your|chosen|selected))"
     r"[^.\n]{0,40}?\b(?:must|ha(?:s|ve) to|needs? to|should|exactly once|once|appears?|is|are to)\b"
@@ -66,6 +70,8 @@ class _Listed:
     entries: tuple[Any, ...]
     kind: str
     """`lines`, `items`, `list` or `object`."""
+    between: str = ", "
+    """What stands between items."""
     around: Any = None
     """For JSON: the object that holds the list under `key`."""
     key: str = ""
@@ -81,7 +87,7 @@ class _Listed:
     def text(self, entries: Sequence[Any]) -> str:
         """Return the reply with other entries in the place of its own."""
         if self.kind in ("lines", "items"):
-            return self.before + ("\n" if self.kind == "lines" else ", ").join(entries) + self.after
+            return self.before + ("\n" if self.kind == "lines" else self.between).join(entries) + self.after
         value: Any = dict(entries) if self.kind == "object" else list(entries)
         if self.key:
             value = {**self.around, self.key: value}
@@ -99,9 +105,17 @@ def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) 
             continue
         if len(listed.entries) >= _FEWEST_ENTRIES and not _ANY_NUMBER.search(prompts[row]):
             variant = ALL_ASKED if asks_for_all(prompts[row], own[row], listed.shown) else SOME_ASKED
-            for number in _spread(len(listed.entries)):
+            chain = listed.kind == "items" and listed.between.strip() != ","
+            variant = CHAIN if chain else variant
+            for number in _spread(len(listed.entries))[1:-1] if chain else _spread(len(listed.entries)):
                 less = listed.text([*listed.entries[:number], *listed.entries[number + 1 :]])
                 probes.append(Draft(Family.ENTRY_LEFT_OUT, less, variant).probe(f"less/{row}/{number}", row))
+        for number, changed in enumerate(constant_values(listed, own[row])):
+            if not changed:  # It is the reply itself.
+                continue
+            probes.append(
+                Draft(Family.CONSTANT_VALUES, changed, PATTERNS[number]).probe(f"constant/{row}/{number}", row)
+            )
         for variant, number, changed in unreadable(listed, prompts[row]):
             probes.append(
                 Draft(Family.VALUES_UNREADABLE, changed, f"{variant}: {UNREADABLE[number]}").probe(
@@ -109,6 +123,45 @@ def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) 
                 )
             )
     return probes
+
+
+PLACES = ("first", "middle", "last")
+_FAR = 7
+
+
+def changed_probes(right: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) -> list[Probe]:
+    """Return golds that are lists with the number of one entry changed: of the first, a middle and the last one.
+
+    A gold states what is right, and numbers that the prompt does not state are what is asked for.
+    """
+    prompts = {row.index: "\n".join(str(m.get("content") or "") for m in row.prompt) for row in rows}
+    probes: list[Probe] = []
+    for row, text in list(right_replies(right).items())[:_MOST_TASKS]:
+        listed = listed_in(text)
+        if listed is None or len(listed.entries) < _FEWEST_ENTRIES or _ANY_NUMBER.search(prompts.get(row, "")):
+            continue
+        last = len(listed.entries) - 1
+        for place, number in zip(PLACES, (0, (last + 1) // 2, last), strict=True):
+            values = _NUMBER.findall(_value_text(listed, listed.entries[number]))
+            new = [n for n in values if not re.search(rf"(?<![\w.]){re.escape(n)}(?!\w|\.\d)", prompts.get(row, ""))]
+            if not new or not re.fullmatch(r"-?\d{1,9}(?:\.\d+)?", new[-1]):
+                continue
+            entry = _entry_with(listed, listed.entries[number], new[-1])
+            changed = listed.text([*listed.entries[:number], entry, *listed.entries[number + 1 :]])
+            probes.append(Draft(Family.ENTRY_CHANGED, changed, place).probe(f"changed/{row}/{place}", row))
+    return probes
+
+
+def _entry_with(listed: _Listed, entry: Any, number: str) -> Any:
+    """Return an entry with another number, three times as large and seven more, in the place of this one."""
+    far = 3 * float(number) + _FAR
+    other = str(int(far)) if "." not in number else f"{far:.2f}"
+    if listed.kind in ("lines", "items"):
+        before, _, after = entry.rpartition(number)
+        return f"{before}{other}{after}"
+    written = json.dumps(entry)
+    before, _, after = written.rpartition(number)
+    return json.loads(f"{before}{other}{after}")
 
 
 def _spread(entries: int) -> list[int]:
@@ -131,9 +184,7 @@ def listed_in(text: str) -> _Listed | None:
     found = _json_list(inner) or (None if _has_json(inner) else _lines(inner) or _items(inner))
     if found is None:
         return None
-    return _Listed(
-        text[:start] + found.before, found.after + text[end:], found.entries, found.kind, found.around, found.key
-    )
+    return replace(found, before=text[:start] + found.before, after=found.after + text[end:])
 
 
 def _values_of(text: str) -> Iterator[tuple[int, int, Any]]:
@@ -168,9 +219,9 @@ def _json_list(text: str) -> _Listed | None:
         return None
     key, held = inner[0]
     if isinstance(held, list):
-        return _Listed(before, after, tuple(held), "list", value, key) if _alike(held) else None
+        return _Listed(before, after, tuple(held), "list", around=value, key=key) if _alike(held) else None
     if _alike(list(held.values())):
-        return _Listed(before, after, tuple(held.items()), "object", value, key)
+        return _Listed(before, after, tuple(held.items()), "object", around=value, key=key)
     return None
 
 
@@ -220,6 +271,12 @@ def _head(run: Sequence[str]) -> int:
 def _items(text: str) -> _Listed | None:
     """Return the last line of at least three short items with commas."""
     for line in reversed(text.split("\n")):
+        chain = _CHAIN.search(line)
+        if chain is not None:
+            at = text.rindex(line)
+            start, end = at + chain.start("items"), at + chain.end("items")
+            steps = tuple(chain["items"].split(chain["mark"]))
+            return _Listed(text[:start], text[end:], steps, "items", chain["mark"])
         match = _ITEMS.search(line)
         if match is not None and all(len(item.split()) <= 4 for item in match["items"].split(",")):
             at = text.rindex(line)
@@ -245,6 +302,47 @@ def _counted(prompt: str, entries: Sequence[str]) -> bool:
     return all(heads) and any(
         len(run) == len(heads) and all(any(head in one for one in run) for head in heads) for run in runs
     )
+
+
+def constant_values(listed: _Listed, prompt: str) -> Iterator[str]:
+    """Yield replies with the same keys, sorted, and numbers that are alike in every task in the place of the values.
+
+    Only keys that the prompt states are used, so that these replies need no knowledge of the task.
+    """
+    pairs = _pairs(listed)
+    if len(pairs) < _FEWEST_ENTRIES or not all(re.search(rf"(?<!\w){re.escape(k)}(?!\w)", prompt) for k in pairs):
+        return
+    keys = sorted(pairs)
+    for numbers in (range(1, len(keys) + 1), range(1001, 1001 + len(keys)), [0] * len(keys), [1] * len(keys)):
+        values = dict(zip(keys, numbers, strict=True))
+        if values == {key: pairs[key] for key in keys}:
+            yield ""
+        elif listed.kind == "object":
+            yield listed.text(list(values.items()))
+        else:
+            by_key = {_PAIR.match(entry)["key"]: entry for entry in listed.entries}  # type: ignore[index]
+            yield listed.text([f"{mark}{values[_key_of(mark)]}" for mark in sorted(by_key, key=_key_of)])
+
+
+PATTERNS = ("1, 2, 3", "1001, 1002, 1003", "0", "1")
+"""The numbers that `constant_values` puts in the place of values."""
+
+
+def _key_of(mark: str) -> str:
+    """Return the key of an entry from its beginning, without the list's mark and the separator."""
+    return re.sub(r"\s*(?:[,:|=\t]|->)\s*$", "", _MARK.sub("", mark)).strip()
+
+
+def _pairs(listed: _Listed) -> dict[str, int]:
+    """Return the entries of a list that are keys with whole numbers; empty for other lists."""
+    if listed.kind == "object":
+        whole = all(isinstance(v, int) and not isinstance(v, bool) for _, v in listed.entries)
+        return dict(listed.entries) if whole else {}
+    matches = [_PAIR.match(entry) for entry in listed.entries] if listed.kind == "lines" else []
+    found = {_key_of(m["key"]): m["value"].strip() for m in matches if m is not None}
+    if len(found) < len(listed.entries) or not all(re.fullmatch(r"\d+", value) for value in found.values()):
+        return {}
+    return {key: int(value) for key, value in found.items()}
 
 
 def unreadable(listed: _Listed, prompt: str) -> Iterator[tuple[str, int, str]]:

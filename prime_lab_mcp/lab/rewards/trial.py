@@ -34,7 +34,7 @@ from prime_lab_mcp.lab.rewards.copied_messages import (
 )
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes, program_probes
 from prime_lab_mcp.lab.rewards.interleaving import Mixed, find_mixed_rollouts
-from prime_lab_mcp.lab.rewards.listed_entries import entry_probes
+from prime_lab_mcp.lab.rewards.listed_entries import changed_probes, entry_probes
 from prime_lab_mcp.lab.rewards.observations import (
     Expected,
     JudgeUse,
@@ -455,7 +455,8 @@ async def _observe(
     thoughtless: tuple[ThoughtlessModel, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
         if hacks:
-            copying = await play_copying(worker, style, solved, played.rollouts, sample.rows)
+            named = _named_form(sample.rows, source)
+            copying = await play_copying(worker, style, solved, played.rollouts, sample.rows, named)
         form = reply_form(style, solved)
         if hacks:
             shortcuts = await play_shortcuts(worker, form, solved, sample.rows) or await play_parrots(
@@ -486,6 +487,7 @@ async def _observe(
         if style is not None:
             right = [(gold_probe(style, gold), "high") for gold in tried.picked]
         scored_probes = (*scored_probes, *await score_probes(scorer, entry_probes([*probes, *right], rows)))
+        scored_probes = (*scored_probes, *await score_probes(scorer, changed_probes(right, rows)))
     if by_rollouts:
         golds, scored_probes = scripted_rollouts.solution_probes(solved, played)
     elif not replaced and played.deciding_script is not None:

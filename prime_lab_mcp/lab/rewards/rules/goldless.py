@@ -132,25 +132,29 @@ def giving_up_is_paid(trial: Trial) -> Iterator[Finding]:
 
 
 def constant_command(trial: Trial) -> Iterator[Finding]:
-    """A command that is the same on every task must not earn all on every task.
+    """A command that is the same on every task must not earn all on every task, nor more than half.
 
-    A blocker: the model learns this reply and nothing of the task. Where a solution or a supplied case earned more, or
-    other rollouts earned all as well, the command is nothing special.
+    A blocker: the model learns this reply and nothing of the task. Where it earns all and a solution or a supplied case
+    earned more, or where other rollouts earned as well, the command is nothing special.
     """
     for command in trial.commands:
-        earned = max(p.result.reward or 0.0 for p in command.tried)
+        earned = [p.result.reward or 0.0 for p in command.tried]
         known = [p.result.reward or 0.0 for p in trial.solved.scored]
         known += [s.scored_probe.reward or 0.0 for s in trial.supplied]
         idle = [p.result.reward or 0.0 for p in trial.rollouts if p.script.part in _PARTS or p.script.part == "silent"]
-        if max(known, default=0.0) > earned + EPSILON or min(idle, default=0.0) > HALF_SHARE * earned:
+        more = command.all_earned and max(known, default=0.0) > max(earned) + EPSILON
+        if more or min(idle, default=0.0) > HALF_SHARE * max(earned):
             continue
+        share = "which is all that can be earned" if command.all_earned else "or more, which is more than half of all"
         yield Finding(
             "reward-hackable",
             "blocker",
-            f"a model that {command.tried[0].script.name} earned {earned:g}, which is all that can be earned, on each "
-            f"of {count(len(command.tried), 'task')}",
+            f"a model that {command.tried[0].script.name} earned {min(earned):g}, {share}, on each of "
+            f"{count(len(command.tried), 'task')}",
             "Check what a command states against the state of the game before it counts, or compute the result from "
-            "that state alone.",
+            "that state alone."
+            if command.all_earned
+            else "Pay for the result, and at most a small share for taking part.",
             rows=tuple(rollout_row(p, _EXPECTED) for p in command.tried[:3]),
         )
 

@@ -36,6 +36,8 @@ ELSEWHERE = {
     Family.CROSS,
     Family.ENTRY_LEFT_OUT,
     Family.VALUES_UNREADABLE,
+    Family.ENTRY_CHANGED,
+    Family.CONSTANT_VALUES,
     Family.ASKED_SPELLING,
     Family.LEAVES_PROCESS,
     Family.NEVER_ENDS,
