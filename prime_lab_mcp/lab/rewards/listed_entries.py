@@ -110,6 +110,7 @@ def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) 
             for number in _spread(len(listed.entries))[1:-1] if chain else _spread(len(listed.entries)):
                 less = listed.text([*listed.entries[:number], *listed.entries[number + 1 :]])
                 probes.append(Draft(Family.ENTRY_LEFT_OUT, less, variant).probe(f"less/{row}/{number}", row))
+        probes += _cut_probes(listed, row, prompts[row], own[row])
         for number, changed in enumerate(constant_values(listed, own[row])):
             if not changed:  # It is the reply itself.
                 continue
@@ -123,6 +124,48 @@ def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) 
                 )
             )
     return probes
+
+
+ONLY_FIRST, ONLY_LAST, ALL_ALIKE = "all entries but the first", "all entries but the last", "entries that differ"
+"""Variants of replies of which one entry is left, by whether it stands alone or in the place of every entry."""
+_DIFFERENT = re.compile(
+    r"\b(?:different|distinct|unique|differ)\b|\b(?:no|not|never)\b[^.\n]{0,50}\b(?:twice|repeat\w*|more than once)\b"
+    r"|\b(?:only|exactly|each|at most) once\b|\bonce each\b",
+    re.I,
+)
+
+
+def _cut_probes(listed: _Listed, row: int, prompt: str, own: str) -> Iterator[Probe]:
+    """Yield replies with the first or the last entry alone, and with the first one in the place of every entry.
+
+    Only prompts that ask for all entries, or for different ones, make such a reply wrong for certain.
+    """
+    entries = listed.entries
+    if (
+        len(entries) < _FEWEST_ENTRIES
+        or _ANY_NUMBER.search(prompt)
+        or len({json.dumps(e) for e in entries}) < len(entries)
+    ):
+        return
+    if asks_for_all(prompt, own, listed.shown) or _number_asked(own, len(entries)):
+        yield Draft(Family.ENTRIES_CUT, listed.text(entries[:1]), ONLY_FIRST).probe(f"only/{row}/first", row)
+        yield Draft(Family.ENTRIES_CUT, listed.text(entries[-1:]), ONLY_LAST).probe(f"only/{row}/last", row)
+    if _DIFFERENT.search(prompt) and listed.kind != "object":
+        alike = listed.text([entries[0]] * len(entries))
+        yield Draft(Family.ENTRIES_CUT, alike, ALL_ALIKE).probe(f"only/{row}/alike", row)
+
+
+_COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def _number_asked(prompt: str, entries: int) -> bool:
+    """Whether a prompt asks for this number of something, such as `exactly 4 words` or `four lines`."""
+    word = _COUNTS[entries - 2] if 2 <= entries <= len(_COUNTS) + 1 else str(entries)
+    return bool(
+        re.search(
+            rf"\b(?:exactly|the|write|give|name|list|choose|next|in|of)\s+(?:{entries}|{word})\s+\w+", prompt, re.I
+        )
+    )
 
 
 PLACES = ("first", "middle", "last")

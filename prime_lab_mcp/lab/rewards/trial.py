@@ -79,7 +79,7 @@ from prime_lab_mcp.lab.rewards.tool_exploration import (
     find_lasting_writes,
     offered_tools,
 )
-from prime_lab_mcp.lab.rewards.trial_and_error import ThoughtlessModel, play_thoughtless
+from prime_lab_mcp.lab.rewards.trial_and_error import ThoughtlessModel, play_thoughtless, play_without_answer
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded, Row, Rows
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
@@ -477,6 +477,9 @@ async def _observe(
             thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
         if hacks:
             capped = await find_capped_list(worker, style, sample.rows, tools, source)
+        if hacks and style is not None and played.deciding_script is None and not replaced and tools:
+            idle = await play_without_answer(worker, style, sample.rows, tools)
+            played = replace(played, rollouts=(*played.rollouts, *idle))
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if hacks and style is None and not (sparing or loaded.turns or grouped):

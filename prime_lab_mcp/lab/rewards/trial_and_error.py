@@ -19,8 +19,10 @@ from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
 from prime_lab_mcp.lab.rewards.chained_calls import Call, takes
 from prime_lab_mcp.lab.rewards.constant_commands import earned_all
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
-from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
+from prime_lab_mcp.lab.rewards.scripts import CHATTER, PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.shortcuts import play_pairs
+from prime_lab_mcp.lab.rewards.tool_exploration import likeliest_arguments, plausible_calls
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import arguments
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
@@ -79,12 +81,69 @@ async def play_thoughtless(
         else []
     )
     listed = {p.row: _returned(p) for p in explored}
+    for extreme in _EXTREMES:
+        name = f"calls the tools once with {extreme} as every number"
+        calls = {row.index: _extreme_calls(tools, extreme, row) for row in different}
+        if all(calls.values()):
+            _, found = await _earning(worker, different, {row: _script(name, [made]) for row, made in calls.items()})
+            if found is not None:
+                return (ThoughtlessModel(name, found),)
     for tool in tools[:_MOST_TOOLS]:
         for parameter in _choosing(tool):
             found = await _of_tool(worker, different, tool, parameter, shared, listing, listed, form)
             if found is not None:
                 return (found,)
     return ()
+
+
+_EXTREMES = (-1000, 1_000_000)
+"""Numbers that no task asks for and that a tool should refuse."""
+
+
+def _extreme_calls(tools: Sequence[OfferedTool], number: int, row: Row) -> list[Call]:
+    """Return calls of the tools that take a number, with this number and with what the prompt names."""
+    texts = [prompt_of(row), *(message_text(m) for m in row.prompt if m.get("role") == "system")]
+    calls: list[Call] = []
+    for tool in tools[:_MOST_TOOLS]:
+        properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
+        numbers = [name for name, schema in properties.items() if takes(schema, "integer", "number")]
+        if numbers:
+            calls.append((tool.name, {**likeliest_arguments(tool, texts), **dict.fromkeys(numbers, number)}))
+    return calls
+
+
+async def play_without_answer(
+    worker: Worker, style: AnswerStyle, rows: Sequence[Row], tools: Sequence[OfferedTool]
+) -> tuple[PlayedScript, ...]:
+    """Return rollouts of a model that calls the tools with names of the prompt and answers nothing.
+
+    Where golds are paid as a last reply, such a rollout is paid by a reward that also reads what tools return. Calls
+    that hold the gold are left out. Empty unless several tasks pay.
+    """
+    by_row = {row.index: row for row in rows}
+    wanted: list[tuple[int, RolloutScript]] = []
+    for gold in style.golds.golds[:_ANSWERLESS]:
+        row = by_row.get(gold.row)
+        if row is None:
+            continue
+        calls = plausible_calls(
+            tools, [prompt_of(row), *(message_text(m) for m in row.prompt if m.get("role") == "system")]
+        )
+        own = [
+            c
+            for c in calls
+            if not any(form.casefold() in json.dumps(c[1], default=str).casefold() for form in gold.forms)
+        ]
+        if own:
+            wanted.append(
+                (gold.row, _script("calls the tools with names of the prompt and gives no answer", [own], CHATTER))
+            )
+    played = await play_pairs(worker, wanted)
+    paid = [p for p in played if earned_all(p)]
+    return tuple(paid) if len({p.row for p in paid}) >= _FEWEST_ANSWERLESS else ()
+
+
+_ANSWERLESS, _FEWEST_ANSWERLESS = 5, 2
 
 
 async def _of_tool(

@@ -38,6 +38,15 @@ def test_commands_are_read_from_lines_that_follow_each_other() -> None:
     ]
 
 
+def test_commands_are_read_from_sentences_with_a_word_or_a_number_in_each_place() -> None:
+    assert commands_in("Each message is one line 'MOVE <up|down> <steps>'.") == [
+        "MOVE up 1",
+        "MOVE up 0",
+        "MOVE up 1000",
+    ]
+    assert commands_in("Guess with GUESS: <animal> at last.")[0] == "GUESS: 1"
+
+
 @pytest.mark.parametrize("prompt", ["Use <answer> tags.", "TODO\n\nanswer <value>", "Read this.\nThen write that."])
 def test_other_prompts_list_no_commands(prompt: str) -> None:
     assert commands_in(prompt) == []

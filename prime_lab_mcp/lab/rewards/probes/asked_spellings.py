@@ -21,8 +21,8 @@ _REPLY = r"\b(?:answer|reply|respond|write|give|put|word|name|entry|label|code|c
 _CAPITALS = re.compile(rf"(?i){_REPLY}\bin\s+(?:all\s+)?(?:capitals|capital\s+letters|upper[\s-]?case)\b")
 _LOWER = re.compile(rf"(?i){_REPLY}\bin\s+(?:all\s+)?(?:lower[\s-]?case|small\s+letters)\b")
 _COMMAS = re.compile(
-    r"(?i)\b(?:with|use|using)\b[^.\n]{0,25}\b(?:thousands?[- ]separators?|"
-    r"commas? (?:as|for|between) (?:the )?thousands?|separators? (?:for|between) (?:the )?thousands)\b[^\n]{0,40}?\d,\d{3}"
+    r"(?i)\b(?:with|use|using)\b[^.\n]{0,25}\b(?:thousands?[- ]separators?|commas? (?:as|for|between) (?:the )?"
+    r"thousands?|separators? (?:for|between) (?:the )?thousands)\b[^\n]{0,40}?\d,\d{3}"
 )
 _ZULU = re.compile(r"\b(?:UTC|GMT)\b[^.\n]{0,40}?\bZ\b|\bZ\b[^.\n]{0,40}?\b(?:UTC|GMT)\b")
 _DENIED = re.compile(

@@ -52,6 +52,8 @@ class Family(StrEnum):
     """A right reply without one entry of its list."""
     VALUES_UNREADABLE = "values-unreadable"
     """A right reply whose entries have no readable value."""
+    ENTRIES_CUT = "entries-cut"
+    """A right reply with one entry of its list alone, or in the place of all."""
     ENTRY_CHANGED = "entry-changed"
     """A reference answer with a wrong number in one entry of its list."""
     CONSTANT_VALUES = "constant-values"
@@ -149,6 +151,7 @@ _KINDS: dict[Family, Kind] = {
     Family.HALF_RIGHT: "half-right",
     Family.ENTRY_LEFT_OUT: "half-right",
     Family.VALUES_UNREADABLE: "half-right",
+    Family.ENTRIES_CUT: "half-right",
     Family.ENTRY_CHANGED: "half-right",
     Family.CONSTANT_VALUES: "half-right",
     Family.OTHER_UNIT: "half-right",
@@ -173,6 +176,7 @@ NEEDS_ANSWER = frozenset(
         Family.HALF_RIGHT,
         Family.ENTRY_LEFT_OUT,
         Family.VALUES_UNREADABLE,
+        Family.ENTRIES_CUT,
         Family.ENTRY_CHANGED,
         Family.OTHER_UNIT,
         Family.UNCLOSED_GOLD,
@@ -203,6 +207,7 @@ _LABELS: dict[Family, str] = {
     Family.HALF_RIGHT: "half right: {}",
     Family.ENTRY_LEFT_OUT: "half right: without {}",
     Family.VALUES_UNREADABLE: "half right: unreadable {}",
+    Family.ENTRIES_CUT: "half right: without {}",
     Family.ENTRY_CHANGED: "half right: the {} entry changed",
     Family.CONSTANT_VALUES: "every value {}",
     Family.OTHER_UNIT: "half right: other unit",

@@ -221,6 +221,31 @@ def entry_not_compared(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def entries_cut(trial: Trial) -> Iterator[Finding]:
+    """A right reply of which only one entry is left must earn less where the prompt asks for several.
+
+    A blocker: a reward that compares only as many entries as a reply has, or that ignores repetitions, pays for one.
+    """
+    whole = _paid_replies(trial)
+    same: dict[str, list[ScoredProbe]] = {}
+    for scored_probe in trial.of(Family.ENTRIES_CUT):
+        if scored_probe.reward is not None and scored_probe.probe.row in whole:
+            same.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    for variant, tried in same.items():
+        paid = [s for s in tried if _paid_as_reply(s, whole)]
+        if len(paid) >= _FEWEST_LISTS and len(paid) >= _LISTS_SHARE * len(tried):
+            yield hack_finding(
+                "blocker",
+                paid,
+                f"several entries are asked for; replies without {variant} earned as much on {len(paid)} of "
+                f"{count(len(tried), 'task')}",
+                "Compare the number of entries first, and whether they differ; zip lists strictly.",
+                trial,
+                "reward-wrong-passes",
+            )
+            return
+
+
 def constant_values(trial: Trial) -> Iterator[Finding]:
     """A reply with the keys of the prompt, and numbers that are alike in every task, must not be paid on nearly all.
 
@@ -326,6 +351,7 @@ PARTLY_RIGHT_RULES: tuple[RewardRule, ...] = (
     entry_ignored,
     value_ignored,
     entry_not_compared,
+    entries_cut,
     constant_values,
     order_ignored,
     unit_ignored,

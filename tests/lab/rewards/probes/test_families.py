@@ -36,6 +36,7 @@ ELSEWHERE = {
     Family.CROSS,
     Family.ENTRY_LEFT_OUT,
     Family.VALUES_UNREADABLE,
+    Family.ENTRIES_CUT,
     Family.ENTRY_CHANGED,
     Family.CONSTANT_VALUES,
     Family.ASKED_SPELLING,
