@@ -3,12 +3,13 @@
 A prompt of a game or a negotiation lists its commands, such as `OFFER <euros>` and `LEAVE`, or shows one in a sentence,
 such as `GUESS: <animal>` or `MOVE <up|down> <steps>`. A reward may take what such a command states without asking
 whether it was allowed, or pay for taking part. The model here fills the commands with extreme numbers and knows nothing
-of the task; where it earns all on every task, there is nothing to learn. It also gives the values of a list that all
-prompts have, one after the other.
+of the task; where it earns all on every task, there is nothing to learn. It also plays sequences of a command that are
+alike whatever happens, such as one word of a list after the other: an opponent that always replies alike loses to one.
 """
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,25 +18,18 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.shortcuts import play_pairs
+from prime_lab_mcp.lab.rewards.shown_commands import PLACE, SHOWN, choices, commands_in, word_list
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
 
-_NUMBERS = ("1", "0", "1000")
-"""What stands in the place of each placeholder."""
-_MOST_TEXTS = 8
 _TASKS, _FEWEST = 8, 5
 """Number of tasks with different prompts that a command is played on, and the smallest number that shows something."""
 _FIRST = 2
 """Number of tasks on which a command must earn all before it is played on the others."""
-_PLACE = r"(?:<[^<>\n]{1,30}>|\[[^\[\]\n]{1,30}\]|\{[^{}\n]{1,30}\})"
-_PLACES = re.compile(_PLACE)
-_COMMAND = re.compile(
-    rf"^[\s*`\"'-]*(?P<verb>[A-Z][A-Z_]+|[a-z]{{2,15}})(?P<places>(?:[ \t]+{_PLACE})*)(?=$|[\s`\"',:.])"
-)
-_SHOWN = re.compile(rf"(?:(?<=[\"'`])|(?<![\w-]))(?P<verb>[A-Z][A-Z_]+:?)(?P<places>(?:[ \t]+{_PLACE})+)")
-_WORDS = re.compile(r"\b[\w-]{1,20}(?:,\s+(?:and |or )?[\w-]{1,20}){3,}\b")
-_MOST_SHOWN, _MOST_WORDS = 3, 16
+_FEWEST_WORDS, _MOST_WORDS = 4, 16
+_SEQUENCES, _LENGTH = 6, 12
+"""Number of random sequences, and length of a sequence of replies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,69 +42,22 @@ class ConstantCommand:
     """The command earned all on every task; otherwise more than half of all."""
 
 
-def commands_in(prompt: str) -> list[str]:
-    """Return the commands of a prompt with numbers in their places; none if no line of it begins with a command.
+async def play_commands(worker: Worker, rows: Sequence[Row], words: Sequence[str] = ()) -> tuple[ConstantCommand, ...]:
+    """Play the commands that all prompts list, and the words that the environment's code lists (`words`).
 
-    A list of commands has a placeholder in one of at least two lines that follow each other. Its words without one are
-    in capitals.
+    Return the first that earned all of the weights on all tasks, else the first that earned more than half.
     """
-    lists: list[list[re.Match[str]]] = [[]]
-    for line in prompt.split("\n"):
-        match = _COMMAND.match(line)
-        if match is not None and (match["places"] or match["verb"].isupper()):
-            lists[-1].append(match)
-        elif lists[-1]:
-            lists.append([])
-    found = [m for listed in lists if len(listed) > 1 and any(m["places"] for m in listed) for m in listed]
-    texts = [_filled(m, number) for number in _NUMBERS for m in found if m["places"] or number == _NUMBERS[0]]
-    return list(dict.fromkeys([*texts, *_shown_commands(prompt)]))[:_MOST_TEXTS]
-
-
-def _shown_commands(prompt: str) -> Iterator[str]:
-    """Yield the commands that a prompt shows in a sentence, with numbers or one of the shown words in their places."""
-    for match in list(_SHOWN.finditer(prompt))[:_MOST_SHOWN]:
-        for number in _NUMBERS:
-            yield _with_choices(match, number)
-
-
-def _with_choices(command: re.Match[str], number: str) -> str:
-    """Return a command with a number in each place, or the first of the words that the place names."""
-    return command["verb"] + re.sub(_PLACE, lambda place: _choices(place[0])[0] or number, command["places"])
-
-
-def _choices(place: str) -> list[str]:
-    """Return the words that a place such as `<up|down>` names; one empty text for any other place."""
-    words = [word.strip() for word in re.split(r"[|/]", place[1:-1])]
-    return words if len(words) > 1 else [""]
-
-
-def _lists(prompt: str) -> list[str]:
-    """Return the longest list of words with commas in a prompt."""
-    found = [re.split(r",\s*(?:and |or )?", match[0]) for match in _WORDS.finditer(prompt)]
-    return max(found, key=len, default=[])
-
-
-def _filled(command: re.Match[str], number: str) -> str:
-    return command["verb"] + re.sub(_PLACE, number, command["places"])
-
-
-async def play_commands(worker: Worker, rows: Sequence[Row]) -> tuple[ConstantCommand, ...]:
-    """Play the commands that all prompts list. Return those that earned all of the weights on all tasks."""
     different = list({prompt_of(row): row for row in rows}.values())[:_TASKS]
     if len(different) < _FEWEST:
         return ()
     prompts = ["\n\n".join(message_text(m) for m in row.prompt) for row in different]
     stated = [commands_in(prompt) for prompt in prompts]
     texts = [text for text in stated[0] if all(text in others for others in stated)]
-    scripts = [_script(t) for t in texts]
-    words = [word for word in _lists(prompts[0]) if all(word in _lists(prompt) for prompt in prompts)]
-    shown = [
-        m for m in _SHOWN.finditer(prompts[0]) if all(m[0] in p for p in prompts) and len(_PLACES.findall(m[0])) == 1
-    ]
-    if len(words) > _MOST_SHOWN and shown:
-        name = f"replies {quote(shown[0][0], 60)} with one word of the prompt's list after the other"
-        turns = [re.sub(_PLACE, word, shown[0][0]) for word in words[:_MOST_WORDS]]
-        scripts.append(RolloutScript(name, "copied", {"turns": turns, "then": "repeat"}))
+    scripts = [_script(t) for t in [*texts, *([", ".join(words)] if words else [])]]
+    listed = [word for word in word_list(prompts[0]) if all(word in word_list(prompt) for prompt in prompts)]
+    shown = [m for m in SHOWN.finditer(prompts[0]) if all(m[0] in prompt for prompt in prompts)]
+    if shown:
+        scripts += _sequences(shown[0], listed[:_MOST_WORDS] if len(listed) >= _FEWEST_WORDS else [])
     first = await play_pairs(worker, [(row.index, script) for script in scripts for row in different[:_FIRST]])
     return tuple([c async for c in _paid(worker, scripts, first, different)])
 
@@ -128,6 +75,35 @@ async def _paid(
             if len(tried) >= _FEWEST and all(map(wanted, tried)):
                 yield ConstantCommand(script.name, tuple(tried), whole)
                 return
+
+
+def _sequences(command: re.Match[str], words: Sequence[str]) -> Iterator[RolloutScript]:
+    """Yield sequences of replies that are alike whatever happens: in the order of words or numbers, and at random."""
+    values = list(words) or [str(n) for n in range(1, 10)]
+    name = f"replies {quote(command[0], 60)} with {'one word of the list' if words else 'one number'} after the other"
+    yield _sequence(name, [_filled(command, value) for value in values])
+    for seed in range(_SEQUENCES):
+        chance = random.Random(seed)
+        turns = [_filled(command, None, chance, values) for _ in range(_LENGTH)]
+        yield _sequence(f"replies {quote(turns[0], 60)}, {quote(turns[1], 60)} and so on, whatever happens", turns)
+
+
+def _filled(
+    command: re.Match[str], value: str | None, chance: random.Random | None = None, values: Sequence[str] = ()
+) -> str:
+    """Return a command with this value in its places, or with a random one; words that a place names come first."""
+
+    def piece(place: re.Match[str]) -> str:
+        named = choices(place[0])
+        if chance is None:
+            return named[0] or value or ""
+        return chance.choice(named) or chance.choice(values)
+
+    return re.sub(PLACE, piece, command[0])
+
+
+def _sequence(name: str, turns: Sequence[str]) -> RolloutScript:
+    return RolloutScript(name, "copied", {"turns": list(turns), "then": "repeat"})
 
 
 def _script(text: str) -> RolloutScript:

@@ -128,6 +128,15 @@ def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) 
 
 ONLY_FIRST, ONLY_LAST, ALL_ALIKE = "all entries but the first", "all entries but the last", "entries that differ"
 """Variants of replies of which one entry is left, by whether it stands alone or in the place of every entry."""
+UNKNOWN, EXTRA = "a name of the task in one entry", "an end (one entry too many)"
+"""Variants of replies with a name that the task does not have, in the place of one entry and as a further one."""
+_NOBODY = "zzyzx"
+_NO_MORE = re.compile(
+    r"\b(?:no|not any) (?:other|others|more|further)\b|\bnothing else\b"
+    r"|\bonly (?:those|the ones|these|items|names|words) (?:that|which)\b"
+    r"|\bexactly (?:those|the ones|these)\b|\band only\b",
+    re.I,
+)
 _DIFFERENT = re.compile(
     r"\b(?:different|distinct|unique|differ)\b|\b(?:no|not|never)\b[^.\n]{0,50}\b(?:twice|repeat\w*|more than once)\b"
     r"|\b(?:only|exactly|each|at most) once\b|\bonce each\b",
@@ -150,9 +159,44 @@ def _cut_probes(listed: _Listed, row: int, prompt: str, own: str) -> Iterator[Pr
     if asks_for_all(prompt, own, listed.shown) or _number_asked(own, len(entries)):
         yield Draft(Family.ENTRIES_CUT, listed.text(entries[:1]), ONLY_FIRST).probe(f"only/{row}/first", row)
         yield Draft(Family.ENTRIES_CUT, listed.text(entries[-1:]), ONLY_LAST).probe(f"only/{row}/last", row)
+    for number, changed in _with_unknown(listed, own):
+        yield Draft(Family.ENTRIES_CUT, changed, UNKNOWN).probe(f"only/{row}/unknown/{number}", row)
+    if (
+        _NO_MORE.search(prompt)
+        and listed.kind in ("items", "list", "lines")
+        and all(isinstance(e, str) for e in entries)
+    ):
+        more = listed.text([*entries, _with_name(entries[-1], listed, _NOBODY)])
+        yield Draft(Family.ENTRIES_CUT, more, EXTRA).probe(f"only/{row}/more", row)
     if _DIFFERENT.search(prompt) and listed.kind != "object":
         alike = listed.text([entries[0]] * len(entries))
         yield Draft(Family.ENTRIES_CUT, alike, ALL_ALIKE).probe(f"only/{row}/alike", row)
+
+
+def _with_name(entry: str, listed: _Listed, name: str) -> str:
+    """Return an entry with another name in the place of its words behind the list's mark."""
+    mark = _MARK.match(entry) if listed.kind == "lines" else None
+    return f"{mark[0] if mark else ''}{name}"
+
+
+def _with_unknown(listed: _Listed, prompt: str) -> Iterator[tuple[int, str]]:
+    """Yield (number, reply) with a name that the task does not have in the place of one value.
+
+    All values must be names that the prompt states, so that such a name is wrong for certain.
+    """
+    if listed.kind == "object":
+        values = [value for _, value in listed.entries]
+    else:
+        values = [_MARK.sub("", e).strip() if isinstance(e, str) else e for e in listed.entries]
+    named = all(isinstance(v, str) and re.fullmatch(r"[^\W\d_][\w -]{0,30}", v) and _says(prompt, v) for v in values)
+    for number in _spread(len(values)) if named else ():
+        entry = listed.entries[number]
+        other = (entry[0], _NOBODY) if listed.kind == "object" else _with_name(entry, listed, _NOBODY)
+        yield number, listed.text([*listed.entries[:number], other, *listed.entries[number + 1 :]])
+
+
+def _says(prompt: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", prompt, re.IGNORECASE) is not None
 
 
 _COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")

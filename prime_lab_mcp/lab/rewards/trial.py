@@ -473,7 +473,7 @@ async def _observe(
         if hacks and style is not None:
             key = await find_answer_key(worker, style, sample.rows, tools)
         if hacks and not grouped:
-            commands = await play_commands(worker, sample.rows)
+            commands = await play_commands(worker, sample.rows, reward_source.rewarded_words(source))
             thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
         if hacks:
             capped = await find_capped_list(worker, style, sample.rows, tools, source)

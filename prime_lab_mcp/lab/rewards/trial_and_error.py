@@ -108,7 +108,9 @@ def _extreme_calls(tools: Sequence[OfferedTool], number: int, row: Row) -> list[
         properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
         numbers = [name for name, schema in properties.items() if takes(schema, "integer", "number")]
         if numbers:
-            calls.append((tool.name, {**likeliest_arguments(tool, texts), **dict.fromkeys(numbers, number)}))
+            given = {**likeliest_arguments(tool, texts), **dict.fromkeys(numbers, number)}
+            lists = {n: v[0] for n in properties if n not in numbers and (v := _named_values(tool, n, ""))}
+            calls += [(tool.name, given | values) for values in _together(lists)]
     return calls
 
 
@@ -158,13 +160,17 @@ async def _of_tool(
 ) -> ThoughtlessModel | None:
     """Return the first model that uses this parameter of a tool and earned all on every task; None if there is none."""
     named = _named_values(tool, parameter, shared)
+    others = _others(tool, parameter)
     of_lists = {row.index: _listed_values(tool, parameter, listed.get(row.index, ())) for row in rows}
     for values in [*({row.index: one for row in rows} for one in named), of_lists]:
-        sweeps = {row: [_call(tool, parameter, v) for v in some[:_MOST_VALUES]] for row, some in values.items()}
-        if all(len(calls) > 1 for calls in sweeps.values()):
-            found = await _of_values(worker, rows, f"{tool.name} with", parameter, sweeps, listing, form)
-            if found is not None:
-                return found
+        for other in others:
+            sweeps = {
+                row: [_call(tool, parameter, v, other) for v in some[:_MOST_VALUES]] for row, some in values.items()
+            }
+            if all(len(calls) > 1 for calls in sweeps.values()):
+                found = await _of_values(worker, rows, f"{tool.name} with", parameter, sweeps, listing, form)
+                if found is not None:
+                    return found
     return await _told_by_error(worker, rows, tool, parameter, form)
 
 
@@ -259,8 +265,23 @@ def _shape(text: str, call: Call) -> str:
     return re.sub(r"\d+", "#", text).casefold()
 
 
-def _call(tool: OfferedTool, parameter: str, value: Any) -> Call:
-    given = arguments(tool.parameters)
+_MOST_OTHERS = 3
+
+
+def _others(tool: OfferedTool, parameter: str) -> list[dict[str, Any]]:
+    """Return values of the other required parameters that name a list of their own: the first, second and third."""
+    lists = {n: found[0] for n in _choosing(tool) if n != parameter and (found := _named_values(tool, n, ""))}
+    return _together(lists)
+
+
+def _together(lists: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the first values of all lists, their second and their third ones."""
+    longest = max(map(len, lists.values()), default=1)
+    return [{n: of[k % len(of)] for n, of in lists.items()} for k in range(min(_MOST_OTHERS, longest))]
+
+
+def _call(tool: OfferedTool, parameter: str, value: Any, others: Mapping[str, Any] | None = None) -> Call:
+    given = arguments(tool.parameters) | dict(others or {})
     given.pop(parameter, None)
     return tool.name, {**given, parameter: value}
 

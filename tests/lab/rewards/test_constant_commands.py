@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.constant_commands import commands_in, play_commands
+from prime_lab_mcp.lab.rewards.constant_commands import play_commands
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.goldless import constant_command
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, silent_script
+from prime_lab_mcp.lab.rewards.shown_commands import commands_in
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Component, RequestedRollout, RolloutResult, Rollouts
