@@ -39,7 +39,7 @@ _CLOSING = "Done."
 _WORD = r"[\"'`]?[\w-]{1,30}[\"'`]?"
 _AND = r"(?:,\s*(?:or |and )?|\s+or\s+|\s*/\s*|\s*\|\s*)"
 _LIST = re.compile(
-    r"(?:one of|either|among|out of|values?|options?|choices?|rooms?|names?|e\.g\.|such as|:)\s*[(\[]?"
+    r"(?:^|one of|either|among|out of|values?|options?|choices?|rooms?|names?|e\.g\.|such as|:)\s*[(\[]?"
     rf"((?:{_WORD}{_AND})+{_WORD})"
 )
 _RANGE = re.compile(
@@ -96,7 +96,7 @@ async def play_thoughtless(
     return ()
 
 
-_EXTREMES = (-1000, 1_000_000)
+_EXTREMES = (-1_000_000, 1_000_000)
 """Numbers that no task asks for and that a tool should refuse."""
 
 
