@@ -39,12 +39,13 @@ _MARK = re.compile(r"^\s*(?:[-*+•]|\(?\d+[.):]\)?)\s+")
 """What stands before an entry of a list: a bullet or a number."""
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:[.,:/-]\d+)*(?![\w])")
 _PAIR = re.compile(r"^(?P<key>[^,:|=\t]{1,60}?\s*(?:[,:|=\t]|->)\s*)(?P<value>\S[^,:|=\t]{0,80})$")
+_END = r"\s*(?:</[\w-]+>|[.\])}<])?\s*$"
 _ITEMS = re.compile(
-    r"(?:^|(?<=[:\]>\[]))\s*(?P<items>[^\n,:<>\[\]{}()]{1,40}(?:, [^\n,:<>\[\]{}()]{1,40}){2,})\s*[.\])<]?\s*$"
+    r"(?:^|(?<=[:\]>\[{]))\s*(?P<items>[^\n,:<>\[\]{}()]{1,40}(?:, [^\n,:<>\[\]{}()]{1,40}){2,})" + _END
 )
 _STEP = r"[\w ]{1,30}?"
 _ARROW = r" ?(?:->|\N{RIGHTWARDS ARROW}|=>|>) ?"
-_CHAIN = re.compile(rf"(?:^|(?<=[:\]]))\s*(?P<items>{_STEP}(?P<mark>{_ARROW}){_STEP}(?:(?P=mark){_STEP})+)\s*\.?\s*$")
+_CHAIN = re.compile(rf"(?:^|(?<=[:\]>{{]))\s*(?P<items>{_STEP}(?P<mark>{_ARROW}){_STEP}(?:(?P=mark){_STEP})+){_END}")
 """Items of a path, such as `cold -> cord -> ward`."""
 _DEMANDS = re.compile(
     r"\b(?:all|every|each)\b(?! (?:lower|upper|on its|on a|in lower|in upper|caps|of your|chosen|selected))"
@@ -117,6 +118,8 @@ def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) 
             probes.append(
                 Draft(Family.CONSTANT_VALUES, changed, PATTERNS[number]).probe(f"constant/{row}/{number}", row)
             )
+        for variant, changed in _without_choice(listed, prompts[row], own[row]):
+            probes.append(Draft(Family.CONSTANT_VALUES, changed, variant).probe(f"constant/{row}/{variant}", row))
         for variant, number, changed in unreadable(listed, prompts[row]):
             probes.append(
                 Draft(Family.VALUES_UNREADABLE, changed, f"{variant}: {UNREADABLE[number]}").probe(
@@ -413,6 +416,40 @@ def constant_values(listed: _Listed, prompt: str) -> Iterator[str]:
 
 PATTERNS = ("1, 2, 3", "1001, 1002, 1003", "0", "1")
 """The numbers that `constant_values` puts in the place of values."""
+
+
+EVERY_NAME, ALPHABETICAL = "every name of the prompt's list", "the same names from A to Z"
+_SEQUENCE = re.compile(r"(?i)\b(?:order|sort(?:ed)?|rank\w*|sequence|schedule|arrange\w*|route|tour|first to last)\b")
+_MOST_LISTED = 40
+
+
+def _without_choice(listed: _Listed, prompt: str, own: str) -> Iterator[tuple[str, str]]:
+    """Yield (variant, reply) that choose nothing: every name of a list of the prompt, and the names from A to Z."""
+    entries = listed.entries
+    if listed.kind not in ("items", "list", "lines") or not all(isinstance(entry, str) for entry in entries):
+        return
+    names = [_MARK.sub("", entry).strip() for entry in entries]
+    run = next((run for run in _runs(own) if len(names) < len(run) <= _MOST_LISTED and _holds(run, names)), None)
+    if run is not None:
+        yield EVERY_NAME, listed.text([_with_name(entries[0], listed, name) for name in run])
+    if _SEQUENCE.search(prompt) and all(_says(own, name) for name in names) and sorted(names) != names:
+        yield ALPHABETICAL, listed.text([_with_name(entries[0], listed, name) for name in sorted(names)])
+
+
+def _holds(run: Sequence[str], names: Sequence[str]) -> bool:
+    known = {name.casefold() for name in run}
+    return all(name.casefold() in known for name in names)
+
+
+def _runs(prompt: str) -> Iterator[list[str]]:
+    """Yield the lists of a prompt as the names at the beginnings of their entries."""
+    for block in re.split(r"\n\s*\n", prompt):
+        lines = [line for line in block.split("\n") if line.strip()]
+        for run in (lines, [line for line in lines if _MARK.match(line)], lines[1:]):
+            yield [re.split(r"[,:;|=\t(]| - |->", _MARK.sub("", line), maxsplit=1)[0].strip() for line in run]
+        for line in lines:
+            items = re.split(r",\s*(?:and |or )?|;\s*", line.partition(":")[2] or line)
+            yield [re.match(r"[^\d(:=]*", item.strip().rstrip("."))[0].strip() for item in items]  # type: ignore[index]
 
 
 def _key_of(mark: str) -> str:

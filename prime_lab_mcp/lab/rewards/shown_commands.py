@@ -12,7 +12,10 @@ PLACE = r"(?:<[^<>\n]{1,30}>|\[[^\[\]\n]{1,30}\]|\{[^{}\n]{1,30}\})"
 _COMMAND = re.compile(
     rf"^[\s*`\"'-]*(?P<verb>[A-Z][A-Z_]+|[a-z]{{2,15}})(?P<places>(?:[ \t]+{PLACE})*)(?=$|[\s`\"',:.])"
 )
-SHOWN = re.compile(rf"(?:(?<=[\"'`])|(?<![\w-]))(?P<verb>[A-Z][A-Z_]+:?)(?P<places>(?:[ \t]+{PLACE})+)")
+SHOWN = re.compile(
+    r"(?:(?<=[\"'`])(?P<quoted>[a-z]{2,12})|(?:(?<=[\"'`])|(?<![\w-]))(?P<verb>[A-Z][A-Z_]+:?))"
+    rf"(?P<places>(?:[ \t]+{PLACE})+)"
+)
 _SAID = re.compile(
     r"\b(?:[Ss]ay|[Rr]eply|[Ww]rite|[Aa]nswer|[Ss]end|[Uu]se|[Tt]ype|[Ww]ith|or)\s+(?:with\s+)?"
     r"[\"'`]?(?P<word>[A-Z]{3,}(?:_[A-Z]+)*)(?![\w:<]| <)"
@@ -55,7 +58,7 @@ def said_commands(prompt: str) -> list[str]:
 
 def _with_choices(command: re.Match[str], number: str) -> str:
     """Return a command with a number in each place, or the first of the words that the place names."""
-    return command["verb"] + re.sub(PLACE, lambda place: choices(place[0])[0] or number, command["places"])
+    return re.sub(PLACE, lambda place: choices(place[0])[0] or number, command[0])
 
 
 def choices(place: str) -> list[str]:
