@@ -132,7 +132,8 @@ def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) 
 ONLY_FIRST, ONLY_LAST, ALL_ALIKE = "all entries but the first", "all entries but the last", "entries that differ"
 """Variants of replies of which one entry is left, by whether it stands alone or in the place of every entry."""
 UNKNOWN, EXTRA = "a name of the task in one entry", "an end (one entry too many)"
-"""Variants of replies with a name that the task does not have, in the place of one entry and as a further one."""
+"""Variants of replies with a name that the task does not have in the place of one entry, and with one more of those that
+the prompt lists."""
 _NOBODY = "zzyzx"
 _NO_MORE = re.compile(
     r"\b(?:no|not any) (?:other|others|more|further)\b|\bnothing else\b"
@@ -169,8 +170,12 @@ def _cut_probes(listed: _Listed, row: int, prompt: str, own: str) -> Iterator[Pr
         and listed.kind in ("items", "list", "lines")
         and all(isinstance(e, str) for e in entries)
     ):
-        more = listed.text([*entries, _with_name(entries[-1], listed, _NOBODY)])
-        yield Draft(Family.ENTRIES_CUT, more, EXTRA).probe(f"only/{row}/more", row)
+        names = [_MARK.sub("", entry).strip() for entry in entries]
+        run = next((run for run in _runs(own) if len(names) < len(run) <= _MOST_LISTED and _holds(run, names)), [])
+        known = {name.casefold() for name in names}
+        for name in [name for name in run if name and name.casefold() not in known][:1]:
+            more = listed.text([*entries, _with_name(entries[-1], listed, name)])
+            yield Draft(Family.ENTRIES_CUT, more, EXTRA).probe(f"only/{row}/more", row)
     if _DIFFERENT.search(prompt) and listed.kind != "object":
         alike = listed.text([entries[0]] * len(entries))
         yield Draft(Family.ENTRIES_CUT, alike, ALL_ALIKE).probe(f"only/{row}/alike", row)

@@ -309,6 +309,8 @@ class Trial:
     """A call of a tool that returns prompts of tasks with their answers."""
     classes: tuple[tuple[str, str], ...] = ()
     """Prompt and gold of each task, if the golds are classes that only the reward shows to be golds."""
+    unnamed: tuple[tuple[str, str], ...] = ()
+    """Prompt and gold of each task, if only the reward shows which field holds the golds."""
     systems: str = ""
     """The system prompts of the first task."""
     capped: CappedList | None = None

@@ -11,7 +11,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold, classes_without_name, message_text, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import (
+    TaskGold,
+    classes_without_name,
+    gold_candidates,
+    message_text,
+    prompt_of,
+)
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
 from prime_lab_mcp.lab.rewards.calibration import (
     Calibration,
@@ -546,6 +552,7 @@ async def _observe(
         mixed=mixed,
         answer_key=key,
         classes=classes_without_name(sample.rows, style.golds) if style is not None else (),
+        unnamed=_unnamed_golds(style, sample.rows),
         systems="\n".join(message_text(m) for m in sample.rows[0].prompt if m.get("role") == "system"),
         capped=capped,
         copying=copying,
@@ -567,6 +574,14 @@ async def _observe(
         answer_alone=answer_comes_alone(*prompts_and_systems(sample.rows)),
         levels=task_maxima(golds, scored_probes),
     )
+
+
+def _unnamed_golds(style: AnswerStyle | None, rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
+    """Return prompt and gold of each task, if the name of the field does not tell that it holds the gold."""
+    if style is None or any(golds.place == style.golds.place for golds in gold_candidates(rows)):
+        return ()
+    prompts = {row.index: prompt_of(row) for row in rows}
+    return tuple((prompts[gold.row], style.answer_text(gold)) for gold in style.golds.golds if gold.row in prompts)
 
 
 _LISTED_SHARE = 0.8
