@@ -132,8 +132,8 @@ def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) 
 ONLY_FIRST, ONLY_LAST, ALL_ALIKE = "all entries but the first", "all entries but the last", "entries that differ"
 """Variants of replies of which one entry is left, by whether it stands alone or in the place of every entry."""
 UNKNOWN, EXTRA = "a name of the task in one entry", "an end (one entry too many)"
-"""Variants of replies with a name that the task does not have in the place of one entry, and with one more of those that
-the prompt lists."""
+"""Variants of replies with a name that the task does not have in the place of one entry, and with one more of the names
+that the prompt lists."""
 _NOBODY = "zzyzx"
 _NO_MORE = re.compile(
     r"\b(?:no|not any) (?:other|others|more|further)\b|\bnothing else\b"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 _NUMBERS = ("1", "0", "1000")
 """What stands in the place of each placeholder."""
-_MOST_TEXTS = 12
+_MOST_TEXTS = 24
 PLACE = r"(?:<[^<>\n]{1,30}>|\[[^\[\]\n]{1,30}\]|\{[^{}\n]{1,30}\})"
 _COMMAND = re.compile(
     rf"^[\s*`\"'-]*(?P<verb>[A-Z][A-Z_]+|[a-z]{{2,15}})(?P<places>(?:[ \t]+{PLACE})*)(?=$|[\s`\"',:.])"
@@ -22,7 +22,8 @@ _SAID = re.compile(
 )
 """A command without a placeholder, such as DONE in `say DONE when you are finished`."""
 _WORDS = re.compile(r"\b[\w-]{1,20}(?:,\s+(?:and |or )?[\w-]{1,20}){3,}\b")
-_MOST_SHOWN = 3
+_THING = re.compile(r"\b(?:[Tt]he|[Aa]n?|[Yy]our)\s+([a-z]{3,12})\b")
+_MOST_SHOWN, _MOST_THINGS = 4, 5
 
 
 def commands_in(prompt: str) -> list[str]:
@@ -46,9 +47,13 @@ def commands_in(prompt: str) -> list[str]:
 def _shown_commands(prompt: str) -> Iterator[str]:
     """Yield the commands that a prompt shows in a sentence, with numbers or one of the shown words in their places."""
     yield from said_commands(prompt)[:_MOST_SHOWN]
-    for match in list(SHOWN.finditer(prompt))[:_MOST_SHOWN]:
+    shown = list(SHOWN.finditer(prompt))[:_MOST_SHOWN]
+    for match in shown:
         for number in _NUMBERS:
             yield _with_choices(match, number)
+    things = list(dict.fromkeys(_THING.findall(prompt)))[:_MOST_THINGS]
+    for match in (m for m in shown if m["quoted"]):
+        yield from (_with_choices(match, thing) for thing in things)
 
 
 def said_commands(prompt: str) -> list[str]:
