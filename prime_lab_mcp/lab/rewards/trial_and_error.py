@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,8 @@ from prime_lab_mcp.lab.worker.scoring import OfferedTool
 _FIRST, _TASKS, FEWEST_TASKS = 2, 8, 5
 """Numbers of tasks with different prompts on which a model must earn all before it is played on the others, on which
 it is played in all, and on which it must be played at least."""
+_SECONDS = 45.0
+"""Time after which no further model is played: tool servers of rollouts (v1) start slowly."""
 _MOST_TOOLS, _MOST_VALUES, _MOST_LISTS = 8, 14, 3
 _NUMBERS = 10
 _FEWEST_STOPPED = 3
@@ -73,6 +76,7 @@ async def play_thoughtless(
     different = list({prompt_of(row): row for row in rows}.values())[:_TASKS]
     if len(different) < FEWEST_TASKS or not tools:
         return ()
+    deadline = time.monotonic() + _SECONDS
     shared = _shared_text(different)
     listing = [(tool.name, {}) for tool in tools[:_MOST_TOOLS] if not (tool.parameters.get("required") or ())]
     explored = (
@@ -81,18 +85,20 @@ async def play_thoughtless(
         else []
     )
     listed = {p.row: _returned(p) for p in explored}
-    for extreme in _EXTREMES:
-        name = f"calls the tools once with {extreme} as every number"
-        calls = {row.index: _extreme_calls(tools, extreme, row) for row in different}
-        if all(calls.values()):
-            _, found = await _earning(worker, different, {row: _script(name, [made]) for row, made in calls.items()})
-            if found is not None:
-                return (ThoughtlessModel(name, found),)
     for tool in tools[:_MOST_TOOLS]:
         for parameter in _choosing(tool):
+            if time.monotonic() > deadline:
+                return ()
             found = await _of_tool(worker, different, tool, parameter, shared, listing, listed, form)
             if found is not None:
                 return (found,)
+    for extreme in _EXTREMES:
+        name = f"calls the tools once with {extreme} as every number"
+        calls = {row.index: _extreme_calls(tools, extreme, row) for row in different}
+        if all(calls.values()) and time.monotonic() < deadline:
+            _, found = await _earning(worker, different, {row: _script(name, [made]) for row, made in calls.items()})
+            if found is not None:
+                return (ThoughtlessModel(name, found),)
     return ()
 
 
@@ -207,10 +213,14 @@ async def _told_by_error(
     number = takes(schema, "integer", "number")
     for value in _MEANINGLESS if number else (None,):
         call = (tool.name, arguments(tool.parameters)) if value is None else _call(tool, parameter, value)
-        asked = await play_pairs(worker, [(row.index, _script("asks", [[call]])) for row in rows])
+        asked = await play_pairs(worker, [(row.index, _script("asks", [[call]])) for row in rows[:_FIRST]])
         known = {row.index: _words("\n".join(map(message_text, row.prompt))) for row in rows}
         known = {row: words | _words(json.dumps(call[1])) for row, words in known.items()}
         told = {p.row: _new_tokens("\n".join(_returned(p)), known[p.row], number) for p in asked}
+        if not told or not all(told.values()):
+            continue
+        asked = await play_pairs(worker, [(row.index, _script("asks", [[call]])) for row in rows[_FIRST:]])
+        told |= {p.row: _new_tokens("\n".join(_returned(p)), known[p.row], number) for p in asked}
         if len(told) < FEWEST_TASKS or not all(told.values()) or len({t[0] for t in told.values()}) < 2:
             continue
         for at in range(min(_MOST_TOKENS, min(map(len, told.values())))):
@@ -306,14 +316,25 @@ def _named_values(tool: OfferedTool, parameter: str, shared: str) -> list[list[A
     schema = (tool.parameters.get("properties") or {}).get(parameter) or {}
     if schema.get("enum"):
         return [list(schema["enum"])]
-    texts = (str(schema.get("description") or ""), tool.description, shared)
+    texts = (str(schema.get("description") or ""), _about(tool, parameter), tool.description, shared)
     number = takes(schema, "integer", "number")
     lists = [[_typed(v, schema) for v in found] for text in texts for found in _lists_in(text)]
     lists = [one for one in lists if len(one) > 1 and (not number or not any(isinstance(v, str) for v in one))]
-    lists.sort(key=len, reverse=True)
+    own = [[_typed(v, schema) for v in found] for text in texts[:2] for found in _lists_in(text)]
+    own = [one for one in own if one in lists]
+    lists = own[:1] or sorted(lists, key=len, reverse=True)
     if number:
         lists.append(list(range(1, _NUMBERS + 1)))
     return lists[:_MOST_LISTS]
+
+
+def _about(tool: OfferedTool, parameter: str) -> str:
+    """Return what a tool's description says behind the name of a parameter, up to another one or the sentence's end."""
+    others = [name for name in tool.parameters.get("properties") or {} if name != parameter]
+    match = re.search(rf"\b{re.escape(parameter)}\b\W+(?:is|are|must be|can be)?\s*([^.\n]*)", tool.description, re.I)
+    if match is None:
+        return ""
+    return re.split(rf"\b(?:{'|'.join(map(re.escape, others))})\b", match[1])[0] if others else match[1]
 
 
 def _lists_in(text: str) -> Iterator[list[str]]:
