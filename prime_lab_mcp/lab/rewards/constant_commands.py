@@ -28,6 +28,8 @@ _TASKS, _FEWEST = 8, 5
 _FIRST = 2
 """Number of tasks on which a command must earn all before it is played on the others."""
 _FEWEST_WORDS, _MOST_WORDS = 4, 16
+_FEW = 8
+"""Largest number of commands where rollouts are slow."""
 _SEQUENCES, _LENGTH = 6, 12
 """Number of random sequences, and length of a sequence of replies."""
 
@@ -42,21 +44,24 @@ class ConstantCommand:
     """The command earned all on every task; otherwise more than half of all."""
 
 
-async def play_commands(worker: Worker, rows: Sequence[Row], words: Sequence[str] = ()) -> tuple[ConstantCommand, ...]:
+async def play_commands(
+    worker: Worker, rows: Sequence[Row], words: Sequence[str] = (), *, few: bool = False
+) -> tuple[ConstantCommand, ...]:
     """Play the commands that all prompts list, and the words that the environment's code lists (`words`).
 
-    Return the first that earned all of the weights on all tasks, else the first that earned more than half.
+    With `few`, as where tool servers make rollouts slow, only the first commands are played, and no sequences. Return
+    the first that earned all of the weights on all tasks, else the first that earned more than half.
     """
     different = list({prompt_of(row): row for row in rows}.values())[:_TASKS]
     if len(different) < _FEWEST:
         return ()
     prompts = ["\n\n".join(message_text(m) for m in row.prompt) for row in different]
     stated = [commands_in(prompt) for prompt in prompts]
-    texts = [text for text in stated[0] if all(text in others for others in stated)]
+    texts = [text for text in stated[0] if all(text in others for others in stated)][: _FEW if few else None]
     scripts = [_script(t) for t in [*texts, *([", ".join(words)] if words else [])]]
     listed = [word for word in word_list(prompts[0]) if all(word in word_list(prompt) for prompt in prompts)]
     shown = [m for m in SHOWN.finditer(prompts[0]) if all(m[0] in prompt for prompt in prompts)]
-    if shown:
+    if shown and not few:
         scripts += _sequences(shown[0], listed[:_MOST_WORDS] if len(listed) >= _FEWEST_WORDS else [])
     first = await play_pairs(worker, [(row.index, script) for script in scripts for row in different[:_FIRST]])
     return tuple([c async for c in _paid(worker, scripts, first, different)])

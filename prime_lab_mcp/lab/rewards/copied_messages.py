@@ -159,8 +159,8 @@ async def play_copying(
     """Return the copying rules that are paid on the choosing tasks, with their rollouts on the judging tasks.
 
     `played` are the rollouts of other scripts, and `named` is the form of a reply that the prompts or the code name.
-    Where no right answer is known to be paid and there are no tools, the best reward is the sum of the weights. Empty if the environment says
-    nothing after the first turn.
+    Where no right answer is known to be paid and there are no tools, the best reward is the sum of the weights. Empty
+    if the environment says nothing after the first turn.
     """
     golds = [p.result.reward or 0.0 for p in played if p.scored and p.script.part == "gold"]
     best = max([solved.best, *golds])

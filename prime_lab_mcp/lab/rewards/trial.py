@@ -479,7 +479,7 @@ async def _observe(
         if hacks and style is not None:
             key = await find_answer_key(worker, style, sample.rows, tools)
         if hacks and not grouped:
-            commands = await play_commands(worker, sample.rows, reward_source.rewarded_words(source))
+            commands = await play_commands(worker, sample.rows, reward_source.rewarded_words(source), few=bool(tools))
             thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
         if hacks:
             capped = await find_capped_list(worker, style, sample.rows, tools, source)
