@@ -5,7 +5,6 @@ Each check is a pure function of `RowObservations`. docs/validation.md, Dataset 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from prime_lab_mcp.lab.base.report import Finding
@@ -68,7 +67,7 @@ def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
     """
     revealed = observations.revealed
     if revealed.share <= 0.2 or revealed.is_searched:
-        told = list(_told_by_label(observations.labelled, [prompt for prompt, _ in observations.records]))
+        told = list(_told_by_label(observations.labelled))
         yield from told
         if told:
             return
@@ -86,20 +85,11 @@ def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
     )
 
 
-_WORKED_OUT = re.compile(
-    r"\b(?:show|write down) (?:your|all|the) (?:work|working|steps|calculation)\b"
-    r"|\b(?:work|figure) (?:it |this )?out\b|\bstep[- ]by[- ]step\b"
-    r"|\b(?:calculate|compute|add up|sum up|add to the|takes? from|(?:does|do) not count)\b",
-    re.IGNORECASE,
-)
-"""Words of a prompt whose answer is to be worked out and not read."""
-
-
-def _told_by_label(labelled: LabelledGolds, prompts: Sequence[str]) -> Iterator[Finding]:
+def _told_by_label(labelled: LabelledGolds) -> Iterator[Finding]:
     label = labelled.best()
     if label is None:
         return
-    worked_out = sum(_WORKED_OUT.search(prompt) is not None for prompt in prompts) > len(prompts) / 2
+    worked_out = 2 * labelled.worked_out > labelled.rows
     yield Finding(
         "gold-in-prompt",
         "blocker" if worked_out else "warning",
@@ -116,7 +106,7 @@ def told_by_label(records: Sequence[tuple[str, str]]) -> Iterator[Finding]:
     labelled = LabelledGolds()
     for prompt, gold in records:
         labelled.add(prompt, gold)
-    yield from _told_by_label(labelled, [prompt for prompt, _ in records])
+    yield from _told_by_label(labelled)
 
 
 def field_tells_gold(observations: RowObservations) -> Iterator[Finding]:
