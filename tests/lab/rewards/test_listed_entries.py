@@ -13,11 +13,11 @@ from prime_lab_mcp.lab.rewards.listed_entries import (
     SOME_ASKED,
     changed_probes,
     entry_probes,
-    listed_in,
 )
 from prime_lab_mcp.lab.rewards.observations import Expected
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.reply_lists import listed_in
 from prime_lab_mcp.lab.worker.description import Row
 
 PLAN = 'So:\n```json\n{"mix": 0, "bake": 20, "cool": 55}\n```'
