@@ -78,7 +78,9 @@ async def play_thoughtless(
         return ()
     deadline = time.monotonic() + _SECONDS
     shared = _shared_text(different)
-    listing = [(tool.name, {}) for tool in tools[:_MOST_TOOLS] if not (tool.parameters.get("required") or ())]
+    listing: list[Call] = [
+        (tool.name, {}) for tool in tools[:_MOST_TOOLS] if not (tool.parameters.get("required") or ())
+    ]
     explored = (
         await play_pairs(worker, [(row.index, _script("looks around", [listing])) for row in different])
         if listing
@@ -96,9 +98,9 @@ async def play_thoughtless(
         name = f"calls the tools once with {extreme} as every number"
         calls = {row.index: _extreme_calls(tools, extreme, row) for row in different}
         if all(calls.values()) and time.monotonic() < deadline:
-            _, found = await _earning(worker, different, {row: _script(name, [made]) for row, made in calls.items()})
-            if found is not None:
-                return (ThoughtlessModel(name, found),)
+            _, paid = await _earning(worker, different, {row: _script(name, [made]) for row, made in calls.items()})
+            if paid is not None:
+                return (ThoughtlessModel(name, paid),)
     return ()
 
 
