@@ -60,14 +60,15 @@ def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) 
             for number in _spread(len(listed.entries))[1:-1] if chain else _spread(len(listed.entries)):
                 less = listed.text([*listed.entries[:number], *listed.entries[number + 1 :]])
                 probes.append(Draft(Family.ENTRY_LEFT_OUT, less, variant).probe(f"less/{row}/{number}", row))
-        probes += _cut_probes(listed, row, prompts[row], own[row])
-        for number, changed in enumerate(constant_values(listed, own[row])):
+        if ends_reply(listed):
+            probes += _cut_probes(listed, row, prompts[row], own[row])
+        for number, changed in enumerate(constant_values(listed, own[row]) if ends_reply(listed) else ()):
             if not changed:  # It is the reply itself.
                 continue
             probes.append(
                 Draft(Family.CONSTANT_VALUES, changed, PATTERNS[number]).probe(f"constant/{row}/{number}", row)
             )
-        for variant, changed in _without_choice(listed, prompts[row], own[row]):
+        for variant, changed in _without_choice(listed, prompts[row], own[row]) if ends_reply(listed) else ():
             probes.append(Draft(Family.CONSTANT_VALUES, changed, variant).probe(f"constant/{row}/{variant}", row))
         for variant, number, changed in unreadable(listed, prompts[row]):
             probes.append(
@@ -76,6 +77,15 @@ def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) 
                 )
             )
     return probes
+
+
+_LONGEST_END = 40
+
+
+def ends_reply(listed: ReplyList) -> bool:
+    """Whether nothing of weight stands behind a list, so that the list is the answer and no working before it."""
+    end = re.sub(r"</[\w-]+>|[`\s.\])}]", " ", listed.after).strip()
+    return len(end) <= _LONGEST_END and not re.search(r"[\d:=<{]", end)
 
 
 ONLY_FIRST, ONLY_LAST, ALL_ALIKE = "all entries but the first", "all entries but the last", "entries that differ"
@@ -182,7 +192,9 @@ def changed_probes(right: Sequence[tuple[Probe, Expected]], rows: Sequence[Row])
     probes: list[Probe] = []
     for row, text in list(right_replies(right).items())[:_MOST_TASKS]:
         listed = listed_in(text)
-        if listed is None or len(listed.entries) < FEWEST_ENTRIES or _ANY_NUMBER.search(prompts.get(row, "")):
+        if listed is None or not ends_reply(listed):
+            continue
+        if len(listed.entries) < FEWEST_ENTRIES or _ANY_NUMBER.search(prompts.get(row, "")):
             continue
         last = len(listed.entries) - 1
         for place, number in zip(PLACES, (0, (last + 1) // 2, last), strict=True):

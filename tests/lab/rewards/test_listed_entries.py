@@ -141,3 +141,8 @@ def test_a_number_of_one_entry_of_a_gold_is_changed() -> None:
     assert changed["last"] == TABLE.replace("salt,6", "salt,25")
     stated = Row(0, "0", ({"role": "user", "content": "rice 185, oats 90, salt 6"},), None, None, {})
     assert changed_probes(placed(TABLE), [stated]) == []
+
+
+def test_working_before_an_answer_is_no_list_that_may_be_cut() -> None:
+    reply = "- 3 + 4 = 7\n- 7 - 1 = 6\n- 6 / 2 = 3\nAnswer: 3"
+    assert made(reply, "Show every step; each must have its own line.", Family.ENTRIES_CUT) == []

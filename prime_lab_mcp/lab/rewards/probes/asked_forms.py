@@ -50,7 +50,7 @@ def asked_form(prompts: Sequence[str], systems: Sequence[str]) -> AskedForm | No
     texts = _instructions(prompts, systems)
     if not texts:
         return None
-    if all("####" in text for text in texts):
+    if all(_HASHES.search(text) for text in texts):
         return AskedForm("#### \N{HORIZONTAL ELLIPSIS}", (HASH,))
     sentences = _shared_sentences(texts)
     keys = _named_keys(sentences)
@@ -67,6 +67,10 @@ def asked_form(prompts: Sequence[str], systems: Sequence[str]) -> AskedForm | No
     return None
 
 
+_HASHES = re.compile(
+    r"(?im)^(?!\s*####\s+[A-Za-z]).*\b(?:answer|result|number|final|solution|value|signs?)\b.*####|####\s*(?:<|\[|\d|\{)"
+)
+"""Four hash signs in front of an answer, and not in front of a heading."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 

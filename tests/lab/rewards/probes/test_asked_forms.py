@@ -38,6 +38,7 @@ def test_the_other_keys_of_an_object_hold_something() -> None:
         "Work it out.",
         "Reply with the number only, on a line that begins with Total.",
         "Return only the SQL query.",
+        "#### Question\nHow many?\n#### Notes\nThink first.",
         "End with a line 'Due: DD.MM.YYYY'.",
     ],
 )
