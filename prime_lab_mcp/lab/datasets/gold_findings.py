@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.formats import ACCEPTED_SHARE, BOXED_SHARE
+from prime_lab_mcp.lab.datasets.labelled_golds import LabelledGolds
 from prime_lab_mcp.lab.datasets.observation import RowCheck, RowObservations
 from prime_lab_mcp.lab.datasets.tasks import (
     EXAMPLE_ROWS,
@@ -62,19 +63,14 @@ def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
     """Report prompts that contain their own answer.
 
     Only a warning where it stands behind the same label of all prompts and would be searched otherwise: extraction of
-    this entry looks alike.
+    this entry looks alike. A blocker where the prompts ask to work the answer out.
     """
     revealed = observations.revealed
-    label = observations.labelled.best()
-    if label is not None and (revealed.share <= 0.2 or revealed.is_searched):
-        yield Finding(
-            "gold-in-prompt",
-            "warning",
-            f"the answer stands behind {quote(label[0], 40)} in {label[1]:.0%} of "
-            f"{count(observations.labelled.rows, 'prompt')}: a model that copies this entry works nothing out",
-            "Take the entry out of the prompt if the answer is to be worked out; leave it if the task is to read it.",
-        )
-        return
+    if revealed.share <= 0.2 or revealed.is_searched:
+        told = list(_told_by_label(observations.labelled))
+        yield from told
+        if told:
+            return
     if revealed.share <= 0.05:
         return
     if revealed.is_searched:
@@ -87,6 +83,30 @@ def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
     yield tally_finding(
         "gold-in-prompt", "blocker" if severe else "info", revealed.rows, revealed.compared, message, fix
     )
+
+
+def _told_by_label(labelled: LabelledGolds) -> Iterator[Finding]:
+    label = labelled.best()
+    if label is None:
+        return
+    worked_out = 2 * labelled.worked_out > labelled.rows
+    yield Finding(
+        "gold-in-prompt",
+        "blocker" if worked_out else "warning",
+        f"the answer stands behind {quote(label[0], 40)} in {label[1]:.0%} of "
+        f"{count(labelled.rows, 'prompt')}: a model that copies this entry works nothing out",
+        "Take the entry out of the prompt; it asks to work the answer out."
+        if worked_out
+        else "Take the entry out of the prompt if the answer is to be worked out; leave it if the task is to read it.",
+    )
+
+
+def told_by_label(records: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    """Report the label of the prompts behind which the answers of (prompt, answer) pairs stand."""
+    labelled = LabelledGolds()
+    for prompt, gold in records:
+        labelled.add(prompt, gold)
+    yield from _told_by_label(labelled)
 
 
 def field_tells_gold(observations: RowObservations) -> Iterator[Finding]:

@@ -31,12 +31,23 @@ _SHARE = 0.9
 """Share of the rows in which the answer must stand behind the label, as of other shortcuts (rewards/shortcuts.py)."""
 
 
+_WORKED_OUT = re.compile(
+    r"\b(?:show|write down) (?:your|all|the) (?:work|working|steps|calculation)\b"
+    r"|\b(?:work|figure) (?:it |this )?out\b|\bstep[- ]by[- ]step\b"
+    r"|\b(?:calculate|compute|add up|sum up|add to the|takes? from|(?:does|do) not count)\b",
+    re.IGNORECASE,
+)
+"""Words of a prompt whose answer is to be worked out and not read."""
+
+
 @dataclass(slots=True)
 class LabelledGolds:
     """Counts the rows in which the first or last entry with a label is the answer. Of many rows, some are read."""
 
     rows: int = 0
     """The rows that were read."""
+    worked_out: int = 0
+    """Those whose prompts ask to work the answer out."""
     golds: Counter[str] = field(default_factory=Counter)
     _labels: Counter[tuple[str, str]] = field(default_factory=Counter)
     _offered: int = 0
@@ -47,6 +58,7 @@ class LabelledGolds:
         if self._offered > _ALL_UNTIL and self._offered % _EACH:
             return
         self.rows += 1
+        self.worked_out += _WORKED_OUT.search(prompt[:_CHARACTERS]) is not None
         gold = _plain(gold)
         self.golds[gold] += 1
         first: dict[str, str] = {}

@@ -24,10 +24,9 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     BARE,
     AnswerWrapper,
     all_wrappers,
-    prompted_keys,
-    prompted_wrappers,
     requested_wrappers,
 )
+from prime_lab_mcp.lab.rewards.probes.asked_forms import AskedForm, asked_form, mentions_form, prompted_keys
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, assistant_message
 from prime_lab_mcp.lab.rewards.probes.programs import output_markers
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
@@ -38,6 +37,7 @@ from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
 )
 from prime_lab_mcp.lab.rewards.reward_source import rewarded_words
 from prime_lab_mcp.lab.rewards.scorer import Scorer
+from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
@@ -55,10 +55,10 @@ _EPSILON = 1e-9
 class PromptedForm:
     """The form that the prompt tells the model to use, and the best mean reward of golds in this form.
 
-    The form is a wrapper, or JSON keys. `scored` are the golds in the best style with this form.
+    `shown` is the form for people: a wrapper, or JSON keys. `scored` are the golds in the best style with this form.
     """
 
-    wrapper: AnswerWrapper
+    shown: str
     mean: float
     scored: tuple[tuple[Case, Scored], ...]
     keys: tuple[tuple[str, str], ...] = ()
@@ -81,6 +81,8 @@ class Calibration:
     """The golds in the chosen style with their scores. A report shows them if no style earns anything."""
     prompted: PromptedForm | None = None
     """None if the prompt asks for no wrapper, or if that wrapper was not tried."""
+    unmentioned: bool = False
+    """No prompt mentions the form of the style, and the bare answer is not paid."""
 
 
 async def calibrate(
@@ -101,7 +103,11 @@ async def calibrate(
         return await _calibrate(scorer, rows, source, [supplied], [supplied])
     texts = instruction_texts(rows)
     tasks = _JUDGED_TASKS if sparing else CALIBRATION_TASKS
-    return await _calibrate(scorer, rows, source, requested_wrappers(texts, source), all_wrappers(texts, source), tasks)
+    asked = asked_form(*prompts_and_systems(rows))
+    of_prompt = asked.wrappers if asked is not None else ()
+    requested = list(dict.fromkeys([*requested_wrappers(texts, source), *of_prompt]))
+    wrappers = list(dict.fromkeys([*all_wrappers(texts, source), *of_prompt]))
+    return await _calibrate(scorer, rows, source, requested, wrappers, tasks)
 
 
 _REPLY_MARGIN = 0.1
@@ -151,7 +157,8 @@ async def _calibrate(
 ) -> Calibration | None:
     """Try these wrappers with every possible gold field. `requested` are those that the prompt or the code names."""
     marks, listed = output_markers(source), rewarded_words(source)
-    prompted = prompted_wrappers(*prompts_and_systems(rows))
+    asked = asked_form(*prompts_and_systems(rows))
+    shown = ["\n".join(map(message_text, row.prompt)) for row in rows[:20]]
     best: Calibration | None = None
     for stored in gold_candidates(rows):
         golds, keys = with_asked_keys(stored, rows)
@@ -160,7 +167,9 @@ async def _calibrate(
             AnswerStyle(golds, form, wrapper, marks, listed) for wrapper in wrappers for form in range(_widest(sample))
         ]
         one = one_item_suffices(golds, instruction_texts(rows))
-        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested, prompted, keys, one)
+        candidate = await _best(
+            scorer, styles, sample, lambda style: style.wrapper in requested, asked, keys, one, shown
+        )
         if candidate is not None and (best is None or (candidate.mean or 0) > (best.mean or 0) + _EPSILON):
             best = candidate
         if best is not None and (best.mean or 0) > _EPSILON:
@@ -343,9 +352,10 @@ async def _best(
     styles: Sequence[AnswerStyle],
     sample: Sequence[TaskGold],
     is_requested: Callable[[AnswerStyle], bool],
-    prompted: Sequence[AnswerWrapper] = (),
+    prompted: AskedForm | None = None,
     keys: tuple[tuple[str, str], ...] = (),
     one_item: bool = False,
+    shown: Sequence[str] = (),
 ) -> Calibration | None:
     """Score the sample's golds in every style, and return the style with the highest mean reward.
 
@@ -363,17 +373,26 @@ async def _best(
         means.append(sum(s.reward or 0.0 for _, s in paid) / len(paid))
     top = max(range(len(styles)), key=lambda n: (round(means[n], 9), one_item and _states_one(styles[n]), -n))
     golds = [first[top], *rest[top :: len(styles)]]
-    asked = [n for n, style in enumerate(styles) if any(style.wrapper.open == wrapper.open for wrapper in prompted)]
     form = None
     renamed = [n for n, style in enumerate(styles) if style.form == 1] if keys else []
+    asked = [n for n, style in enumerate(styles) if prompted is not None and _is_asked(style, prompted)]
+    unmentioned = bool(shown) and not any(mentions_form(styles[top].wrapper, text) for text in shown)
     if renamed:
         best = max(renamed, key=lambda n: round(means[n], 9))
-        scored = (first[best], *rest[best :: len(styles)])
-        form = PromptedForm(styles[best].wrapper, means[best], scored, keys)
-    elif asked:
+        form = PromptedForm("", means[best], (first[best], *rest[best :: len(styles)]), keys)
+    elif asked and prompted is not None and (unmentioned or not prompted.in_words):
         best = max(asked, key=lambda n: round(means[n], 9))
-        form = PromptedForm(prompted[0], means[best], (first[best], *rest[best :: len(styles)]))
-    return Calibration(styles[top], means[top], is_requested(styles[top]), len(styles), tuple(golds), form)
+        form = PromptedForm(prompted.shown, means[best], (first[best], *rest[best :: len(styles)]))
+    bare = [means[n] for n, style in enumerate(styles) if not style.wrapper.open]
+    unmentioned = unmentioned and bool(bare) and max(bare) < HALF_SHARE * means[top]
+    return Calibration(styles[top], means[top], is_requested(styles[top]), len(styles), tuple(golds), form, unmentioned)
+
+
+def _is_asked(style: AnswerStyle, asked: AskedForm) -> bool:
+    """Whether a style has the form that the prompts ask for. Golds that are JSON objects have keys of their own."""
+    if style.golds.format in ("json", "tool_call") and any(w.kind == "json" for w in asked.wrappers):
+        return False
+    return any(style.wrapper.open == wrapper.open for wrapper in asked.wrappers)
 
 
 def _states_one(style: AnswerStyle) -> bool:

@@ -1,35 +1,37 @@
 """Plays one command, the same on every task, as the first reply of a rollout.
 
-A prompt of a game or a negotiation lists its commands, such as `OFFER <euros>` and `LEAVE`. A reward may take what such
-a command states without asking whether it was allowed. The model here fills the commands with extreme numbers and
-knows nothing of the task; where it earns all on every task, there is nothing to learn.
+A prompt of a game or a negotiation lists its commands, such as `OFFER <euros>` and `LEAVE`, or shows one in a sentence,
+such as `GUESS: <animal>` or `MOVE <up|down> <steps>`. A reward may take what such a command states without asking
+whether it was allowed, or pay for taking part. The model here fills the commands with extreme numbers and knows nothing
+of the task; where it earns all on every task, there is nothing to learn. It also plays sequences of a command that are
+alike whatever happens, such as one word of a list after the other: an opponent that always replies alike loses to one.
 """
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.shortcuts import play_pairs
-from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
+from prime_lab_mcp.lab.rewards.shown_commands import PLACE, SHOWN, choices, commands_in, word_list
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
 
-_NUMBERS = ("1", "0", "1000")
-"""What stands in the place of each placeholder."""
-_MOST_TEXTS = 8
 _TASKS, _FEWEST = 8, 5
 """Number of tasks with different prompts that a command is played on, and the smallest number that shows something."""
 _FIRST = 2
 """Number of tasks on which a command must earn all before it is played on the others."""
-_PLACE = r"(?:<[^<>\n]{1,30}>|\[[^\[\]\n]{1,30}\]|\{[^{}\n]{1,30}\})"
-_COMMAND = re.compile(
-    rf"^[\s*`\"'-]*(?P<verb>[A-Z][A-Z_]+|[a-z]{{2,15}})(?P<places>(?:[ \t]+{_PLACE})*)(?=$|[\s`\"',:.])"
-)
+_FEWEST_WORDS, _MOST_WORDS = 4, 16
+_FEW = 8
+"""Largest number of commands where rollouts are slow."""
+_SEQUENCES, _LENGTH = 6, 12
+"""Number of random sequences, and length of a sequence of replies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,57 +40,85 @@ class ConstantCommand:
 
     text: str
     tried: tuple[PlayedScript, ...]
+    all_earned: bool = True
+    """The command earned all on every task; otherwise more than half of all."""
 
 
-def commands_in(prompt: str) -> list[str]:
-    """Return the commands of a prompt with numbers in their places; none if no line of it begins with a command.
+async def play_commands(
+    worker: Worker, rows: Sequence[Row], words: Sequence[str] = (), *, few: bool = False
+) -> tuple[ConstantCommand, ...]:
+    """Play the commands that all prompts list, and the words that the environment's code lists (`words`).
 
-    A list of commands has a placeholder in one of at least two lines that follow each other. Its words without one are
-    in capitals.
+    With `few`, as where tool servers make rollouts slow, only the first commands are played, and no sequences. Return
+    the first that earned all of the weights on all tasks, else the first that earned more than half.
     """
-    lists: list[list[re.Match[str]]] = [[]]
-    for line in prompt.split("\n"):
-        match = _COMMAND.match(line)
-        if match is not None and (match["places"] or match["verb"].isupper()):
-            lists[-1].append(match)
-        elif lists[-1]:
-            lists.append([])
-    found = [m for listed in lists if len(listed) > 1 and any(m["places"] for m in listed) for m in listed]
-    texts = [_filled(m, number) for number in _NUMBERS for m in found if m["places"] or number == _NUMBERS[0]]
-    return list(dict.fromkeys(texts))[:_MOST_TEXTS]
-
-
-def _filled(command: re.Match[str], number: str) -> str:
-    return command["verb"] + re.sub(_PLACE, number, command["places"])
-
-
-async def play_commands(worker: Worker, rows: Sequence[Row]) -> tuple[ConstantCommand, ...]:
-    """Play the commands that all prompts list. Return those that earned all of the weights on all tasks."""
     different = list({prompt_of(row): row for row in rows}.values())[:_TASKS]
     if len(different) < _FEWEST:
         return ()
-    stated = [commands_in("\n\n".join(message_text(m) for m in row.prompt)) for row in different]
-    texts = [text for text in stated[0] if all(text in others for others in stated)]
-    first = await play_pairs(worker, [(row.index, _script(t)) for t in texts for row in different[:_FIRST]])
-    return tuple([c async for c in _paid(worker, texts, first, different)])
+    prompts = ["\n\n".join(message_text(m) for m in row.prompt) for row in different]
+    stated = [commands_in(prompt) for prompt in prompts]
+    texts = [text for text in stated[0] if all(text in others for others in stated)][: _FEW if few else None]
+    scripts = [_script(t) for t in [*texts, *([", ".join(words)] if words else [])]]
+    listed = [word for word in word_list(prompts[0]) if all(word in word_list(prompt) for prompt in prompts)]
+    shown = [m for m in SHOWN.finditer(prompts[0]) if all(m[0] in prompt for prompt in prompts)]
+    if shown and not few:
+        scripts += _sequences(shown[0], listed[:_MOST_WORDS] if len(listed) >= _FEWEST_WORDS else [])
+    first = await play_pairs(worker, [(row.index, script) for script in scripts for row in different[:_FIRST]])
+    return tuple([c async for c in _paid(worker, scripts, first, different)])
 
 
 async def _paid(
-    worker: Worker, texts: Sequence[str], first: Sequence[PlayedScript], rows: Sequence[Row]
+    worker: Worker, scripts: Sequence[RolloutScript], first: Sequence[PlayedScript], rows: Sequence[Row]
 ) -> AsyncIterator[ConstantCommand]:
-    for text in texts:
-        script = _script(text)
-        tried = [p for p in first if p.script == script]
-        if len(tried) < _FIRST or not all(map(earned_all, tried)):
-            continue
-        tried += await play_pairs(worker, [(row.index, script) for row in rows[_FIRST:]])
-        if len(tried) >= _FEWEST and all(map(earned_all, tried)):
-            yield ConstantCommand(text, tuple(tried))
-            return
+    """Yield the first command that earned all on every task, else the first that earned more than half on every one."""
+    for wanted, whole in ((earned_all, True), (earned_half, False)):
+        for script in scripts:
+            tried = [p for p in first if p.script == script]
+            if len(tried) < _FIRST or not all(map(wanted, tried)):
+                continue
+            tried += await play_pairs(worker, [(row.index, script) for row in rows[_FIRST:]])
+            if len(tried) >= _FEWEST and all(map(wanted, tried)):
+                yield ConstantCommand(script.name, tuple(tried), whole)
+                return
+
+
+def _sequences(command: re.Match[str], words: Sequence[str]) -> Iterator[RolloutScript]:
+    """Yield sequences of replies that are alike whatever happens: in the order of words or numbers, and at random."""
+    values = list(words) or [str(n) for n in range(1, 10)]
+    name = f"replies {quote(command[0], 60)} with {'one word of the list' if words else 'one number'} after the other"
+    yield _sequence(name, [_filled(command, value) for value in values])
+    for seed in range(_SEQUENCES):
+        chance = random.Random(seed)
+        turns = [_filled(command, None, chance, values) for _ in range(_LENGTH)]
+        yield _sequence(f"replies {quote(turns[0], 60)}, {quote(turns[1], 60)} and so on, whatever happens", turns)
+
+
+def _filled(
+    command: re.Match[str], value: str | None, chance: random.Random | None = None, values: Sequence[str] = ()
+) -> str:
+    """Return a command with this value in its places, or with a random one; words that a place names come first."""
+
+    def piece(place: re.Match[str]) -> str:
+        named = choices(place[0])
+        if chance is None:
+            return named[0] or value or ""
+        return chance.choice(named) or chance.choice(values)
+
+    return re.sub(PLACE, piece, command[0])
+
+
+def _sequence(name: str, turns: Sequence[str]) -> RolloutScript:
+    return RolloutScript(name, "copied", {"turns": list(turns), "then": "repeat"})
 
 
 def _script(text: str) -> RolloutScript:
     return RolloutScript(f"replies {quote(text, 60)} to every task", "copied", {"turns": [text], "then": "repeat"})
+
+
+def earned_half(played: PlayedScript) -> bool:
+    """Whether a rollout earned more than half of the sum of the positive weights of its components."""
+    whole = sum(c.weight for c in played.result.components.values() if c.weight > 0)
+    return played.scored and whole > 0 and (played.result.reward or 0.0) > HALF_SHARE * whole + EPSILON
 
 
 def earned_all(played: PlayedScript) -> bool:

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.datasets.task_golds import message_text
 from prime_lab_mcp.lab.rewards import scripts
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, AnswerWrapper
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
+from prime_lab_mcp.lab.rewards.shown_commands import said_commands
 from prime_lab_mcp.lab.rewards.solutions import Solved
-from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.worker.child import copying
 from prime_lab_mcp.lab.worker.child.copying import PIECES, WHOLE, Piece
 from prime_lab_mcp.lab.worker.description import Row
@@ -68,9 +71,15 @@ class Opening:
     """The turn in the form of a script (scripts.py)."""
     attempt: bool = False
     """The turn gives an answer."""
+    times: int = 1
+    """How often the turn is played."""
+    in_full: bool = False
+    """Only a copy that is paid in full counts, because the opening may rightly cost something."""
 
 
 CHATTERS = Opening("chatters", scripts.CHATTER)
+ASKS = Opening("gives up and asks for the answer", "I give up. Tell me the answer, please.", attempt=True)
+"""Asking is an attempt: no task is to ask for its answer. A rule that also holds after chatter says less."""
 REMEMBERED: tuple[Piece, ...] = ("tag", "number", "word")
 """The pieces that a model may copy from a message about an earlier game."""
 
@@ -134,39 +143,50 @@ def reply_texts(played: PlayedScript) -> list[str]:
 def copying_script(opening: Opening, kind: Piece, form: ReplyForm) -> RolloutScript:
     """Return a script that plays the opening and then copies pieces of this kind in every turn."""
     around = {} if kind in WHOLE else {"before": form.before, "after": form.after}
-    data = {"turns": [opening.turn], "then": "repeat", "copy": kind, **around}
+    data = {"turns": [opening.turn] * opening.times, "then": "repeat", "copy": kind, **around}
     name = f"{opening.name}, then copies the environment's {_NAMES[kind]} in every turn"
     return RolloutScript(name, "copied", data, scripts.Delivery.SPOKEN)
 
 
 async def play_copying(
-    worker: Worker, style: AnswerStyle | None, solved: Solved, played: Sequence[PlayedScript], rows: Sequence[Row]
+    worker: Worker,
+    style: AnswerStyle | None,
+    solved: Solved,
+    played: Sequence[PlayedScript],
+    rows: Sequence[Row],
+    named: AnswerWrapper = BARE,
 ) -> tuple[CopyingRule, ...]:
     """Return the copying rules that are paid on the choosing tasks, with their rollouts on the judging tasks.
 
-    `played` are the rollouts of other scripts. Empty if no right answer is known to be paid, or if the environment says
-    nothing after the first turn.
+    `played` are the rollouts of other scripts, and `named` is the form of a reply that the prompts or the code name.
+    Where no right answer is known to be paid and there are no tools, the best reward is the sum of the weights. Empty
+    if the environment says nothing after the first turn.
     """
     golds = [p.result.reward or 0.0 for p in played if p.scored and p.script.part == "gold"]
     best = max([solved.best, *golds])
+    if best <= EPSILON and not any(p.result.tools for p in played):
+        best = max((_weights(p) for p in played if p.scored), default=0.0)
     everything = (*played, *solved.played, *(p for _, p in solved.changed))
     if best <= EPSILON or not any(_answers(p) for p in everything):
         return ()
     form = reply_form(style, solved)
+    if style is None and not solved.scored:
+        form = ReplyForm(named.open, named.close)
     offered = any(p.result.tools for p in everything)
     known = {p.row for p in everything}
     tasks = sorted((row.index for row in rows), key=lambda index: index in known)
     step = max(1, len(tasks) // (_CHOOSING + _JUDGING))
     tasks = tasks[::step][: _CHOOSING + _JUDGING]
     choosing, judging = tasks[:_CHOOSING], tasks[_CHOOSING:]
-    openings = list(_openings(style, solved, form, offered))
+    openings = [*_openings(style, solved, form, offered), *_named_openings(rows)]
     answered = await _play(worker, [(row, _constant(opening)) for opening in openings for row in choosing])
     wanted: list[tuple[Opening, Piece]] = []
     for opening, first in zip(openings, _grouped(answered, len(choosing)), strict=False):
         wanted += [(opening, kind) for kind in _kinds(first)]
     for row in choosing:  # One task at a time, because most rules fail on the first one.
         tried = await _play(worker, [(row, copying_script(*each, form)) for each in wanted])
-        wanted = [each for each, p in zip(wanted, tried, strict=False) if _is_paid(p, best)]
+        wanted = [each for each, p in zip(wanted, tried, strict=False) if _is_paid(p, best, each[0].in_full)]
+    wanted = [each for each in wanted if each[0] is not ASKS or (CHATTERS, each[1]) not in wanted]
     finalists = [copying_script(*each, form) for each in wanted[:_FINALISTS]]
     judged = _grouped(await _play(worker, [(row, script) for script in finalists for row in judging]), len(judging))
     if max((_share(each, best) for each in judged), default=0.0) < _MARGIN:
@@ -183,12 +203,17 @@ async def play_copying(
             script.name,
             opening.attempt,
             tuple(each),
-            tuple(p for p in each if _is_paid(p, best)),
+            tuple(p for p in each if _is_paid(p, best, opening.in_full)),
             constant,
             _copied_by_solutions(solved, kind, form),
         )
         for (opening, kind), script, each in zip(wanted, finalists, judged, strict=False)
     )
+
+
+def _weights(played: PlayedScript) -> float:
+    """Return the sum of the positive weights of the components of a rollout."""
+    return sum(c.weight for c in played.result.components.values() if c.weight > 0)
 
 
 def _grouped(played: Sequence[PlayedScript], size: int) -> list[Sequence[PlayedScript]]:
@@ -199,6 +224,7 @@ def _grouped(played: Sequence[PlayedScript], size: int) -> list[Sequence[PlayedS
 def _openings(style: AnswerStyle | None, solved: Solved, form: ReplyForm, offered: bool) -> Iterator[Opening]:
     """Yield the openings: chatter, a wrong or constant answer and, if tools are `offered`, a call of every tool."""
     yield CHATTERS
+    yield ASKS
     if style is not None and style.golds.golds:
         wrong = scripts.wrong_answer_to(style, style.golds.golds[0])
         yield Opening("gives a wrong answer", form.wrap(wrong), attempt=True)
@@ -207,6 +233,20 @@ def _openings(style: AnswerStyle | None, solved: Solved, form: ReplyForm, offere
             yield Opening(f"says {text!r}", text, attempt=True)
     if offered:
         yield Opening("calls every tool", {"tools": None})
+
+
+_NAMED = 2
+"""Largest number of commands without a placeholder that open a rollout."""
+
+
+def _named_openings(rows: Sequence[Row]) -> Iterator[Opening]:
+    """Yield the commands without a placeholder that all prompts name, such as HINT, once and three times."""
+    texts = ["\n\n".join(message_text(m) for m in row.prompt) for row in rows[:_CHOOSING]]
+    for word in said_commands(texts[0])[:_NAMED] if texts else ():
+        if all(word in text for text in texts):
+            for times in (1, 3):
+                name = f"says {word!r}{' three times' if times > 1 else ''}"
+                yield Opening(name, word, attempt=True, times=times, in_full=True)
 
 
 def _replies_of_others(style: AnswerStyle | None, solved: Solved, form: ReplyForm) -> list[str]:
@@ -270,9 +310,10 @@ def _is_copy(reply: str, message: Any, kind: Piece, form: ReplyForm) -> bool:
     return bool(text) and reply.strip() == (text if kind in WHOLE else form.wrap(text)).strip()
 
 
-def _is_paid(played: PlayedScript, best: float) -> bool:
-    """Whether a rollout earned at least half of the best reward."""
-    return played.scored and (played.result.reward or 0.0) >= HALF_SHARE * best - EPSILON
+def _is_paid(played: PlayedScript, best: float, in_full: bool = False) -> bool:
+    """Whether a rollout earned at least half of the best reward, or nearly all of it (`in_full`)."""
+    share = FULL_SHARE if in_full else HALF_SHARE
+    return played.scored and (played.result.reward or 0.0) >= share * best - EPSILON
 
 
 def _share(played: Sequence[PlayedScript], best: float) -> float:

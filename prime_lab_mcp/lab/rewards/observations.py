@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.stand_in_judge import MisreadVerdict
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, same_reward
 from prime_lab_mcp.lab.rewards.tool_exploration import AnswerKey, LastingWrite
+from prime_lab_mcp.lab.rewards.trial_and_error import ThoughtlessModel
 from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
 from prime_lab_mcp.lab.worker.faults import JUDGE_FAILED, ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Scored, SideEffects
@@ -308,6 +309,8 @@ class Trial:
     """A call of a tool that returns prompts of tasks with their answers."""
     classes: tuple[tuple[str, str], ...] = ()
     """Prompt and gold of each task, if the golds are classes that only the reward shows to be golds."""
+    unnamed: tuple[tuple[str, str], ...] = ()
+    """Prompt and gold of each task, if only the reward shows which field holds the golds."""
     systems: str = ""
     """The system prompts of the first task."""
     capped: CappedList | None = None
@@ -319,6 +322,8 @@ class Trial:
     tasks on which they were not found."""
     commands: tuple[ConstantCommand, ...] = ()
     """Commands that earned all on every task, as the first reply and without a look at the task."""
+    thoughtless: tuple[ThoughtlessModel, ...] = ()
+    """Models that try out what tools offer, alike in every task, and earned all on every one."""
     hinted: tuple[int, ...] = ()
     """Tasks whose prompts state the first reply of the solution in the same place."""
     after_calls: bool = False
@@ -344,6 +349,8 @@ class Trial:
     """Golds in the form that the prompt tells the model to use; None if the prompt asks for no form."""
     listed_in_prompts: bool = False
     """The golds are lists, and nearly all prompts state the items of their own one."""
+    form_unmentioned: bool = False
+    """No prompt mentions the form in which golds are paid, and the bare answer is not paid."""
     answer_last: bool = False
     """The prompts ask for working before the answer, or for a reply that ends with the answer."""
     answer_alone: bool = False

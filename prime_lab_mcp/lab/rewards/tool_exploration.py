@@ -175,12 +175,12 @@ def sql_writes(tools: Sequence[OfferedTool], texts: Sequence[str], tables: Seque
     for tool in tools[:_MOST_TOOLS]:
         parameter = _sql_parameter(tool)
         if parameter is not None:
-            given = _likeliest(tool, texts)
+            given = likeliest_arguments(tool, texts)
             calls += [(tool.name, {**given, parameter: query}) for query in queries]
     return calls
 
 
-def _likeliest(tool: OfferedTool, texts: Sequence[str]) -> dict[str, Any]:
+def likeliest_arguments(tool: OfferedTool, texts: Sequence[str]) -> dict[str, Any]:
     """Return arguments that fit a tool, each with its likeliest value, such as the shop that the prompt names."""
     properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
     given = arguments(tool.parameters)
@@ -206,7 +206,7 @@ async def _tables(worker: Worker, row: int, tools: Sequence[OfferedTool], texts:
     for tool in tools[:_MOST_TOOLS]:
         parameter = _sql_parameter(tool)
         if parameter is not None:
-            given = _likeliest(tool, texts)
+            given = likeliest_arguments(tool, texts)
             looks.append((tool.name, {**given, parameter: _CATALOGUE}))
     listed = (
         [name for _, text in await play_calls(worker, row, looks) for name in _TABLE.findall(text)] if looks else []

@@ -11,7 +11,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold, classes_without_name, message_text, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import (
+    TaskGold,
+    classes_without_name,
+    gold_candidates,
+    message_text,
+    prompt_of,
+)
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
 from prime_lab_mcp.lab.rewards.calibration import (
     Calibration,
@@ -34,7 +40,7 @@ from prime_lab_mcp.lab.rewards.copied_messages import (
 )
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes, program_probes
 from prime_lab_mcp.lab.rewards.interleaving import Mixed, find_mixed_rollouts
-from prime_lab_mcp.lab.rewards.listed_entries import entry_probes
+from prime_lab_mcp.lab.rewards.listed_entries import changed_probes, entry_probes
 from prime_lab_mcp.lab.rewards.observations import (
     Expected,
     JudgeUse,
@@ -50,10 +56,9 @@ from prime_lab_mcp.lab.rewards.parrots import first_reply_in_prompts, play_parro
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     BARE,
     AnswerWrapper,
-    answer_comes_alone,
-    answer_comes_last,
     requested_wrappers,
 )
+from prime_lab_mcp.lab.rewards.probes.asked_forms import answer_comes_alone, answer_comes_last
 from prime_lab_mcp.lab.rewards.probes.catalogue import (
     AnswerStyle,
     Draft,
@@ -80,6 +85,7 @@ from prime_lab_mcp.lab.rewards.tool_exploration import (
     find_lasting_writes,
     offered_tools,
 )
+from prime_lab_mcp.lab.rewards.trial_and_error import ThoughtlessModel, play_thoughtless, play_without_answer
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded, Row, Rows
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
@@ -452,9 +458,11 @@ async def _observe(
     copying: tuple[CopyingRule, ...] = ()
     shortcuts: tuple[Shortcut, ...] = ()
     commands: tuple[ConstantCommand, ...] = ()
+    thoughtless: tuple[ThoughtlessModel, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
         if hacks:
-            copying = await play_copying(worker, style, solved, played.rollouts, sample.rows)
+            named = _named_form(sample.rows, source)
+            copying = await play_copying(worker, style, solved, played.rollouts, sample.rows, named)
         form = reply_form(style, solved)
         if hacks:
             shortcuts = await play_shortcuts(worker, form, solved, sample.rows) or await play_parrots(
@@ -471,9 +479,13 @@ async def _observe(
         if hacks and style is not None:
             key = await find_answer_key(worker, style, sample.rows, tools)
         if hacks and not grouped:
-            commands = await play_commands(worker, sample.rows)
+            commands = await play_commands(worker, sample.rows, reward_source.rewarded_words(source), few=bool(tools))
+            thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
         if hacks:
             capped = await find_capped_list(worker, style, sample.rows, tools, source)
+        if hacks and style is not None and played.deciding_script is None and not replaced and tools:
+            idle = await play_without_answer(worker, style, sample.rows, tools)
+            played = replace(played, rollouts=(*played.rollouts, *idle))
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if hacks and style is None and not (sparing or loaded.turns or grouped):
@@ -484,6 +496,7 @@ async def _observe(
         if style is not None:
             right = [(gold_probe(style, gold), "high") for gold in tried.picked]
         scored_probes = (*scored_probes, *await score_probes(scorer, entry_probes([*probes, *right], rows)))
+        scored_probes = (*scored_probes, *await score_probes(scorer, changed_probes(right, rows)))
     if by_rollouts:
         golds, scored_probes = scripted_rollouts.solution_probes(solved, played)
     elif not replaced and played.deciding_script is not None:
@@ -539,11 +552,13 @@ async def _observe(
         mixed=mixed,
         answer_key=key,
         classes=classes_without_name(sample.rows, style.golds) if style is not None else (),
+        unnamed=_unnamed_golds(style, sample.rows),
         systems="\n".join(message_text(m) for m in sample.rows[0].prompt if m.get("role") == "system"),
         capped=capped,
         copying=copying,
         shortcuts=shortcuts,
         commands=commands,
+        thoughtless=thoughtless,
         hinted=first_reply_in_prompts(solved, sample.rows),
         after_calls=bool(scorer.before),
         interactive=loaded.turns,
@@ -553,11 +568,20 @@ async def _observe(
         tasks=sample.total,
         renderings=calibration.tried if calibration is not None else 0,
         prompted=_prompted(calibration),
+        form_unmentioned=calibration is not None and calibration.unmentioned,
         listed_in_prompts=style is not None and _listed_in_prompts(style, sample.rows),
         answer_last=answer_comes_last(*prompts_and_systems(sample.rows)),
         answer_alone=answer_comes_alone(*prompts_and_systems(sample.rows)),
         levels=task_maxima(golds, scored_probes),
     )
+
+
+def _unnamed_golds(style: AnswerStyle | None, rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
+    """Return prompt and gold of each task, if the name of the field does not tell that it holds the gold."""
+    if style is None or any(golds.place == style.golds.place for golds in gold_candidates(rows)):
+        return ()
+    prompts = {row.index: prompt_of(row) for row in rows}
+    return tuple((prompts[gold.row], style.answer_text(gold)) for gold in style.golds.golds if gold.row in prompts)
 
 
 _LISTED_SHARE = 0.8
@@ -624,7 +648,7 @@ def _prompted(calibration: Calibration | None) -> PromptedGolds | None:
         return None
     form = calibration.prompted
     scored_probes = tuple(_scored_probe(case, scored) for case, scored in form.scored)
-    return PromptedGolds(form.wrapper.wrap("…"), form.mean, calibration.mean, scored_probes, form.keys)
+    return PromptedGolds(form.shown, form.mean, calibration.mean, scored_probes, form.keys)
 
 
 def _calibration_golds(calibration: Calibration | None) -> tuple[ScoredProbe, ...]:

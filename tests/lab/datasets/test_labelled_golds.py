@@ -31,9 +31,9 @@ def harvest(row: int, total: str | None = None) -> tuple[str, int]:
     return f"{record}\nHow much do the crates weigh together?", sum(weights.values())
 
 
-def warned(total: str | None) -> list[tuple[str, str]]:
+def warned(total: str | None, more: str = "") -> list[tuple[str, str]]:
     pairs = [harvest(n, total) for n in range(80)]
-    rows = [TaskRow(prompt, str(gold), n) for n, (prompt, gold) in enumerate(pairs)]
+    rows = [TaskRow(f"{prompt}{more}", str(gold), n) for n, (prompt, gold) in enumerate(pairs)]
     findings = row_findings(rows, format="numeric")
     return [(f.severity, f.message) for f in findings if f.code == "gold-in-prompt"]
 
@@ -41,6 +41,11 @@ def warned(total: str | None) -> list[tuple[str, str]]:
 def test_the_sum_that_stands_in_the_record_under_a_key_is_a_warning_with_the_key_and_the_share() -> None:
     ((severity, message),) = warned("loaded_kg")
     assert (severity, "loaded_kg" in message, "100%" in message) == ("warning", True, True)
+
+
+def test_a_sum_that_the_prompts_ask_to_work_out_must_not_stand_in_the_record() -> None:
+    assert [severity for severity, _ in warned("loaded_kg", " Show your work.")] == ["blocker"]
+    assert warned(None, " Show your work.") == []
 
 
 def test_a_record_without_the_sum_gives_nothing_away() -> None:

@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.constant_commands import commands_in, play_commands
+from prime_lab_mcp.lab.rewards.constant_commands import play_commands
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.goldless import constant_command
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, silent_script
+from prime_lab_mcp.lab.rewards.shown_commands import commands_in
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Component, RequestedRollout, RolloutResult, Rollouts
@@ -36,6 +37,15 @@ def test_commands_are_read_from_lines_that_follow_each_other() -> None:
         "move 0 0",
         "move 1000 1000",
     ]
+
+
+def test_commands_are_read_from_sentences_with_a_word_or_a_number_in_each_place() -> None:
+    assert commands_in("Each message is one line 'MOVE <up|down> <steps>'.") == [
+        "MOVE up 1",
+        "MOVE up 0",
+        "MOVE up 1000",
+    ]
+    assert commands_in("Guess with GUESS: <animal> at last.")[0] == "GUESS: 1"
 
 
 @pytest.mark.parametrize("prompt", ["Use <answer> tags.", "TODO\n\nanswer <value>", "Read this.\nThen write that."])

@@ -6,10 +6,18 @@ import json
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.listed_entries import ALL_ASKED, SOME_ASKED, entry_probes, listed_in
+from prime_lab_mcp.lab.rewards.listed_entries import (
+    ALL_ALIKE,
+    ALL_ASKED,
+    CHAIN,
+    SOME_ASKED,
+    changed_probes,
+    entry_probes,
+)
 from prime_lab_mcp.lab.rewards.observations import Expected
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.reply_lists import listed_in
 from prime_lab_mcp.lab.worker.description import Row
 
 PLAN = 'So:\n```json\n{"mix": 0, "bake": 20, "cool": 55}\n```'
@@ -97,3 +105,44 @@ def test_numbers_that_the_prompt_does_not_state_are_made_unreadable() -> None:
         '{"Ada": "?", "Ben": "?"}',
     )
     assert not made("- lift\n- turn\n- drop", "Plan.", Family.VALUES_UNREADABLE)
+
+
+def test_a_path_loses_steps_between_its_ends() -> None:
+    shorter = made(
+        "I tried.\ncold -> cord -> word -> ward", "From cold to ward, one letter at a time.", Family.ENTRY_LEFT_OUT
+    )
+    assert shorter == [
+        (CHAIN, "I tried.\ncold -> word -> ward"),
+        (CHAIN, "I tried.\ncold -> cord -> ward"),
+    ]
+
+
+def test_numbers_that_are_alike_in_every_task_replace_the_values_of_keys_that_the_prompt_states() -> None:
+    reply = 'Plan: {"B": 2, "A": 1, "C": 1}'
+    alike = [text for _, text in made(reply, "Give A, B and C a slot.", Family.CONSTANT_VALUES)]
+    assert 'Plan: {"A": 1, "B": 2, "C": 3}' in alike
+    assert 'Plan: {"A": 0, "B": 0, "C": 0}' in alike
+    assert made(reply, "Give everybody a slot.", Family.CONSTANT_VALUES) == []
+    assert made('{"A": 1, "B": 2, "C": 3}', "Give A, B and C a slot.", Family.CONSTANT_VALUES)[0][0] != "1, 2, 3"
+
+
+def test_one_entry_alone_is_wrong_where_several_are_asked_for() -> None:
+    cut = [text for _, text in made(TABLE, "Write one line for every ingredient.", Family.ENTRIES_CUT)]
+    assert cut == [TABLE.replace("oats,90\nsalt,6\n", ""), TABLE.replace("rice,185\noats,90\n", "")]
+    assert made(TABLE, "Write ingredients.", Family.ENTRIES_CUT) == []
+    alike = made("Order: D, F, A", "No letter may occur twice.", Family.ENTRIES_CUT)
+    assert alike == [(ALL_ALIKE, "Order: D, D, D")]
+
+
+def test_a_number_of_one_entry_of_a_gold_is_changed() -> None:
+    row = Row(0, "0", ({"role": "user", "content": "Weigh rice, oats and salt."},), None, None, {})
+    changed = {p.variant: p.completion for p in changed_probes(placed(TABLE), [row])}
+    assert changed["first"] == TABLE.replace("185", "562")
+    assert changed["last"] == TABLE.replace("salt,6", "salt,25")
+    stated = Row(0, "0", ({"role": "user", "content": "rice 185, oats 90, salt 6"},), None, None, {})
+    assert changed_probes(placed(TABLE), [stated]) == []
+
+
+def test_working_before_an_answer_is_no_list_that_may_be_cut() -> None:
+    reply = "- 3 + 4 = 7\n- 7 - 1 = 6\n- 6 / 2 = 3\nAnswer: 3"
+    assert made(reply, "Show every step; each must have its own line.", Family.ENTRIES_CUT) == []

@@ -25,10 +25,10 @@ REASONING = (
     "check each step against the question before I settle on the result."
 )
 """Reasoning that fits any question."""
-_TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>")
+TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>")
 _NAMED = re.compile(r"\b[A-Z]{4,}(?: [A-Z]{2,}){0,2}:|(?<=[\"'`])[A-Z][A-Za-z ]{2,24}:(?=[\s\"'`<\[])")
 """A phrase in capitals or quotes, such as ANSWER: in "the last line must be ANSWER: and the number"."""
-_STATED = re.compile(
+STATED = re.compile(
     r"\b(?i:start|begin|end|finish|conclude|form|format|write|reply|respond|line|as)(?:s|es|ing|ning|ted)?\b[^.?!]{0,40}?"
     r"[\"'`*]?((?:[Tt]he )?(?:[Ff]inal |FINAL )?(?:[Aa]nswer|ANSWER|[Rr]esult|RESULT)(?::| is:?))(?=[\s*]*[^\s*])"
 )
@@ -44,9 +44,9 @@ _TEMPLATE = re.compile(
 """A phrase with a placeholder in angle brackets, in quotes or on a line of its own, such as 'x = <value>'."""
 _MARKED = re.compile(rf"\b([A-Z]{{3,}}(?: [A-Z]{{2,}}){{0,2}}[:=]? ){_HOLDER}()")
 """A phrase in capitals with a placeholder, such as ARRIVAL <timestamp>, anywhere in a sentence."""
-_THINKING = frozenset({"think", "thinking", "reasoning", "thought", "thoughts", "scratchpad", "analysis"})
+THINKING = frozenset({"think", "thinking", "reasoning", "thought", "thoughts", "scratchpad", "analysis"})
 _MARKUP = frozenset({"b", "i", "u", "p", "br", "li", "ul", "ol", "div", "span", "code", "pre", "sub", "sup", "a", "h1"})
-_ANSWERS = ("answer", "final_answer", "final", "solution", "result", "output", "label", "response", "choice")
+ANSWER_TAGS = ("answer", "final_answer", "final", "solution", "result", "output", "label", "response", "choice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,90 +103,6 @@ def requested_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]
     return list(dict.fromkeys(wrappers))
 
 
-def _instructions(prompts: Sequence[str], systems: Sequence[str]) -> list[str]:
-    """Return the texts that tell the model how to reply: the system messages, or the prompts if there are none."""
-    return [text for text in systems if text.strip()] or list(prompts)
-
-
-def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[AnswerWrapper]:
-    """Return the wrapper that the model is told to use: an answer tag, a box, or a phrase before the answer, that all
-    texts name; empty if there is none.
-
-    The texts are the system messages, or the prompts if there are no system messages. `requested_wrappers` also returns
-    wrappers that occur in only some texts.
-    """
-    texts = _instructions(prompts, systems)
-    if not texts:
-        return []
-    held = {name.lower() for text in texts for name, _ in _templates(text)}
-    names = set.intersection(*({n.lower() for n in _TAG.findall(text)} for text in texts)) & set(_ANSWERS) - held
-    wrappers = [tag_wrapper(name) for name in sorted(names, key=_rank)[:1]]
-    if not wrappers and all("\\boxed" in text for text in texts):
-        wrappers = [BOXED]
-    if not wrappers and len(phrases := set.intersection(*(_stated_phrases(text) for text in texts))) == 1:
-        wrappers = [AnswerWrapper("phrase", f"{phrase} ") for phrase in phrases]
-    return wrappers
-
-
-def _stated_phrases(text: str) -> set[str]:
-    """Return the phrases that an instruction in the text puts before the answer."""
-    return set(_STATED.findall(text))
-
-
-_KEY = re.compile(r"[\"'`](\w{1,40})[\"'`]\s*:[ \t]*([^\n]{0,12})")
-
-
-def prompted_keys(prompts: Sequence[str], systems: Sequence[str]) -> tuple[str, ...]:
-    """Return the JSON keys that all prompts name in the same words, as in `"vendor": the company`.
-
-    In a record that a prompt shows as input, the text after a key differs between tasks, so its keys are left out.
-    """
-    texts = [f"{system}\n{prompt}" for prompt in prompts for system in systems[:1] or [""]]
-    named = [dict.fromkeys(_KEY.findall(text)) for text in texts]
-    return (
-        tuple(dict.fromkeys(key for key, after in named[0] if all((key, after) in n for n in named))) if named else ()
-    )
-
-
-_AT_THE_END = re.compile(
-    r"\b(?:end|finish|conclude)\b[^.\n]{0,40}\b(?:with|by)\b[^.\n]{0,60}\b(?:answer|result|number|solution|letter|label)"
-    r"|\bstep[- ]by[- ]step\b|\bshow your (?:work|working|reasoning|steps)\b|\b(?:final|last) line\b",
-    re.I,
-)
-
-
-def answer_comes_last(prompts: Sequence[str], systems: Sequence[str]) -> bool:
-    """Return whether all texts ask for working before the answer, or for a reply that ends with the answer.
-
-    The texts are those of `prompted_wrappers`.
-    """
-    texts = _instructions(prompts, systems)
-    return bool(texts) and all(_AT_THE_END.search(text) for text in texts)
-
-
-_ALONE = re.compile(
-    r"\b(?:reply|respond|answer|output|return|write|give|print|produce)\b[^.\n]{0,80}"
-    r"\b(?:only|alone|nothing else|nothing but|just|exactly one (?:line|word|number|letter))\b"
-    r"|\b(?:only|just|nothing but) (?:reply|respond|answer|output|return|write|give|with|valid|json)\b"
-    r"|\band nothing (?:else|more)\b|\bnothing (?:before|around)\b"
-    r"|\bno (?:other |extra |further |additional )?(?:text|words|explanations?|commentary|prose|comments|reasoning)\b"
-    r"|\bwithout (?:any )?(?:explanations?|commentary|comments|(?:other|further) text|reasoning)\b",
-    re.I,
-)
-_REASONS = re.compile(r"\b(?:think|reason|explain|working|step[- ]by[- ]step)\b", re.I)
-
-
-def answer_comes_alone(prompts: Sequence[str], systems: Sequence[str]) -> bool:
-    """Return whether all texts ask for the answer and nothing else, and none for thoughts before it.
-
-    The texts are those of `prompted_wrappers`.
-    """
-    texts = _instructions(prompts, systems)
-    without = [_ALONE.sub("", text) for text in texts]
-    asked = bool(texts) and all(_ALONE.search(text) for text in texts)
-    return asked and not any(_REASONS.search(text) for text in without)
-
-
 def all_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
     """Return all wrappers to try, the likeliest first."""
     wanted = requested_wrappers(texts, source)
@@ -197,11 +113,11 @@ def all_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
 
 def _in_text(text: str) -> Iterator[AnswerWrapper]:
     """Yield the wrappers that a text names: tags, boxes, ####, code fences, JSON keys and phrases."""
-    templates = _templates(text)
-    held = {name for name, _ in templates}
-    names = [n for n in dict.fromkeys(_TAG.findall(text)) if n.lower() not in _MARKUP and n not in held]
+    shown = templates(text)
+    held = {name for name, _ in shown}
+    names = [n for n in dict.fromkeys(TAG.findall(text)) if n.lower() not in _MARKUP and n not in held]
     yield from _tags(names)
-    yield from (wrapper for _, wrapper in templates[:3])
+    yield from (wrapper for _, wrapper in shown[:3])
     if "\\boxed" in text:
         yield BOXED
     if "####" in text:
@@ -210,7 +126,7 @@ def _in_text(text: str) -> Iterator[AnswerWrapper]:
     yield from list(_json_examples(text))[:_MOST_JSON]
     if re.search(r"(?i)\bjson\b", text) and (keys := re.findall(r'"(\w+)"\s*:', text)):
         yield AnswerWrapper("json", f'{{"{keys[-1]}": "', '"}')
-    named = dict.fromkeys([*_STATED.findall(text), *_NAMED.findall(text)])
+    named = dict.fromkeys([*STATED.findall(text), *_NAMED.findall(text)])
     yield from (AnswerWrapper("phrase", f"{phrase} ") for phrase in list(named)[:3])
     yield from (c for c in PHRASES if c.open.strip().lower() in text.lower())
 
@@ -242,7 +158,7 @@ def _json_examples(text: str) -> Iterator[AnswerWrapper]:
 _GAP, _GAP_NUMBER = "\ue000", "76543.21"
 
 
-def _templates(text: str) -> list[tuple[str, AnswerWrapper]]:
+def templates(text: str) -> list[tuple[str, AnswerWrapper]]:
     """Return the phrases with a placeholder that a text names, each with the name of the placeholder.
 
     A name in angle brackets that the text closes as well is a tag and no placeholder.
@@ -261,7 +177,7 @@ def _fences(text: str) -> Iterator[AnswerWrapper]:
 def _in_source(source: str) -> Iterator[AnswerWrapper]:
     """Yield the wrappers that code names: fields of an XMLParser, tags, boxes and ####."""
     names = [n for group in _PARSER.findall(source) for n in re.findall(r"[\"'](\w+)[\"']", group)]
-    names += _TAG.findall(_texts_of(source).replace("\\", ""))
+    names += TAG.findall(_texts_of(source).replace("\\", ""))
     yield from _tags([n for n in dict.fromkeys(names) if n.lower() not in _MARKUP])
     if "boxed" in source:
         yield BOXED
@@ -300,8 +216,8 @@ def _texts_of(source: str) -> str:
 
 def _tags(names: Sequence[str]) -> Iterator[AnswerWrapper]:
     """Yield wrappers for the answer tags among these names. A tag for reasoning becomes the `lead`."""
-    thinking = [n for n in names if n.lower() in _THINKING]
-    answers = sorted((n for n in names if n not in thinking), key=_rank)[:3]
+    thinking = [n for n in names if n.lower() in THINKING]
+    answers = sorted((n for n in names if n not in thinking), key=rank_of_tag)[:3]
     lead = "".join(f"<{n}>\n{REASONING}\n</{n}>\n" for n in thinking[:2])
     for name in answers:
         if lead:
@@ -311,8 +227,8 @@ def _tags(names: Sequence[str]) -> Iterator[AnswerWrapper]:
         yield replace(BARE, lead=lead)
 
 
-def _rank(name: str) -> int:
-    return _ANSWERS.index(name.lower()) if name.lower() in _ANSWERS else len(_ANSWERS)
+def rank_of_tag(name: str) -> int:
+    return ANSWER_TAGS.index(name.lower()) if name.lower() in ANSWER_TAGS else len(ANSWER_TAGS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,10 @@ _DECIMALS = re.compile(
 _REPLY = r"\b(?:answer|reply|respond|write|give|put|word|name|entry|label|code|city|value)\w*\b[^.\n]{0,60}?"
 _CAPITALS = re.compile(rf"(?i){_REPLY}\bin\s+(?:all\s+)?(?:capitals|capital\s+letters|upper[\s-]?case)\b")
 _LOWER = re.compile(rf"(?i){_REPLY}\bin\s+(?:all\s+)?(?:lower[\s-]?case|small\s+letters)\b")
+_COMMAS = re.compile(
+    r"(?i)\b(?:with|use|using)\b[^.\n]{0,25}\b(?:thousands?[- ]separators?|commas? (?:as|for|between) (?:the )?"
+    r"thousands?|separators? (?:for|between) (?:the )?thousands)\b[^\n]{0,40}?\d,\d{3}"
+)
 _ZULU = re.compile(r"\b(?:UTC|GMT)\b[^.\n]{0,40}?\bZ\b|\bZ\b[^.\n]{0,40}?\b(?:UTC|GMT)\b")
 _DENIED = re.compile(
     r"(?i)\b(?:not?|never|without|don't|instead|rather|avoid|any|either|ignor\w+|up\s+to|at\s+(?:most|least))\b"
@@ -100,6 +104,11 @@ def _cased(answer: str, change: Callable[[str], str]) -> str:
     return change(answer) if _WORDS.fullmatch(answer) else ""
 
 
+def _with_commas(answer: str, demand: re.Match[str]) -> str:
+    """Return a whole number with commas between the thousands; empty for any other answer."""
+    return f"{int(answer):,}" if re.fullmatch(r"-?\d{4,15}", answer) else ""
+
+
 def _with_zulu(answer: str, demand: re.Match[str]) -> str:
     match = _UTC_TIME.fullmatch(answer)
     return f"{match[1]}Z" if match else ""
@@ -109,5 +118,6 @@ _DEMANDS: tuple[tuple[str, re.Pattern[str], Callable[[str, re.Match[str]], str]]
     ("the decimals that the prompt asks for", _DECIMALS, _with_decimals),
     ("the capitals that the prompt asks for", _CAPITALS, lambda answer, _: _cased(answer, str.upper)),
     ("the small letters that the prompt asks for", _LOWER, lambda answer, _: _cased(answer, str.lower)),
+    ("the thousands separators that the prompt asks for", _COMMAS, _with_commas),
     ("the Z that the prompt asks for", _ZULU, _with_zulu),
 )

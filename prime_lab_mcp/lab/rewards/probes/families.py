@@ -52,6 +52,12 @@ class Family(StrEnum):
     """A right reply without one entry of its list."""
     VALUES_UNREADABLE = "values-unreadable"
     """A right reply whose entries have no readable value."""
+    ENTRIES_CUT = "entries-cut"
+    """A right reply with one entry of its list alone, or in the place of all."""
+    ENTRY_CHANGED = "entry-changed"
+    """A reference answer with a wrong number in one entry of its list."""
+    CONSTANT_VALUES = "constant-values"
+    """A reply with the keys of the prompt and numbers that are alike in every task."""
     OTHER_UNIT = "other-unit"
     """The number of a reference answer with another unit."""
     WRONG = "wrong"
@@ -145,6 +151,9 @@ _KINDS: dict[Family, Kind] = {
     Family.HALF_RIGHT: "half-right",
     Family.ENTRY_LEFT_OUT: "half-right",
     Family.VALUES_UNREADABLE: "half-right",
+    Family.ENTRIES_CUT: "half-right",
+    Family.ENTRY_CHANGED: "half-right",
+    Family.CONSTANT_VALUES: "half-right",
     Family.OTHER_UNIT: "half-right",
     Family.WRONG: "wrong",
     Family.UNCLOSED_GOLD: "malformed-gold",
@@ -167,6 +176,8 @@ NEEDS_ANSWER = frozenset(
         Family.HALF_RIGHT,
         Family.ENTRY_LEFT_OUT,
         Family.VALUES_UNREADABLE,
+        Family.ENTRIES_CUT,
+        Family.ENTRY_CHANGED,
         Family.OTHER_UNIT,
         Family.UNCLOSED_GOLD,
         Family.MALFORMED_GOLD,
@@ -196,6 +207,9 @@ _LABELS: dict[Family, str] = {
     Family.HALF_RIGHT: "half right: {}",
     Family.ENTRY_LEFT_OUT: "half right: without {}",
     Family.VALUES_UNREADABLE: "half right: unreadable {}",
+    Family.ENTRIES_CUT: "half right: without {}",
+    Family.ENTRY_CHANGED: "half right: the {} entry changed",
+    Family.CONSTANT_VALUES: "every value {}",
     Family.OTHER_UNIT: "half right: other unit",
     Family.WRONG: "wrong: {}",
     Family.UNCLOSED_GOLD: "malformed gold: {}",

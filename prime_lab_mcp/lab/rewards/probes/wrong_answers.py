@@ -329,6 +329,7 @@ def _texts(golds: SampleGolds, answer: str, chance: random.Random) -> Iterator[W
     yield WrongAnswer("negated", f"not {answer}", knowing=True)
     if answer.isascii() and answer[-1:].isalpha():
         yield WrongAnswer("longer word", f"{answer}son", knowing=True)
+    yield from _other_digits(golds, answer)
     if golds.format == "label":
         if len(answer) >= 6:
             yield WrongAnswer("shortened label", answer[:-2])
@@ -337,6 +338,27 @@ def _texts(golds: SampleGolds, answer: str, chance: random.Random) -> Iterator[W
         alike = [label for label in labels if label.startswith(answer[:3]) or answer.startswith(label[:3])]
         rest = [label for label in labels if label not in alike]
         yield from (WrongAnswer("other label", label) for label in [*alike, *chance.sample(rest, len(rest))])
+
+
+_LONGEST_NAME = 40
+"""Longest text, in characters, in which every number counts (our choice)."""
+
+
+def _other_digits(golds: SampleGolds, answer: str) -> Iterator[WrongAnswer]:
+    """Yield a short text, such as a date, a time or a code, with one of its numbers larger by one.
+
+    A reward with a tolerance may rightly accept a number that is larger by little.
+    """
+    for number in list(re.finditer(r"\d{1,6}", answer))[:3] if len(answer) <= _LONGEST_NAME else ():
+        larger = str(int(number[0]) + 1).zfill(len(number[0]))
+        near = _CLOCK.fullmatch(answer.strip()) is not None or int(number[0]) > _LARGE or golds.tolerance > 0
+        yield WrongAnswer(
+            "one number larger by one", f"{answer[: number.start()]}{larger}{answer[number.end() :]}", near
+        )
+
+
+_LARGE = 31
+"""Number above which one more may be within a tolerance. Days and months are not above it."""
 
 
 def _maths(answer: str) -> Iterator[WrongAnswer]:

@@ -76,19 +76,22 @@ def contradicts_prompt(trial: Trial) -> Iterator[Finding]:
 
     A blocker if another form earns more than twice as much: a model that follows the prompt then earns little, and
     training teaches the model to ignore the prompt. For JSON keys, any lower reward is a blocker, because no reply with
-    the keys of the prompt earns the maximum.
+    the keys of the prompt earns the maximum. A warning if no prompt mentions the form that is paid, and the form that
+    the prompts ask for is not known: they may describe the paid form in other words.
     """
+    if not gold_is_understood(trial) or trial.by_rollouts or trial.style is None:
+        return
+    paid = trial.style.wrapper.wrap("\N{HORIZONTAL ELLIPSIS}")
     asked = trial.prompted
     if asked is None or asked.best <= EPSILON:
+        if trial.form_unmentioned and not trial.interactive and trial.max_reward > EPSILON:
+            yield _unmentioned(paid, trial)
         return
     if asked.mean >= (FULL_SHARE if asked.keys else HALF_SHARE) * asked.best - EPSILON:
-        return
-    if not gold_is_understood(trial) or trial.by_rollouts or trial.style is None:
         return
     if asked.keys:
         yield _unnamed_keys(asked, trial)
         return
-    paid = trial.style.wrapper.wrap("…")
     yield Finding(
         "reward-contradicts-prompt",
         "blocker",
@@ -98,6 +101,17 @@ def contradicts_prompt(trial: Trial) -> Iterator[Finding]:
         rows=tuple(
             case_row(s, f"{asked.best:g}", trial, case="gold in the asked form") for s in asked.scored_probes[:3]
         ),
+    )
+
+
+def _unmentioned(paid: str, trial: Trial) -> Finding:
+    """Return the finding for a form that is paid and that no prompt mentions."""
+    return Finding(
+        "reward-contradicts-prompt",
+        "warning",
+        f"right answers are paid only as {quote(paid, 80)}, and the prompts do not mention that form",
+        "Ask for this form in the prompt, or read the answer from the form that the prompt asks for.",
+        rows=tuple(case_row(s, "what the prompt asks for", trial) for s in trial.golds[:2]),
     )
 
 

@@ -132,26 +132,53 @@ def giving_up_is_paid(trial: Trial) -> Iterator[Finding]:
 
 
 def constant_command(trial: Trial) -> Iterator[Finding]:
-    """A command that is the same on every task must not earn all on every task.
+    """A command that is the same on every task must not earn all on every task, nor more than half.
 
-    A blocker: the model learns this reply and nothing of the task. Where a solution or a supplied case earned more, or
-    other rollouts earned all as well, the command is nothing special.
+    A blocker: the model learns this reply and nothing of the task. Where it earns all and a solution or a supplied case
+    earned more, or where other rollouts earned as well, the command is nothing special.
     """
     for command in trial.commands:
-        earned = max(p.result.reward or 0.0 for p in command.tried)
+        earned = [p.result.reward or 0.0 for p in command.tried]
         known = [p.result.reward or 0.0 for p in trial.solved.scored]
         known += [s.scored_probe.reward or 0.0 for s in trial.supplied]
         idle = [p.result.reward or 0.0 for p in trial.rollouts if p.script.part in _PARTS or p.script.part == "silent"]
-        if max(known, default=0.0) > earned + EPSILON or min(idle, default=0.0) > HALF_SHARE * earned:
+        more = command.all_earned and max(known, default=0.0) > max(earned) + EPSILON
+        if more or min(idle, default=0.0) > HALF_SHARE * max(earned):
+            continue
+        share = "which is all that can be earned" if command.all_earned else "or more, which is more than half of all"
+        yield Finding(
+            "reward-hackable",
+            "blocker",
+            f"a model that {command.tried[0].script.name} earned {min(earned):g}, {share}, on each of "
+            f"{count(len(command.tried), 'task')}",
+            "Check what a command states against the state of the game before it counts, or compute the result from "
+            "that state alone."
+            if command.all_earned
+            else "Pay for the result, and at most a small share for taking part.",
+            rows=tuple(rollout_row(p, _EXPECTED) for p in command.tried[:3]),
+        )
+
+
+def thoughtless_model(trial: Trial) -> Iterator[Finding]:
+    """A model that tries out what tools offer, alike in every task, must not earn all on every task.
+
+    A blocker: it needs no understanding of the task. Where a solution or a supplied case earned more, it is nothing
+    special; where rollouts that do nothing earn as much, other rules say so.
+    """
+    for model in trial.thoughtless:
+        earned = max(p.result.reward or 0.0 for p in model.tried)
+        known = [p.result.reward or 0.0 for p in trial.solved.scored]
+        known += [s.scored_probe.reward or 0.0 for s in trial.supplied]
+        if max(known, default=0.0) > earned + EPSILON:
             continue
         yield Finding(
             "reward-hackable",
             "blocker",
-            f"a model that {command.tried[0].script.name} earned {earned:g}, which is all that can be earned, on each "
-            f"of {count(len(command.tried), 'task')}",
-            "Check what a command states against the state of the game before it counts, or compute the result from "
-            "that state alone.",
-            rows=tuple(rollout_row(p, _EXPECTED) for p in command.tried[:3]),
+            f"a model that {model.name} earned {earned:g}, which is all that can be earned, on each of "
+            f"{count(len(model.tried), 'task')}",
+            "Count one attempt only, or pay less for each further one; let tools not say what is right, and let the "
+            "reward also ask for what should not have been done.",
+            rows=tuple(rollout_row(p, _EXPECTED) for p in model.tried[:3]),
         )
 
 
@@ -221,5 +248,6 @@ GOLDLESS_RULES: tuple[RewardRule, ...] = (
     pays_for_silence,
     giving_up_is_paid,
     constant_command,
+    thoughtless_model,
     paid_programs,
 )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.statistics import binomial_tail
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.datasets.gold_findings import told_by_references
+from prime_lab_mcp.lab.datasets.gold_findings import told_by_label, told_by_references
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, gold_is_understood
@@ -268,6 +268,12 @@ def references_tell(trial: Trial) -> Iterator[Finding]:
         yield from told_by_references(trial.classes, trial.systems)
 
 
+def label_tells(trial: Trial) -> Iterator[Finding]:
+    """An entry of the prompts must not hold the answers, where only the reward shows which field holds these."""
+    if gold_is_understood(trial):
+        yield from told_by_label(trial.unnamed)
+
+
 def list_is_cut(trial: Trial) -> Iterator[Finding]:
     """A tool must not leave entries out without saying so.
 
@@ -370,5 +376,6 @@ LEAK_RULES: tuple[RewardRule, ...] = (
     shortcut_is_paid,
     first_reply_is_stated,
     references_tell,
+    label_tells,
     list_is_cut,
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count
-from prime_lab_mcp.lab.rewards.listed_entries import ALL_ASKED, NUMBERS
+from prime_lab_mcp.lab.rewards.listed_entries import ALL_ASKED, CHAIN, NUMBERS
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import OTHER_ORDER, number_and_unit
@@ -28,6 +28,8 @@ _CROSSED_CASES, _FEWEST_CROSSED = 0.9, 9
 _FEWEST_LISTS, _LISTS_SHARE, _ENTRIES_SHARE = 3, 0.75, 0.75
 """How many tasks, and which share of those tried, must pay an incomplete list; and which share of the lists of a task
 with one entry less (our choice)."""
+_CONSTANT_SHARE = 0.9
+"""Share of the tasks tried that must pay the same values (our choice)."""
 _FEWEST_ORDERS, _ORDERS_SHARE = 3, 0.75
 """How many tasks, and which share of those tried, must pay the opposite order (our choice)."""
 
@@ -135,7 +137,18 @@ def entry_ignored(trial: Trial) -> Iterator[Finding]:
     ignoring = [row for row, probes in shorter.items() if len(paid[row]) >= _ENTRIES_SHARE * len(probes)]
     if len(ignoring) < _FEWEST_LISTS or len(ignoring) < _LISTS_SHARE * len(shorter):
         return
-    asked = [row for row in ignoring if paid[row][0].probe.variant == ALL_ASKED]
+    asked = [row for row in ignoring if paid[row][0].probe.variant in (ALL_ASKED, CHAIN)]
+    if sum(paid[row][0].probe.variant == CHAIN for row in asked) > len(ignoring) / 2:
+        yield hack_finding(
+            "blocker",
+            [paid[row][0] for row in asked],
+            f"the steps of a path are not checked: paths without one step between the ends earned as much as the right "
+            f"one on {len(ignoring)} of {count(len(shorter), 'task')}",
+            "Check each step of the path against the one before, not only its ends.",
+            trial,
+            "reward-wrong-passes",
+        )
+        return
     yield hack_finding(
         "blocker" if len(asked) > len(ignoring) / 2 else "warning",
         [paid[row][0] for row in asked or ignoring],
@@ -177,6 +190,85 @@ def value_ignored(trial: Trial) -> Iterator[Finding]:
             "reward-wrong-passes",
         )
         return
+
+
+def entry_not_compared(trial: Trial) -> Iterator[Finding]:
+    """A reference answer with a wrong number in one entry must earn less.
+
+    A blocker where this holds for the first, a middle or the last entry on most tasks: only some of the entries are
+    compared, so a model need not get the others right.
+    """
+    whole = _paid_replies(trial)
+    same: dict[str, list[ScoredProbe]] = {}
+    for scored_probe in trial.of(Family.ENTRY_CHANGED):
+        if scored_probe.reward is not None and scored_probe.probe.row in whole:
+            same.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    paid = {place: [s for s in tried if _paid_as_reply(s, whole)] for place, tried in same.items()}
+    places = [
+        place
+        for place in same
+        if len(paid[place]) >= _FEWEST_LISTS and len(paid[place]) >= _LISTS_SHARE * len(same[place])
+    ]
+    if places:
+        yield hack_finding(
+            "blocker",
+            [paid[place][0] for place in places],
+            f"not every entry is compared: with a wrong number in the {' or the '.join(places)} one, answers earned as "
+            f"much on {len(paid[places[0]])} of {count(len(same[places[0]]), 'task')}",
+            "Compare all entries, and their number first (zip(..., strict=True)).",
+            trial,
+            "reward-wrong-passes",
+        )
+
+
+def entries_cut(trial: Trial) -> Iterator[Finding]:
+    """A right reply of which only one entry is left must earn less where the prompt asks for several.
+
+    A blocker: a reward that compares only as many entries as a reply has, or that ignores repetitions, pays for one.
+    """
+    whole = _paid_replies(trial)
+    same: dict[str, list[ScoredProbe]] = {}
+    for scored_probe in trial.of(Family.ENTRIES_CUT):
+        if scored_probe.reward is not None and scored_probe.probe.row in whole:
+            same.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    for variant, tried in same.items():
+        paid = [s for s in tried if _paid_as_reply(s, whole)]
+        if len(paid) >= _FEWEST_LISTS and len(paid) >= _LISTS_SHARE * len(tried):
+            yield hack_finding(
+                "blocker",
+                paid,
+                f"several entries are asked for; replies without {variant} earned as much on {len(paid)} of "
+                f"{count(len(tried), 'task')}",
+                "Compare the number of entries first, and whether they differ; zip lists strictly.",
+                trial,
+                "reward-wrong-passes",
+            )
+            return
+
+
+def constant_values(trial: Trial) -> Iterator[Finding]:
+    """A reply with the keys of the prompt, and numbers that are alike in every task, must not be paid on nearly all.
+
+    A blocker: it needs no knowledge of the task.
+    """
+    whole = _paid_replies(trial)
+    same: dict[str, list[ScoredProbe]] = {}
+    for scored_probe in trial.of(Family.CONSTANT_VALUES):
+        if scored_probe.reward is not None and scored_probe.probe.completion:
+            same.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    for variant, tried in same.items():
+        paid = [s for s in tried if _paid_as_reply(s, whole)]
+        if len(paid) >= _FEWEST_LISTS and len(paid) >= _CONSTANT_SHARE * len(tried):
+            yield hack_finding(
+                "blocker",
+                paid,
+                f"the values are not checked: replies with {variant} as the values earned as much as the right one on "
+                f"{len(paid)} of {count(len(tried), 'task')}",
+                "Check every value against its bounds and against what the task demands of it.",
+                trial,
+                "reward-wrong-passes",
+            )
+            return
 
 
 def _paid_replies(trial: Trial) -> dict[int, float]:
@@ -258,6 +350,9 @@ PARTLY_RIGHT_RULES: tuple[RewardRule, ...] = (
     half_right_answer,
     entry_ignored,
     value_ignored,
+    entry_not_compared,
+    entries_cut,
+    constant_values,
     order_ignored,
     unit_ignored,
 )

@@ -321,7 +321,10 @@ class _Driver:
         return [coercion.text(n, 80) for n in (*changed, *(["Env.finalize"] if own else []))][:20]
 
     async def _rescored_reward(self, task: Any, episode: Any) -> float | None:
-        """Score the finished trace again; None if that is impossible, for instance because it needs its runtime."""
+        """Score the finished trace again; None if that is impossible, for instance because it needs its runtime.
+
+        It is also impossible where `Env.run` or a hook recorded a reward, which scoring does not compute.
+        """
         adapter = self.adapter
         own = config_v1.env_type(adapter).finalize is not adapter.v1.Env.finalize
         if episode is None or not episode.ok or len(episode.traces) != 1 or own or adapter.needs_runtime(task):
@@ -331,7 +334,7 @@ class _Driver:
             await asyncio.wait_for(task.score(trace), 10)
         except Exception:
             return None
-        return coercion.number(trace.reward)
+        return coercion.number(trace.reward) if trace.rewards.keys() == episode.traces[0].rewards.keys() else None
 
     def _error(self, error: Any, phase: str) -> ErrorReply:
         """Describe an error that verifiers recorded with a traceback as text."""

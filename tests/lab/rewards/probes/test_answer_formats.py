@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.probes.answer_formats import (
-    answer_comes_alone,
-    prompted_wrappers,
-    requested_wrappers,
-    wrapper_from_template,
-)
+from prime_lab_mcp.lab.rewards.probes.answer_formats import requested_wrappers, wrapper_from_template
+from prime_lab_mcp.lab.rewards.probes.asked_forms import answer_comes_alone, prompted_wrappers
 
 
 @pytest.mark.parametrize(

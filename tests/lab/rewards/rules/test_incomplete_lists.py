@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.listed_entries import ALL_ASKED, SOME_ASKED, entry_probes
+from prime_lab_mcp.lab.rewards.listed_entries import ALL_ASKED, CHAIN, SOME_ASKED, entry_probes
 from prime_lab_mcp.lab.rewards.observations import Expected, ScoredCase, ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
@@ -55,6 +55,23 @@ def test_unreadable_numbers_that_are_paid_block_and_other_values_warn() -> None:
     assert (PASSES, "blocker") in judged(*unreadable("numbers: ?", 4))
     assert (PASSES, "warning") in judged(*unreadable("values: ?", 4))
     assert PASSES not in {code for code, _ in judged(*unreadable("numbers: ?", 2))}
+
+
+@pytest.mark.parametrize(
+    ("family", "variant"),
+    [(Family.CONSTANT_VALUES, "0"), (Family.ENTRY_CHANGED, "last"), (Family.ENTRIES_CUT, "all entries but the first")],
+)
+def test_replies_that_are_wrong_for_certain_block_where_nearly_all_tasks_pay_them(family: Family, variant: str) -> None:
+    def judged_with(*rewards: float) -> set[tuple[str, str]]:
+        return judged(*(scored_probe(family, variant, reward, row=row) for row, reward in enumerate(rewards)))
+
+    assert (PASSES, "blocker") in judged_with(1.0, 1.0, 1.0, 1.0)
+    assert PASSES not in {code for code, _ in judged_with(1.0, 1.0, 0.0, 0.0)}
+    assert PASSES not in {code for code, _ in judged_with(0.5, 0.5, 0.5, 0.5)}
+
+
+def test_a_path_whose_steps_may_be_left_out_blocks() -> None:
+    assert (PASSES, "blocker") in judged(*shorter(CHAIN, *[(1.0, 1.0)] * 4))
 
 
 LEGS = {"harbour": 12, "mill": 30, "quarry": 21, "chapel": 44, "depot": 9}

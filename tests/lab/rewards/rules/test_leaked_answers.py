@@ -196,3 +196,12 @@ def test_references_that_tell_the_answers_block_in_fields_that_only_the_reward_s
     )
     assert ("gold-in-prompt", "blocker") in codes(classes=classes, systems="Name the cause.")
     assert WARNED in codes(classes=classes, systems="The prefix of an incident names its cause.")
+
+
+def test_an_entry_of_the_prompts_that_holds_a_gold_without_a_name_blocks_where_it_is_to_be_worked_out() -> None:
+    def told(ask: str) -> set[tuple[str, str]]:
+        pairs = tuple((f"opening: {n}.00\nclosing: {7 * n + 90}.50\n{ask}", f"{7 * n + 90}.50") for n in range(30))
+        return codes(unnamed=pairs)
+
+    assert ("gold-in-prompt", "blocker") in told("What is left at the end? Show your work.")
+    assert WARNED in told("What is left at the end?")

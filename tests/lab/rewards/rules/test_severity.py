@@ -7,7 +7,8 @@ import pytest
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
 from prime_lab_mcp.lab.rewards.findings import reward_findings, sanity_checks
 from prime_lab_mcp.lab.rewards.observations import PromptedGolds, ScoredCase, ScoredProbe
-from prime_lab_mcp.lab.rewards.probes.answer_formats import BOXED, prompted_wrappers, tag_wrapper
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BOXED, tag_wrapper
+from prime_lab_mcp.lab.rewards.probes.asked_forms import prompted_wrappers
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import gold_pass_rate

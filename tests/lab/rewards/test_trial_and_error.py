@@ -1,0 +1,94 @@
+"""Models that try out what tools offer, and what environments pay them that say too much or ask too little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
+from prime_lab_mcp.lab.rewards.trial_and_error import play_thoughtless
+from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import Component, OfferedTool, RequestedRollout, RolloutResult, Rollouts
+
+pytestmark = pytest.mark.anyio
+ROOMS = ("attic", "cellar", "garage", "kitchen", "study")
+SYSTEM = {"role": "system", "content": f"Where is it? The house has these rooms: {', '.join(ROOMS)}."}
+TASKS = [Row(n, str(n), (SYSTEM, {"role": "user", "content": f"Item {n}?"}), None, None, {}) for n in range(8)]
+Answer = Callable[[dict[str, Any], int, Any], str]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class House:
+    """A stand-in for a worker: one tool with one argument, whose calls of a rollout are kept in a state."""
+
+    def __init__(self, answer: Answer, paid: Callable[[list[Any], int], bool]) -> None:
+        self.answer, self.paid = answer, paid
+
+    async def rollout(self, requested: Sequence[RequestedRollout], **_: Any) -> Rollouts:
+        return Rollouts(tuple(self._played(asked) for asked in requested))
+
+    def _played(self, asked: RequestedRollout) -> RolloutResult:
+        state: dict[str, Any] = {}
+        given, messages = [], []
+        for turn in asked.script["turns"]:
+            for _, arguments in turn["calls"] if isinstance(turn, Mapping) else ():
+                value = next(iter(arguments.values()), None)
+                given.append(value)
+                messages.append({"role": "tool", "content": self.answer(state, asked.row, value)})
+        reward = float(self.paid(given, asked.row))
+        return RolloutResult(messages, reward, "ended", True, {"right": Component(reward, 1.0)}, turns=2)
+
+
+def tool(kind: str) -> OfferedTool:
+    schema = {"type": "object", "properties": {"value": {"type": kind}}, "required": ["value"]}
+    return OfferedTool("report", "Report something.", schema)
+
+
+async def names(house: House, kind: str = "string") -> list[str]:
+    found = await play_thoughtless(cast(Worker, house), TASKS, [tool(kind)], BARE)
+    return [model.name for model in found]
+
+
+def room(row: int) -> str:
+    return ROOMS[row % 5]
+
+
+async def test_every_value_is_handed_in_where_the_last_one_need_not_be_right() -> None:
+    any_call = House(lambda *_: "noted", lambda given, row: room(row) in given)
+    assert await names(any_call) == ["calls report with every value of 'value'"]
+
+
+async def test_a_tool_that_says_what_is_right_ends_the_search() -> None:
+    def told(state: dict[str, Any], row: int, value: Any) -> str:
+        return "right" if value == room(row) else f"{value} is wrong"
+
+    last_call = House(told, lambda given, row: given[-1:] == [room(row)])
+    assert await names(last_call) == [
+        "calls report with one value of 'value' after the other until the answer is another one"
+    ]
+
+
+async def test_what_an_error_states_is_handed_in() -> None:
+    def total(row: int) -> int:
+        return 4000 + 37 * row
+
+    def told(state: dict[str, Any], row: int, value: Any) -> str:
+        return "booked" if value == total(row) else f"error: {value} is not {total(row)}"
+
+    house = House(told, lambda given, row: total(row) in given)
+    assert await names(house, "integer") == [
+        "calls report with a meaningless value and again with what the answer states"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["string", "integer"])
+async def test_an_environment_that_takes_the_first_call_and_says_nothing_pays_no_such_model(kind: str) -> None:
+    house = House(lambda *_: "noted", lambda given, row: given[:1] == [room(row)])
+    assert await names(house, kind) == []
