@@ -503,12 +503,15 @@ async def _observe(
         by_rollouts = True
         golds, scored_probes = scripted_rollouts.rollout_probes(played)
     repeats = () if by_rollouts else repeats
+    scored_cases = {id(s) for s in supplied}
     if supplied and played.stateful and (by_rollouts or not any(s.reward for s in golds)):
         supplied = await scripted_rollouts.replay_cases(worker, supplied)
         witness = None
     elif loaded.turns:
         supplied = await scripted_rollouts.replay_calls(worker, supplied)
-    known = [] if by_rollouts else [*scored_probes, *(s.scored_probe for s in supplied)]
+    # The reward of a case that was played now belongs to its rollout: scored without one, the case earns something else.
+    scored_alone = [s.scored_probe for s in supplied if id(s) in scored_cases]
+    known = [] if by_rollouts else [*scored_probes, *scored_alone]
     alive = bool(known) and not scorer.faulty and not sparing
     behaviour = await side_effects.observe_side_effects(worker, known) if alive else None
     other_process: tuple[OtherProcessScore, ...] = ()
