@@ -208,13 +208,18 @@ def rollout_probe(performed: PlayedScript) -> ScoredProbe:
 
 
 def supplied_solutions(probes: Sequence[tuple[Probe, Expected]]) -> list[SuppliedSolution]:
-    """Return the supplied cases with tool calls that are expected to earn much as solutions, one for each task."""
+    """Return the supplied cases with tool calls or several turns that are expected to earn much as solutions, one for
+    each task."""
     solutions: dict[int, SuppliedSolution] = {}
     for probe, expected in probes:
         high = expected == "high" or (isinstance(expected, int | float) and expected >= HALF_SHARE)
-        if high and _calls_tools(probe):
+        if high and (_calls_tools(probe) or _replies(probe) > 1):
             solutions.setdefault(probe.row, SuppliedSolution(probe.row, probe.messages))
     return list(solutions.values())
+
+
+def _replies(probe: Probe) -> int:
+    return sum(m.get("role") == "assistant" for m in probe.messages)
 
 
 def _calls_tools(probe: Probe) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -261,11 +262,11 @@ async def find_answer_key(
 ) -> AnswerKey | None:
     """Return a call that returns prompts of tasks with their answers; None if none of the usual looks does."""
     answers = {gold.row: tuple(f for f in gold.forms if len(f) >= _SHORTEST_ANSWER) for gold in style.golds.golds}
-    known = [(row, _flat(prompt_of(row))) for row in rows if answers.get(row.index)]
-    prompts = {row.index: prompt for row, prompt in known if len(prompt) >= _SHORTEST_PROMPT}
+    questions = _own_questions({row.index: prompt_of(row) for row in rows if answers.get(row.index)})
+    prompts = {row: _flat(text) for row, text in questions.items()}
     if len(prompts) < FEWEST_KEYED or not tools:
         return None
-    looks, queries = _looks(tools, _LOOKS, [_CATALOGUE]), _queries(rows, tools, prompts)
+    looks, queries = _looks(tools, _LOOKS, [_CATALOGUE]), _queries(list(questions.values()), tools)
     returned = await play_calls(worker, rows[0].index, [*looks, *queries])  # One rollout: a tool server starts slowly.
     first = returned[: len(looks)]
     key = _key(first, prompts, answers) or _key_of_tools(queries, returned[len(looks) :], prompts, answers)
@@ -280,13 +281,26 @@ async def find_answer_key(
     return _key(await play_calls(worker, rows[0].index, looks), prompts, answers)
 
 
-def _queries(rows: Sequence[Row], tools: Sequence[OfferedTool], prompts: Mapping[int, str]) -> list[Call]:
-    """Return calls that ask every tool for words of some prompts.
+def _own_questions(prompts: Mapping[int, str]) -> dict[int, str]:
+    """Return each prompt up to the end of its question, if no other prompt has the same question, or the whole prompt.
 
-    The first and the last word of a prompt are left out. So a tool that repeats what it was asked for does not return
-    the prompt.
+    Data often hold the question alone, to which the prompt adds a unit or a form. Too short texts are left out.
     """
-    texts = [prompt_of(row) for row in rows if row.index in prompts]
+    asked = {row: prompt[: prompt.rfind("?") + 1].rpartition("\n\n")[2] for row, prompt in prompts.items()}
+    counted = Counter(map(_flat, asked.values()))
+    texts = {
+        row: text if counted[_flat(text)] == 1 and len(text.split()) >= _FEWEST_WORDS else prompts[row]
+        for row, text in asked.items()
+    }
+    return {row: text for row, text in texts.items() if len(_flat(text)) >= _SHORTEST_PROMPT}
+
+
+def _queries(texts: Sequence[str], tools: Sequence[OfferedTool]) -> list[Call]:
+    """Return calls that ask every tool for words of some questions.
+
+    The first and the last word of a question are left out. So a tool that repeats what it was asked for does not return
+    the question.
+    """
     few = [text for text in texts if len(text.split()) >= _FEWEST_WORDS and len(text) <= _LONGEST_QUERY][:_QUERIES]
     queries = [" ".join(text.split()[1:-1]) for text in few]
     return [call for call in _looks(tools, queries, ()) if any(query in call[1].values() for query in queries)]

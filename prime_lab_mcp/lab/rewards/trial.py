@@ -509,7 +509,7 @@ async def _observe(
         witness = None
     elif loaded.turns:
         supplied = await scripted_rollouts.replay_calls(worker, supplied)
-    # The reward of a case that was played now belongs to its rollout: scored without one, the case earns something else.
+    # The reward of a case that was played belongs to its rollout. Scored without one, the case earns something else.
     scored_alone = [s.scored_probe for s in supplied if id(s) in scored_cases]
     known = [] if by_rollouts else [*scored_probes, *scored_alone]
     alive = bool(known) and not scorer.faulty and not sparing

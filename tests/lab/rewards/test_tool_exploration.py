@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from prime_lab_mcp.lab.rewards.tool_exploration import plausible_calls, sql_writes
-from prime_lab_mcp.lab.worker.scoring import OfferedTool
+import json
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
+from prime_lab_mcp.lab.rewards.tool_exploration import find_answer_key, plausible_calls, sql_writes
+from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import OfferedTool, RequestedRollout, RolloutResult, Rollouts
 
 TEXT = {"type": "string"}
 
@@ -52,3 +62,51 @@ def test_the_names_of_one_sentence_become_the_arguments_of_a_tool_in_their_order
     assert {"part": "bolt-m6", "source": "B1", "target": "C2", "number": 3} in given
     assert {"part": "nut-8", "source": "C2", "target": "A1", "number": 1} in given
     assert {"part": "bolt-m6", "source": "C2", "target": "B1", "number": 3} not in given
+
+
+class Library:
+    """A stand-in for a worker: one tool that finds the lines which hold all words."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+
+    async def rollout(self, requested: Sequence[RequestedRollout], **_: Any) -> Rollouts:
+        return Rollouts(tuple(self._played(asked.script["turns"][0]["calls"]) for asked in requested))
+
+    def _played(self, calls: Sequence[tuple[str, Mapping[str, str]]]) -> RolloutResult:
+        messages: list[dict[str, Any]] = [
+            {"role": "assistant", "tool_calls": [{"id": f"c{n}"} for n in range(len(calls))]}
+        ]
+        for number, (_, given) in enumerate(calls):
+            words = str(next(iter(given.values()), "")).split()
+            found = [line for line in self.lines if all(word in line for word in words)]
+            messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": "\n".join(found)})
+        return RolloutResult(messages, 0.0, "ended", True, {}, turns=2)
+
+
+QUESTIONS = {n: f"How many grams does the parcel of customer {n} weigh on the scale of the shop?" for n in range(8)}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("lines", "keyed"), [("quiz", True), ("notes", False)])
+async def test_data_that_hold_the_question_without_the_unit_of_the_prompt_are_an_answer_key(
+    lines: str, keyed: bool
+) -> None:
+    told = {
+        "quiz": [json.dumps({"question": question, "answer": 100 + n}) for n, question in QUESTIONS.items()],
+        "notes": [f"customer {n} sent a parcel of {100 + n} grams" for n in QUESTIONS],
+    }
+    rows = [
+        Row(n, str(n), ({"role": "user", "content": f"{question} (in grams)"},), None, None, {})
+        for n, question in QUESTIONS.items()
+    ]
+    golds = [SimpleNamespace(row=n, forms=(str(100 + n),)) for n in QUESTIONS]
+    style = cast(AnswerStyle, SimpleNamespace(golds=SimpleNamespace(golds=golds)))
+    search = OfferedTool("search", "Find lines.", {"type": "object", "properties": {"words": {"type": "string"}}})
+    key = await find_answer_key(cast(Worker, Library(told[lines])), style, rows, [search])
+    assert (key is not None) == keyed
