@@ -213,17 +213,15 @@ def supplied_solutions(probes: Sequence[tuple[Probe, Expected]]) -> list[Supplie
     solutions: dict[int, SuppliedSolution] = {}
     for probe, expected in probes:
         high = expected == "high" or (isinstance(expected, int | float) and expected >= HALF_SHARE)
-        if high and (_calls_tools(probe) or _replies(probe) > 1):
+        if high and _is_played(probe):
             solutions.setdefault(probe.row, SuppliedSolution(probe.row, probe.messages))
     return list(solutions.values())
 
 
-def _replies(probe: Probe) -> int:
-    return sum(m.get("role") == "assistant" for m in probe.messages)
-
-
-def _calls_tools(probe: Probe) -> bool:
-    return any(m.get("tool_calls") for m in probe.messages if m.get("role") == "assistant")
+def _is_played(probe: Probe) -> bool:
+    """Whether a case needs the environment's answers: it calls tools or has several turns."""
+    replies = [m for m in probe.messages if m.get("role") == "assistant"]
+    return len(replies) > 1 or any(m.get("tool_calls") for m in replies)
 
 
 def solution_probes(solved: Solved, played: PlayedRollouts) -> tuple[tuple[ScoredProbe, ...], tuple[ScoredProbe, ...]]:
@@ -244,8 +242,8 @@ def solution_probes(solved: Solved, played: PlayedRollouts) -> tuple[tuple[Score
 
 
 async def replay_calls(worker: Worker, supplied: Sequence[ScoredCase]) -> tuple[ScoredCase, ...]:
-    """Play the supplied cases that call tools in rollouts, where the environment's own tools respond."""
-    chosen = [s for s in supplied if _calls_tools(s.scored_probe.probe)]
+    """Play the supplied cases that call tools or have several turns, so that the environment itself answers."""
+    chosen = [s for s in supplied if _is_played(s.scored_probe.probe)]
     replayed = dict(zip(map(id, chosen), await replay_cases(worker, chosen), strict=True)) if chosen else {}
     return tuple(replayed.get(id(s), s) for s in supplied)
 

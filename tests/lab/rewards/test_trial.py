@@ -11,7 +11,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.sandbox.kernel_support import present_support
 from prime_lab_mcp.lab.state.snapshot import code_tree
-from tests.lab.rewards.packages import reward, try_reward, write
+from tests.lab.rewards.packages import SOUND, reward, try_reward, write
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -73,7 +73,7 @@ async def test_holding_the_loop_and_changing_inputs_only_warn(lab: Lab) -> None:
     outcome = await try_reward(lab, "rude", examples=4)
     found = {f.code: f.severity for f in outcome.findings if f.severity != "info"}
     assert found == {"reward-blocks-loop": "warning", "reward-mutates": "warning"}
-    assert outcome.status == "passed"
+    assert outcome.status == "passed", [(f.code, f.message) for f in outcome.findings]
 
 
 HOSTILE = {
@@ -118,3 +118,70 @@ async def test_a_reward_that_writes_into_its_own_package_is_refused(lab: Lab) ->
     with pytest.raises(LabError) as raised:
         await try_reward(lab, "scribbles", examples=1)
     assert raised.value.code == "snapshot-changed"
+
+
+DOORS = """
+import verifiers.v1 as vf
+
+
+class Way(vf.State):
+    passed: int = 0
+
+
+class Data(vf.TaskData):
+    way: list[str]
+
+
+class House(vf.Task[Data, Way]):
+    @vf.reward(weight=1.0)
+    async def arrived(self, trace: vf.Trace) -> float:
+        return float(trace.state.passed == len(self.data.way))
+
+
+class Houses(vf.Taskset[House, vf.TasksetConfig]):
+    def load(self):
+        for n in range(60):
+            way = [("left", "right", "up")[n // 3**k % 3] for k in range(4)]
+            yield House(Data(prompt=f"House {n}: say one direction each turn.", way=way),
+                        self.config.task)
+
+
+class Config(vf.SingleAgentEnvConfig):
+    agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
+
+
+class HousesEnv(vf.SingleAgentEnv, vf.Env[Config]):
+    async def run(self, task, agents):
+        async with agents.agent.interaction(task) as interaction:
+            turn = await interaction.turn()
+            for _ in range(12):
+                state = interaction.trace.state
+                if turn.terminated or state.passed == len(task.data.way):
+                    return
+                right = (turn.last_reply or "").strip() == task.data.way[state.passed]
+                state.passed += right
+                if state.passed == len(task.data.way):
+                    return
+                turn = await interaction.turn("the door opens" if right else "a wall")
+
+
+__all__ = ["Houses", "HousesEnv"]
+"""
+
+
+async def test_cases_of_a_game_are_played_in_every_process(lab: Lab) -> None:
+    write(lab, "doors", SOUND).joinpath("doors.py").write_text(DOORS, encoding="utf-8")
+    ways = {n: [("left", "right", "up")[n // 3**k % 3] for k in range(4)] for n in range(1, 11)}
+    wins = {n: [*way] for n, way in ways.items() if n < 6} | {n: ["down"] * 4 for n in ways if n > 5}
+    cases = [
+        {
+            "name": f"house {n}",
+            "task": n,
+            "completion": [{"role": "assistant", "content": said} for said in way],
+            "expected": "high" if n < 6 else "low",
+        }
+        for n, way in wins.items()
+    ]
+    outcome = await try_reward(lab, "doors", cases=cases)
+    assert "reward-nondeterministic" not in {f.code for f in outcome.findings}, [f.message for f in outcome.findings]
+    assert outcome.status == "passed", [(f.code, f.message) for f in outcome.findings]
