@@ -114,6 +114,37 @@ async def test_an_answer_pays_for_one_evaluation(settings: Settings) -> None:
     lab.ledger.close()
 
 
+async def _submission(call: Any, args: Asked) -> Plan[None]:
+    return Plan(None, Intent("submit", "run-1", "Start the run?", 3.0))
+
+
+async def test_a_run_that_another_server_left_no_room_for_is_not_sent(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+
+    async def run(call: Any, plan: Any) -> Outcome:
+        sent.append(plan)
+        return Outcome("passed", "sent")
+
+    tool = PlannedTool(
+        name="submit", title="S", description="Costs.", args=Asked, plan=_submission, run=run, effect="spends"
+    )
+    lab = Lab(replace(settings, max_spend=5.0))
+    calls = Calls(lab, (tool,), References())
+    token = (await calls.execute("submit", {})).data["confirm"]
+    reserve = lab.ledger.reserve
+
+    def after_another(key: str, *rest: Any) -> bool:
+        assert reserve("run-2", 4.0, "another server's run", *rest[2:])
+        return reserve(key, *rest)
+
+    monkeypatch.setattr(lab.ledger, "reserve", after_another)
+    report = await calls.execute("submit", {"confirm": token})
+    assert (report.status, [finding.code for finding in report.findings], sent) == ("blocked", ["over-cap"], [])
+    lab.ledger.close()
+
+
 async def test_a_report_of_code_that_ran_says_what_the_kernel_left_open(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

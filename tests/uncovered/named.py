@@ -31,7 +31,6 @@ NAMED: dict[str, dict[str, str]] = {
         "_chi_square_fraction: for n in range(1, _STEPS): -> return value": _CONVERGES,
     },
     "prime_lab_mcp/lab/base/process.py": {
-        "spawn: except BaseException:": "a call that is cancelled in the moment in which its program starts",
         "run: if clock.cancelled_caught: -> if out.flooded or err.flooded:": (
             "coverage.py does not see the way out of `async with` on Python 3.11; every run that ends takes it"
         ),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -107,6 +108,7 @@ def test_a_child_dies_with_a_killed_server(descriptors: int) -> None:
     server = f"""
 import anyio, os, sys
 from pathlib import Path
+from typing import Any
 from prime_lab_mcp.lab.base import process
 held = [os.open('/dev/null', os.O_RDONLY) for _ in range({descriptors})]
 async def main():
@@ -172,3 +174,17 @@ async def test_a_program_whose_arguments_are_too_long_is_not_started_and_says_so
 def test_a_process_that_has_ended_has_no_arguments_and_no_start() -> None:
     assert process.command_line(999_999_999) == ()
     assert process._start_of(999_999_999) is None
+
+
+async def test_a_start_that_is_cancelled_leaves_no_descriptor_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: Any, **__: Any) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(process.anyio, "open_process", never)
+    before = set(os.listdir("/dev/fd"))
+    with anyio.move_on_after(0.01) as scope:
+        await process.spawn([sys.executable, "-c", ""], cwd=tmp_path, env={})
+    assert scope.cancelled_caught
+    assert set(os.listdir("/dev/fd")) == before

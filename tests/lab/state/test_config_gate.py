@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.state.config_gate import (
     own_keys_unmet,
     package_unmet,
     source_evaluation,
+    source_proofs,
     source_unmet,
 )
 from prime_lab_mcp.server.gate import _next_call
@@ -35,6 +36,11 @@ def missing(facts: SourceFacts, model: str = MODEL) -> list[tuple[str, str]]:
 
 def test_a_source_of_ours_with_its_whole_chain_is_open() -> None:
     assert source_unmet(ours(), "prime", MODEL) == ([], [])
+
+
+def test_what_was_never_pushed_has_no_proofs() -> None:
+    assert source_proofs(ours(), "prime", MODEL) == list(CHAIN)
+    assert source_proofs(ours(push=None), "prime", MODEL) == []
 
 
 @pytest.mark.parametrize(
