@@ -182,7 +182,7 @@ async def test_a_start_that_is_cancelled_leaves_no_descriptor_open(
     async def never(*_: Any, **__: Any) -> None:
         await anyio.sleep_forever()
 
-    monkeypatch.setattr(process.anyio, "open_process", never)
+    monkeypatch.setattr(anyio, "open_process", never)
     before = set(os.listdir("/dev/fd"))
     with anyio.move_on_after(0.01) as scope:
         await process.spawn([sys.executable, "-c", ""], cwd=tmp_path, env={})
