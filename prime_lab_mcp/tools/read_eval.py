@@ -81,7 +81,7 @@ async def run(call: Call, args: Args) -> Outcome:
         viewed = replace(viewed, next=await _once_pushed(lab, job, viewed.next))
     facts = Facts(touches_platform=job is None or job.platform is not None)
     outcome = Outcome("passed", viewed.summary, viewed.findings, viewed.data, viewed.next, facts=facts)
-    if job is None or judged is None:
+    if job is None or judged is None or args.view not in _PICTURED:
         return outcome
     if args.view == "summary":
         if judged.status == "passed" and files == "present" and checkpoint_purpose(lab, here.spec.model) is None:

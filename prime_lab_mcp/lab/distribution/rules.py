@@ -259,7 +259,7 @@ def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
             "distribution-at-floor",
             "blocker",
             f"mean of attainable {mean.value:.3f} ({bounds_text(mean)}) is no better than {floor_text}: {floor:.3f}",
-            Fix("Balance the answers or choose tasks the model can do better than by guessing. ", HARDER_TASKS_FIX),
+            Fix("Choose tasks the model can do better than by guessing, or balance the answers. ", HARDER_TASKS_FIX),
         )
     else:
         yield Finding(
