@@ -479,6 +479,20 @@ _TELLING = 40
 """Number of rollouts without any reward after which a running evaluation says so (our judgement)."""
 
 
+_TIMED = 8
+"""Smallest number of finished rollouts whose rate foretells the end of an evaluation (our judgement)."""
+
+
+def _time_left(spec: EvalSpec, job: Job, completed: int, planned: int) -> str:
+    """How long the evaluation still takes, by its own rate as soon as that is known; empty below a minute."""
+    elapsed = time.time() - job.at
+    # After an earlier attempt, the rollouts that are finished say nothing about the rate of this one.
+    if completed < _TIMED or completed >= planned or elapsed <= 0 or job.progress.get("seconds"):
+        return spec.minutes_sentence
+    minutes = elapsed / completed * (planned - completed) / 60
+    return f" At the rate so far it takes about {count(round(minutes), 'more minute')}." if minutes >= 1 else ""
+
+
 def running_outcome(lab: Lab, job: Job) -> Outcome:
     """Return the outcome of a call whose time ran out before the job ended."""
     from prime_lab_mcp.lab.evals.easier import untested_sentence
@@ -497,7 +511,8 @@ def running_outcome(lab: Lab, job: Job) -> Outcome:
     return Outcome(
         "running",
         f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {ended} "
-        f"{count(planned, 'rollout')} finished{after}{trouble}.{untested}{spec.minutes_sentence}",
+        f"{count(planned, 'rollout')} finished{after}{trouble}.{untested}"
+        f"{_time_left(spec, job, completed, planned)}",
         findings,
         eval_data(spec, job, None, None),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any
 
 import pytest
@@ -124,6 +125,19 @@ async def test_results_as_they_were_asked_for_pass_without_a_word_about_it(lab: 
 def test_other_sampling_is_named(sampling: dict[str, Any], named: str | None) -> None:
     difference = sampling_difference(sampling)
     assert difference is None if named is None else named in (difference or "")
+
+
+@pytest.mark.parametrize(
+    ("completed", "seconds", "said"),
+    [(16, 600, "takes about 140 more minutes"), (4, 600, None), (16, 1, None), (240, 600, None)],
+)
+async def test_a_running_evaluation_tells_the_time_that_is_left_by_its_own_rate(
+    lab: Lab, completed: int, seconds: float, said: str | None
+) -> None:
+    progress = {"completed": completed, "planned": 240, "mean_reward": 0.4}
+    job = dataclasses.replace(finished(lab, mixed()), state="running", progress=progress, at=time.time() - seconds)
+    summary = verdict.running_outcome(lab, job).summary
+    assert "more minute" not in summary if said is None else said in summary
 
 
 @pytest.mark.parametrize(
