@@ -45,16 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         complete(parser, call)
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help", "--version")):
         given.insert(0, "serve")
-    named: list[str] = []
-    if given[0] == "call":
-        if len(given) == 1 or {"-h", "--help"} & set(given):
-            return _explain_call(given[1:])
-        named, given = _named_endpoints(given)  # `--endpoint` is also an argument of tools
-    args, rest = _parser().parse_known_args(given)
-    if rest and args.command != "call":
-        _parser().error(f"unrecognised: {' '.join(rest)}")
     try:
-        return _dispatch(args, rest, named or getattr(args, "endpoint", []))
+        return _run(given)
     except LabError as error:
         print(f"prime-lab-mcp: {escape(error.message)}\n{escape_lines(error.fix)}", file=sys.stderr)
         return 2
@@ -64,6 +56,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of the output has gone (`| head`); the final flush of Python must not fail either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def _run(given: list[str]) -> int:
+    named: list[str] = []
+    if given[0] == "call":
+        if len(given) == 1 or {"-h", "--help"} & set(given):
+            return _explain_call(given[1:])
+        named, given = _named_endpoints(given)  # `--endpoint` is also an argument of tools
+    args, rest = _parser().parse_known_args(given)
+    if rest and args.command != "call":
+        _parser().error(f"unrecognised: {' '.join(rest)}")
+    return _dispatch(args, rest, named or getattr(args, "endpoint", []))
 
 
 def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -133,3 +134,14 @@ def test_the_refusal_of_an_address_is_printed_without_a_traceback(tmp_path: Path
         'prime-lab-mcp: "127.0.0.1:99999" is no address HOST:PORT',
         "Give for example --http 127.0.0.1:8000.",
     ]
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    program = [sys.executable, "-m", "prime_lab_mcp", "call", "--help"]
+    try:
+        done = subprocess.run(program, stdout=write, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
