@@ -46,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help", "--version")):
         given.insert(0, "serve")
     try:
-        return _run(given)
+        code = _run(given)
+        sys.stdout.flush()  # Here, where a reader that has gone is handled, and not when Python ends.
+        return code
     except LabError as error:
         print(f"prime-lab-mcp: {escape(error.message)}\n{escape_lines(error.fix)}", file=sys.stderr)
         return 2
