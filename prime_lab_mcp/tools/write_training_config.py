@@ -140,18 +140,20 @@ async def run(call: Call, args: Args) -> Outcome:
     low += f" {wallet.sentence(f'budget={wallet.budget}')}" if wallet is not None and affordable is not None else ""
     blind = "" if written.config.eval_sources else _blind(written)
     untested = untested_source(call.lab, written.config) if written.config.target == "hosted" else None
-    calls = (affordable, _count_tasks(call, written), untested, check, _own_split(written), pull)
+    short = affordable is not None and _falls_short(call, written, held)
+    usual = (_count_tasks(call, written), untested, check, _own_split(written), pull)
+    calls = (affordable, *usual) if short else (*usual, affordable)
     following = [one for one in calls if one is not None]
     return Outcome(
         "passed",
         _summary(written)
-        + (low if affordable is not None else "")
+        + (low if short else "")
         + _model_sentence(written, args)
         + _arguments_sentence(written, args)
         + _uncounted_sentence(written)
         + _cost_sentence(budget, cost)
         + fuller_sentence(fuller, call="the call in data.budget.by_likely_cost")
-        + (low if affordable is None else "")
+        + ("" if short else low)
         + blind,
         (*written.findings, *own.findings),
         _data(written) | cost | budget | own.data,
@@ -252,6 +254,13 @@ def _wallet_sentence(call: Call, written: WrittenConfig, wallet: Wallet | None) 
         return ""
     messages = [f.message for f in wallet_findings(wallet, likely.upper_bound, likely)]
     return "".join(f" {message[0].upper()}{message[1:]}." for message in messages)
+
+
+def _falls_short(call: Call, written: WrittenConfig, wallet: Wallet | None) -> bool:
+    """Whether the wallet holds less than the run costs at the upper end of what is likely, or nobody knows that."""
+    price = written.price_per_gpu_hour
+    likely = forecast_from_ledger(call.lab, written.config, price) if price is not None else None
+    return wallet is None or likely is None or likely.dollars is None or likely.dollars[2] > wallet.balance
 
 
 async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:

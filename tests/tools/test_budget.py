@@ -268,17 +268,21 @@ async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_
     assert "wallet" not in affordable.summary
 
 
-async def test_a_config_that_may_outlast_the_wallet_leads_first_to_one_that_cannot(
-    lab: Lab, platform: Platform
+@pytest.mark.parametrize("likely_fits", [True, False])
+async def test_a_config_that_may_outlast_the_wallet_names_one_that_cannot_and_first_where_the_likely_cost_is_above(
+    lab: Lab, platform: Platform, likely_fits: bool
 ) -> None:
     """A bound of $432.93 beside a wallet of $99.99 was written without a word of how to stay inside."""
+    dear = (await write(lab, environments=[PINNED], eval=HELD_OUT)).data["cost"]["dollars"]["high"]
+    platform.balance = 100 if likely_fits else dear - 1
     free = await write(lab, environments=[PINNED], eval=HELD_OUT)
-    first = free.next[0]
-    assert (first.tool, (first.arguments or {}).get("budget")) == ("write_training_config", 100)
-    assert free.summary.index("The wallet holds") < free.summary.index("It costs likely")
-    fitted = await write(lab, **dict(first.arguments or {}))
-    assert bound(lab, fitted.data["path"]) <= 100
-    assert f"{fitted.data['budget']['steps']} steps of" in first.why
+    [smaller] = [one for one in free.next if "budget" in (one.arguments or {})]
+    assert (smaller.arguments or {})["budget"] == int(platform.balance)
+    assert smaller == free.next[-1 if likely_fits else 0]
+    assert (free.summary.index("The wallet holds") < free.summary.index("It costs likely")) is not likely_fits
+    fitted = await write(lab, **dict(smaller.arguments or {}))
+    assert bound(lab, fitted.data["path"]) <= platform.balance
+    assert f"{fitted.data['budget']['steps']} step" in smaller.why
     assert fitted.next[0].tool != "write_training_config"
 
 

@@ -41,13 +41,14 @@ class Platform:
     offers: tuple[HostedGpuOffer, ...] = (HostedGpuOffer("H200", 2.5, True, False),)
     asked: list[Path] = field(default_factory=list)
     rented: tuple[GpuOffer, ...] = ()
+    balance: float = 100.0
 
     async def train_validate(self, path: Path) -> ValidateAnswer:
         self.asked.append(path)
         return self.answer
 
     async def wallet(self) -> Wallet:
-        return Wallet(100.0, "USD")
+        return Wallet(self.balance, "USD")
 
     async def models(self) -> PlatformModels:
         self._reach()
