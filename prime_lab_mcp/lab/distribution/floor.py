@@ -5,7 +5,6 @@ A model that earns no more than the best trivial policy cannot do the task.
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ _REPEATED = 3
 """Golds are labels if there are at least this many tasks for each distinct gold."""
 _FEWEST = 20
 """Smallest number of tasks with a gold for which a share is computed."""
-_SEED, _SPLITS = 7, 20
-"""Seed and number of the random halvings of the tasks over which a share is averaged."""
 _MOST_ROLLOUTS = 20_000
 """Number of rollouts that are searched for golds."""
 _TASKS = 2000
@@ -75,29 +72,11 @@ def sampled_golds(rollouts: Iterable[Rollout]) -> dict[str, str]:
 
 
 def majority_share(golds: Mapping[str, str]) -> float | None:
-    """Return the share of tasks on which always giving one answer is right. None if the golds are not labels.
-
-    The answer is the most frequent one of the other half of the tasks, because the largest share of a small sample is
-    larger than the share that a policy can expect: with six balanced labels, one has 11 of 50 tasks. The result is at
-    least what a guess among the labels expects.
-    """
-    labels = [answer.strip().casefold()[: _LABEL + 1] for answer in golds.values()]
-    counts = Counter(labels)
+    """Return the share of tasks that have the most frequent gold. None if the golds are not labels."""
+    counts = Counter(answer.strip().casefold()[: _LABEL + 1] for answer in golds.values())
     if len(golds) < _FEWEST or len(counts) * _REPEATED > len(golds) or any(len(a) > _LABEL for a in counts):
         return None
-    chance, shares = random.Random(_SEED), [1 / len(counts)]
-    for _ in range(_SPLITS):
-        chance.shuffle(labels)
-        half = len(labels) // 2
-        shares.append(_expected_share(Counter(labels[:half]), Counter(labels[half:])))
-    return max(shares[0], sum(shares[1:]) / _SPLITS)
-
-
-def _expected_share(here: Counter[str], elsewhere: Counter[str]) -> float:
-    """Return the share of labels `here` that are the most frequent one `elsewhere`; of several, their mean."""
-    most = max(elsewhere.values())
-    frequent = [label for label, count in elsewhere.items() if count == most]
-    return sum(here[label] for label in frequent) / len(frequent) / here.total()
+    return counts.most_common(1)[0][1] / len(golds)
 
 
 def trivial_floor(form_weight: float | None, best: float, golds: Mapping[str, str] | None) -> TrivialFloor | None:
