@@ -98,7 +98,7 @@ def _with_verdict(
     where it did not pass."""
     if result_purpose(lab, here.spec) is not None:
         return viewed
-    data = {**viewed.data, "verdict": {"status": judged.status, "blockers": [f.code for f in judged.blockers]}}
+    data = {**viewed.data, "verdict": judged.brief}
     told = viewed.data.get("state") == "blocked" or "to_train" in viewed.data  # the sentence of the view says it
     if judged.status == "passed" or told:
         return replace(viewed, data=data)

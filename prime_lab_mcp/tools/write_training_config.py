@@ -24,7 +24,7 @@ from prime_lab_mcp.lab.prime.answers import Wallet
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.budget import ConfigBudget, WalletBudget
-from prime_lab_mcp.lab.training.cost import forecast_from_ledger
+from prime_lab_mcp.lab.training.cost import CostForecast, forecast_from_ledger
 from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
 from prime_lab_mcp.lab.training.next_step import untested_source
 from prime_lab_mcp.lab.training.preparation import wallet_findings
@@ -132,15 +132,17 @@ async def run(call: Call, args: Args) -> Outcome:
     own = await _own_gpus(call, written)
     fuller = budgeted.fuller if budgeted is not None else None
     budget = budget_data(call, written, args.budget, args, fuller)
-    cost = _cost(call, written)
+    price = written.price_per_gpu_hour
+    likely = forecast_from_ledger(call.lab, written.config, price) if price is not None else None
+    cost = _cost(likely)
     check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
     pull = pull_for_held_out_tasks(call.lab, written.config.table) if written.config.target == "hosted" else None
     affordable = wallet_call(wallet, args.model_dump(mode="json", exclude_unset=True))
-    low = _wallet_sentence(call, written, held)
+    low = _wallet_sentence(likely, held)
     low += f" {wallet.sentence(f'budget={wallet.budget}')}" if wallet is not None and affordable is not None else ""
     blind = "" if written.config.eval_sources else _blind(written)
     untested = untested_source(call.lab, written.config) if written.config.target == "hosted" else None
-    short = affordable is not None and _falls_short(call, written, held)
+    short = affordable is not None and _falls_short(likely, held)
     usual = (_count_tasks(call, written), untested, check, _own_split(written), pull)
     calls = (affordable, *usual) if short else (*usual, affordable)
     following = [one for one in calls if one is not None]
@@ -246,20 +248,16 @@ async def _wallet(call: Call, args: Args) -> Wallet | None:
         return None
 
 
-def _wallet_sentence(call: Call, written: WrittenConfig, wallet: Wallet | None) -> str:
+def _wallet_sentence(likely: CostForecast | None, wallet: Wallet | None) -> str:
     """What the wallet means for the run; empty where the wallet is unknown or holds the bound."""
-    price = written.price_per_gpu_hour
-    likely = forecast_from_ledger(call.lab, written.config, price) if price is not None else None
     if wallet is None or likely is None or likely.upper_bound is None:
         return ""
     messages = [f.message for f in wallet_findings(wallet, likely.upper_bound, likely)]
     return "".join(f" {message[0].upper()}{message[1:]}." for message in messages)
 
 
-def _falls_short(call: Call, written: WrittenConfig, wallet: Wallet | None) -> bool:
+def _falls_short(likely: CostForecast | None, wallet: Wallet | None) -> bool:
     """Whether the wallet holds less than the run costs at the upper end of what is likely, or nobody knows that."""
-    price = written.price_per_gpu_hour
-    likely = forecast_from_ledger(call.lab, written.config, price) if price is not None else None
     return wallet is None or likely is None or likely.dollars is None or likely.dollars[2] > wallet.balance
 
 
@@ -384,11 +382,8 @@ def _data(written: WrittenConfig) -> dict[str, Any]:
     return data
 
 
-def _cost(call: Call, written: WrittenConfig) -> dict[str, Any]:
+def _cost(likely: CostForecast | None) -> dict[str, Any]:
     """The cost forecast without its assumptions; check_training_config lists those."""
-    if written.price_per_gpu_hour is None:
-        return {}
-    likely = forecast_from_ledger(call.lab, written.config, written.price_per_gpu_hour)
     estimate = likely.as_json() if likely else {}
     return {"cost": {key: value for key, value in estimate.items() if key != "assumptions"}} if estimate else {}
 

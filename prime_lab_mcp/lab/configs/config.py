@@ -194,15 +194,16 @@ class TrainingConfig:
         return self.number("deployment.gpus_per_node", 8) or 8
 
     @property
-    def too_few_gpus(self) -> Iterator[tuple[str, int, int]]:
-        """Each key of the deployment whose number is too low: the key, its number and the least.
+    def too_few_gpus(self) -> Iterator[tuple[str, str, str]]:
+        """Each key of the deployment whose number is too low: the key, what is wrong with the number and the fix.
 
         The schema of prime-rl gives most of these keys no least number, and the price of a run is proportional to them.
         """
         for key, least in _LEAST_OF_DEPLOYMENT.items():
             number = self.number(key)
             if number is not None and number < least:
-                yield key, number, least
+                wrong = f"{key} is {number}, and a run has at least {least}"
+                yield key, wrong, f"Set {key} to {max(1, least)} or more."
 
     @property
     def gpus(self) -> int:

@@ -92,6 +92,11 @@ class EvaluationVerdict:
         return tuple({f.code: f for f in reversed(found)}[code] for code in dict.fromkeys(f.code for f in found))
 
     @property
+    def brief(self) -> dict[str, Any]:
+        """The verdict as it stands in the data of a view: `{status, blockers[]}`, the blockers by their codes."""
+        return {"status": self.status, "blockers": [f.code for f in self.blockers]}
+
+    @property
     def standing(self) -> str:
         """The verdict in words, with what blocks it: `failed (CODE: the message of the first blocker; CODE)`."""
         told = [f"{f.code}: {f.message}" if n == 0 else f.code for n, f in enumerate(self.blockers[:3])]

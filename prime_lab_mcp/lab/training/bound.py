@@ -132,12 +132,8 @@ def bound_cost(
 
 
 def _require_priced(config: TrainingConfig) -> None:
-    for key, number, least in config.too_few_gpus:
-        raise UnboundedError(
-            key,
-            f"{key} is {number}, and a run has at least {least}: with that number it would cost less than nothing",
-            f"Set {key} to {max(1, least)} or more.",
-        )
+    for key, wrong, fix in config.too_few_gpus:
+        raise UnboundedError(key, f"{wrong}: with that number it would cost less than nothing", fix)
     if config.at(VOLUME_KEY) is not None:
         raise UnboundedError(
             VOLUME_KEY,

@@ -280,8 +280,8 @@ def inference_present(config: TrainingConfig, context: ConfigContext) -> Iterato
 
 def gpus_fit(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """No number of GPUs or nodes is too low. On one node, the GPUs fit, and divide into tensor-parallel groups."""
-    for key, number, least in config.too_few_gpus:
-        yield _gpu(f"{key} is {number}, and a run has at least {least}", f"Set {key} to {max(1, least)} or more.")
+    for _, wrong, fix in config.too_few_gpus:
+        yield _gpu(wrong, fix)
     if config.at("deployment.type") == "multi_node":
         return
     per_node = config.number("deployment.gpus_per_node", 8) or 8

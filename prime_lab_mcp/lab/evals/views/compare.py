@@ -278,7 +278,7 @@ def compare_view(
         "settings": settings,
     }
     for name, one in zip(("here", "there"), verdicts or (), strict=False):
-        data[name]["verdict"] = {"status": one.status, "blockers": [f.code for f in one.blockers]}
+        data[name]["verdict"] = one.brief
     findings = (
         *_setting_findings(evaluated, other, settings),
         *_no_difference_findings(difference, needed, evaluated.spec),

@@ -5,7 +5,7 @@ The answers are truncated, belong to another task, lack or add a part, or have a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count
@@ -169,13 +169,10 @@ def value_ignored(trial: Trial) -> Iterator[Finding]:
     otherwise a warning.
     """
     whole = _paid_replies(trial)
-    same: dict[str, list[ScoredProbe]] = {}
-    for scored_probe in trial.of(Family.VALUES_UNREADABLE):
-        if scored_probe.reward is not None:
-            same.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    same = _by_variant(trial.of(Family.VALUES_UNREADABLE))
     for variant in sorted(same, key=lambda v: not v.startswith(NUMBERS)):
-        paid = [s for s in same[variant] if _paid_as_reply(s, whole)]
-        if len(paid) < _FEWEST_LISTS or len(paid) < _LISTS_SHARE * len(same[variant]):
+        paid = _mostly_paid(same[variant], whole)
+        if not paid:
             continue
         numbers = variant.startswith(NUMBERS)
         yield hack_finding(
@@ -199,16 +196,9 @@ def entry_not_compared(trial: Trial) -> Iterator[Finding]:
     compared, so a model need not get the others right.
     """
     whole = _paid_replies(trial)
-    same: dict[str, list[ScoredProbe]] = {}
-    for scored_probe in trial.of(Family.ENTRY_CHANGED):
-        if scored_probe.reward is not None and scored_probe.probe.row in whole:
-            same.setdefault(scored_probe.probe.variant, []).append(scored_probe)
-    paid = {place: [s for s in tried if _paid_as_reply(s, whole)] for place, tried in same.items()}
-    places = [
-        place
-        for place in same
-        if len(paid[place]) >= _FEWEST_LISTS and len(paid[place]) >= _LISTS_SHARE * len(same[place])
-    ]
+    same = _by_variant(s for s in trial.of(Family.ENTRY_CHANGED) if s.probe.row in whole)
+    paid = {place: _mostly_paid(tried, whole) for place, tried in same.items()}
+    places = [place for place in same if paid[place]]
     if places:
         yield hack_finding(
             "blocker",
@@ -227,13 +217,9 @@ def entries_cut(trial: Trial) -> Iterator[Finding]:
     A blocker: a reward that compares only as many entries as a reply has, or that ignores repetitions, pays for one.
     """
     whole = _paid_replies(trial)
-    same: dict[str, list[ScoredProbe]] = {}
-    for scored_probe in trial.of(Family.ENTRIES_CUT):
-        if scored_probe.reward is not None and scored_probe.probe.row in whole:
-            same.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    same = _by_variant(s for s in trial.of(Family.ENTRIES_CUT) if s.probe.row in whole)
     for variant, tried in same.items():
-        paid = [s for s in tried if _paid_as_reply(s, whole)]
-        if len(paid) >= _FEWEST_LISTS and len(paid) >= _LISTS_SHARE * len(tried):
+        if paid := _mostly_paid(tried, whole):
             yield hack_finding(
                 "blocker",
                 paid,
@@ -252,13 +238,9 @@ def constant_values(trial: Trial) -> Iterator[Finding]:
     A blocker: it needs no knowledge of the task.
     """
     whole = _paid_replies(trial)
-    same: dict[str, list[ScoredProbe]] = {}
-    for scored_probe in trial.of(Family.CONSTANT_VALUES):
-        if scored_probe.reward is not None and scored_probe.probe.completion:
-            same.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    same = _by_variant(s for s in trial.of(Family.CONSTANT_VALUES) if s.probe.completion)
     for variant, tried in same.items():
-        paid = [s for s in tried if _paid_as_reply(s, whole)]
-        if len(paid) >= _FEWEST_LISTS and len(paid) >= _CONSTANT_SHARE * len(tried):
+        if paid := _mostly_paid(tried, whole, _CONSTANT_SHARE):
             yield hack_finding(
                 "blocker",
                 paid,
@@ -282,6 +264,23 @@ def _paid_replies(trial: Trial) -> dict[int, float]:
         if (gold.reward or 0.0) >= HALF_SHARE * trial.max_reward - EPSILON > 0:
             whole.setdefault(gold.probe.row, gold.reward or 0.0)
     return whole
+
+
+def _by_variant(scored_probes: Iterable[ScoredProbe]) -> dict[str, list[ScoredProbe]]:
+    """Group the completions that have a reward by the variant of their probe."""
+    same: dict[str, list[ScoredProbe]] = {}
+    for scored_probe in scored_probes:
+        if scored_probe.reward is not None:
+            same.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    return same
+
+
+def _mostly_paid(
+    tried: Sequence[ScoredProbe], whole: Mapping[int, float], share: float = _LISTS_SHARE
+) -> list[ScoredProbe]:
+    """Return the changed replies that earned as much as the right ones; empty if these are too few or below `share`."""
+    paid = [s for s in tried if _paid_as_reply(s, whole)]
+    return paid if len(paid) >= _FEWEST_LISTS and len(paid) >= share * len(tried) else []
 
 
 def _paid_as_reply(scored_probe: ScoredProbe, whole: Mapping[int, float]) -> bool:
