@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.rewards.cases import (
 )
 from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, SearchOutcome, Trial, Witnessed
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules import amounts, judges, known_answers, rollouts, solutions
 from prime_lab_mcp.lab.rewards.rules.scoring import component_coverage
 from prime_lab_mcp.lab.rewards.search.reward_search import (
@@ -31,6 +32,7 @@ from prime_lab_mcp.lab.rewards.search.reward_search import (
 from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 from prime_lab_mcp.lab.sandbox.containers.access import podman_is_installed
+from prime_lab_mcp.lab.state.compared_rewards import EQUAL_VERDICTS
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.faults import ProblemCode
@@ -92,6 +94,7 @@ def reward_outcome(
         proves = proves and not (unequal and status == "passed")
         findings, blockers = [*blockers, *about_both, *(f for f in findings if f not in blockers)], blockers + unequal
         status = "failed" if unequal else status
+    older_flaw = compared is not None and status == "failed" and compared.verdict in EQUAL_VERDICTS
     findings = [*findings, *hints.hints(smelt, findings)]
     shown = [f for f in findings if f.severity != "info"]
     failing = cases_behind(shown, trial)
@@ -122,7 +125,7 @@ def reward_outcome(
     facts = Facts(env_args=env_args, toolchain=loaded.toolchain, proves=proves, **reward_judge.facts(trial, asked))
     return Outcome(
         status,
-        _summary(trial, status, blockers, findings) + _equal(compared),
+        _summary(trial, status, blockers, findings) + _equal(compared) + (_OLDER_FLAW if older_flaw else ""),
         tuple(findings),
         data,
         _next(
@@ -133,6 +136,7 @@ def reward_outcome(
             any(f.code in _UNREAD for f in blockers),
             "solution_skeleton" in data,
             args.same_as if compared is not None and compared.verdict != "equal" else None,
+            _functions_of(loaded) if older_flaw else None,
             in_podman=loaded.loaded.container and podman_is_installed(),
         ),
         facts=facts,
@@ -182,6 +186,20 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
         f" Equal on the {number} that were tried: each earned the same share in {name}{scale}{parts}{left}. Other "
         f"completions were not compared.{metrics}"
     )
+
+
+_OLDER_FLAW = (
+    " Equality is shown; what blocks is the older reward's own flaw. To publish, change it on purpose, and call "
+    "test_reward without same_as."
+)
+
+
+def _functions_of(loaded: LoadedEnvironment) -> dict[str, Any]:
+    """The call of read_environment for the functions of a port, or for all files of another environment."""
+    snapshot = loaded.snapshot
+    given = {"environment": snapshot.relative}
+    path = f"{snapshot.manifest.module}/functions.py"
+    return {**given, "path": path} if path in snapshot.files else given
 
 
 def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:
@@ -297,6 +315,7 @@ def _next(
     unread: bool,
     unsolved: bool,
     unequal_to: str | None,
+    older_flaw: Mapping[str, Any] | None,
     *,
     in_podman: bool = False,
 ) -> tuple[Next, ...]:
@@ -314,6 +333,13 @@ def _next(
                 "lists the files: add data.solution_skeleton, filled in, with edit_environment, then test_reward again"
             )
         return (Next("read_environment", why, {"environment": same["environment"]}), again)
+    if older_flaw is not None:
+        why = "what pays; to publish, mend the older reward's flaw here on purpose with edit_environment"
+        alone = {name: value for name, value in whole.items() if name != "same_as"}
+        return (
+            Next("read_environment", why, older_flaw),
+            Next("test_reward", "after that change, without same_as: the comparison stays on record", alone),
+        )
     if unequal_to is not None and status == "failed":
         return (
             Next("read_environment", "shows what the older environment pays for", {"environment": unequal_to}),
@@ -337,11 +363,7 @@ def _data(
         "golds_scored": len(trial.golds),
         "max_reward": round(trial.max_reward, 6),
         "answer_format": style.golds.format if style else None,
-        "rendering": style.wrapper.reasoned("…", "…")
-        if style and style.wrapper.lead
-        else style.wrapper.wrap("…")
-        if style
-        else None,
+        "rendering": None if style is None else _rendering(style),
         "sanity_checks": [check.as_json() for check in sanity],
         "components": reward.component_means(trial),
         "coverage": [{"name": c.name, "scored": c.scored, "earned": c.earned} for c in component_coverage(trial)],
@@ -350,6 +372,13 @@ def _data(
         "probes": args.probes,
         "search": trial.searched.as_json(),
     }
+
+
+def _rendering(style: AnswerStyle) -> str:
+    """The form of the golds that were scored, with … in the place of the gold and fields of the task in braces."""
+    before, after = style.golds.frame
+    gold = f"{before}…{after}"
+    return style.wrapper.reasoned(gold, "…") if style.wrapper.lead else style.wrapper.wrap(gold)
 
 
 def _witness(witnessed: Witnessed) -> dict[str, Any]:

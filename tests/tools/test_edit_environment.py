@@ -337,11 +337,13 @@ async def test_a_long_file_is_read_in_pages(lab: Lab, folder: Path) -> None:
 
 async def test_an_edit_leads_to_the_first_step_whose_evidence_the_files_lack(lab: Lab, folder: Path) -> None:
     unproven = await edit(lab, "sums/__init__.py", "A = 2", "A = 1")
-    assert [(one.tool, one.arguments) for one in unproven.next] == [("check_environment", {"environment": "sums"})]
+    assert [(one.tool, one.arguments) for one in unproven.next] == [("test_reward", {"environment": "sums"})]
     await prove_all(lab)
-    for path, new, old in (("README.md", "# Sums\n", None), ("sums/__init__.py", "A = 3", "A = 2")):
-        stale = await edit(lab, path, new, old)
-        assert [one.tool for one in stale.next] == ["check_environment"]
+    # test_reward runs the check first, so that the check is named where it is all that is missing.
+    readme = await edit(lab, "README.md", "# Sums\n", None)
+    assert [one.tool for one in readme.next] == ["check_environment"]
+    code = await edit(lab, "sums/__init__.py", "A = 3", "A = 2")
+    assert [one.tool for one in code.next] == ["test_reward"]
 
 
 async def test_an_edit_that_breaks_the_code_leads_to_the_broken_file(lab: Lab, folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next
-from prime_lab_mcp.lab.state.compared_rewards import COMPARED
+from prime_lab_mcp.lab.state.compared_rewards import COMPARED, EQUAL_VERDICTS
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -70,16 +70,30 @@ def port_unedited(ledger: Ledger, workspace: str, environment: str, source: str)
 
 def due_comparison(ledger: Ledger, workspace: str, environment: str, source: str, root: Path) -> Next | None:
     """Return the call that compares a port with its older environment, where no comparison of the files with this
-    source was made; None for other environments, after the comparison, and where the older one is gone from the
-    workspace at `root`."""
+    source was made; None for other environments, after the comparison, where the older one is gone from the workspace
+    at `root`, and where the files were changed because of a flaw that both have."""
     row = next(iter(ledger.evidence(workspace, tool=PORT, environment=environment)), None)
     older = str(row.data.get("same_as") or "") if row is not None else ""
     if row is None or not older or not (root / older).is_dir():
         return None
     if ledger.evidence(workspace, tool=COMPARED, environment=environment, source=source, limit=1):
         return None
+    if _changed_on_purpose(ledger, workspace, environment):
+        return None
     why = "free: whether the port pays the same as the older environment, which is not known of these files"
     return Next("test_reward", why, {"environment": environment, **row.data})
+
+
+def _changed_on_purpose(ledger: Ledger, workspace: str, environment: str) -> bool:
+    """Whether the newest comparison found both rewards equal and the test of the same files failed.
+
+    The flaw is then one of the older environment too, and files that were changed since pay otherwise on purpose.
+    """
+    newest = next(iter(ledger.evidence(workspace, tool=COMPARED, environment=environment, limit=1)), None)
+    if newest is None or newest.data.get("verdict") not in EQUAL_VERDICTS:
+        return False
+    tests = ledger.evidence(workspace, tool="test_reward", source=newest.source, limit=1)
+    return bool(tests) and tests[0].status == "failed"
 
 
 def warnings_sentence(of: str, rows: Iterable[Evidence], port: Evidence | None = None) -> str:
