@@ -24,6 +24,7 @@ from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, SearchOutcome, Trial, Witnessed
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules import amounts, judges, known_answers, rollouts, solutions
+from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow
 from prime_lab_mcp.lab.rewards.rules.scoring import component_coverage
 from prime_lab_mcp.lab.rewards.search.reward_search import (
     DEFAULT_SECONDS,
@@ -101,7 +102,11 @@ def reward_outcome(
     folder.write_table(trial)
     if failing and args.cases_file != LAST_TRIAL:
         folder.write_failing(probes_behind(shown, trial), rows)
-    data = _data(trial, sanity, failing, args) | {"table": str(folder.table)} | reward_judge.data(trial, asked)
+    data = (
+        _data(trial, sanity, failing, args)
+        | {"warned": _warned(findings, trial), "table": str(folder.table)}
+        | reward_judge.data(trial, asked)
+    )
     if args.cases_file == LAST_TRIAL:
         data["scored_again"] = _scored_again(trial)
     if reads:
@@ -372,6 +377,19 @@ def _data(
         "probes": args.probes,
         "search": trial.searched.as_json(),
     }
+
+
+def _warned(findings: Sequence[Finding], trial: Trial) -> list[dict[str, Any]]:
+    """What was paid although it is no plain right answer: the finding's words without its example, and the share of the
+    maximum that its best paid example earned. The questions of a push and of a run say it again."""
+    warned = []
+    for finding in findings:
+        examples = [row.scored_probe for row in finding.rows if isinstance(row, CaseRow)]
+        if finding.severity == "warning" and finding.code in _PAID and examples:
+            shares = [(s.reward or 0.0) / trial.maximum(s.probe.row) for s in examples]
+            how = finding.message.removesuffix(f": {amounts.paid_text(examples[0], trial)}")
+            warned.append({"code": finding.code, "how": how, "share": round(max(shares), 4)})
+    return warned
 
 
 def _rendering(style: AnswerStyle) -> str:

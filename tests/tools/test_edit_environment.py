@@ -77,6 +77,17 @@ async def test_a_small_environment_is_read_in_one_call_and_a_larger_one_in_pages
     assert dict(listed.arguments or {})["path"] == "*"
 
 
+async def test_code_is_read_first_with_what_is_paid_before_all_and_data_last(lab: Lab, folder: Path) -> None:
+    (folder / "sums" / "a_rows.jsonl").write_text("{}\n", encoding="utf-8")
+    (folder / "sums" / "taskset.py").write_text("B = 1\n" * 50, encoding="utf-8")
+    (folder / "sums" / "functions.py").write_text("C = 1\n" * 90, encoding="utf-8")
+    (folder / "sums" / "v0.py").write_text("D = 1\n" * 70, encoding="utf-8")
+    files = [Path(f["path"]).name for f in (await read(lab, path="*")).data["files"]]
+    assert files[:4] == ["functions.py", "taskset.py", "__init__.py", "v0.py"]
+    assert set(files[4:6]) == {"README.md", "pyproject.toml"}
+    assert files[6:] == ["a_rows.jsonl"]
+
+
 async def test_a_long_file_names_the_call_of_its_next_page(lab: Lab, folder: Path) -> None:
     (folder / "sums" / "long.py").write_text("A = 1\n" * 2000, encoding="utf-8")
     [following] = (await read(lab, path="sums/long.py")).next

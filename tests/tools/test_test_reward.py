@@ -95,6 +95,16 @@ async def test_each_flaw_is_found_by_its_own_code(lab: Lab) -> None:
     assert found == {name: expected for name, (_, expected) in FLAWS.items()}
 
 
+async def test_a_reward_that_reads_one_number_and_allows_an_error_evaluates_nothing(lab: Lab) -> None:
+    code = """
+    found = re.search(r"-?[0-9]+", last(reply) or "")
+    return float(found is not None and abs(int(found[0]) - int(gold)) <= 0.01 * int(gold))
+    """
+    write(lab, "close", reward(code))
+    outcome = await try_reward(lab, "close", search=0)
+    assert "reward-evaluates-output" not in {f.code for f in outcome.findings}
+
+
 async def test_a_finding_quotes_the_exact_completion_and_its_task(lab: Lab) -> None:
     write(lab, "substring", FLAWS["substring"][0])
     outcome = await try_reward(lab, "substring", examples=2)

@@ -20,8 +20,8 @@ from prime_lab_mcp.lab.state.snapshot import Snapshot
 PORT = "port_environment"
 """The tool of the ledger rows that record what a port left behind. No gate reads them."""
 _PHRASES: Mapping[Code, str] = {
-    "reward-hackable": "a completion without a right answer can earn as much as one",
-    "reward-wrong-passes": "wrong answers can earn as much as right ones",
+    "reward-hackable": "a completion that is no plain right answer was paid",
+    "reward-wrong-passes": "wrong answers earned part of the reward",
     "port-left": "a part of the older environment was not ported",
     "small-set": "so few prompts that training would memorise them",
     "leak-near": "held-out tasks are training tasks in other words",
@@ -45,7 +45,22 @@ def open_warnings(rows: Iterable[Evidence]) -> dict[Code, str]:
         if row.tool in _JUDGES and not row.env_args:
             newest.setdefault(row.tool, row)
     codes = {str(f.get("code")) for row in newest.values() for f in row.findings if f.get("severity") == "warning"}
-    return {code: phrase for code, phrase in _PHRASES.items() if code in codes}
+    shown = {code: text for row in newest.values() for code, text in _shown(row).items()}
+    return {code: shown.get(code, phrase) for code, phrase in _PHRASES.items() if code in codes}
+
+
+_MOST_SHOWN = 2
+"""Number of findings of one code whose words a phrase has."""
+
+
+def _shown(row: Evidence) -> dict[str, str]:
+    """Return what a reward test showed by the code of the warning: what was paid, and which share it earned."""
+    shown: dict[str, list[str]] = {}
+    for one in row.data.get("warned") or ():
+        how, share = str(one.get("how")), one.get("share")
+        share_text = f", up to {share:.0%} of the maximum" if isinstance(share, int | float) else ""
+        shown.setdefault(str(one.get("code")), []).append(f"{how}{share_text}")
+    return {code: "; ".join(texts[:_MOST_SHOWN]) for code, texts in shown.items()}
 
 
 def port_since_edited(ledger: Ledger, workspace: str, environment: str, source: str) -> Evidence | None:
