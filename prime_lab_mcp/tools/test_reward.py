@@ -186,7 +186,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     ):
         sample = await loaded.worker.rows(limit=GOLD_TASKS)
         if rendering is not None:
-            row_fields.require_fields(rendering, sample.rows)
+            row_fields.require_fields(rendering, sample.rows, (_without_rendering(snapshot.relative, args),))
         known = supplied.probes_of_failures(failures, sample.rows)
         await say("scoring")
         async with reward_judge.paid(call, relay, loaded, plan.intent):
@@ -300,7 +300,6 @@ def _check_rendering(environment: str, args: Args, trial: Trial) -> None:
     """
     if amounts.gold_is_paid(trial):
         return
-    same = {"environment": environment, **args.model_dump(exclude_unset=True, exclude={"rendering", "confirm"})}
     raise BadInput(
         f"none of {count(len(trial.golds), 'gold answer')} earns anything for being right when it is written as "
         f"{quote(args.rendering, 120)}; nothing was recorded",
@@ -310,8 +309,13 @@ def _check_rendering(environment: str, args: Args, trial: Trial) -> None:
             " out: it is then found by trying.",
         ),
         code="bad-argument",
-        next=(Next("test_reward", "finds the rendering by trying", same),),
+        next=(_without_rendering(environment, args),),
     )
+
+
+def _without_rendering(environment: str, args: Args) -> Next:
+    same = {"environment": environment, **args.model_dump(exclude_unset=True, exclude={"rendering", "confirm"})}
+    return Next("test_reward", "finds the rendering by trying", same)
 
 
 async def _compare(

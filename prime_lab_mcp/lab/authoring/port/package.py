@@ -424,8 +424,8 @@ def _readme_text(
     prompt = "The system prompt is `SYSTEM_PROMPT` in `taskset.py`." if shared else "There is no common system prompt."
     parts = [
         f"# {names.distribution}",
-        f"Ported from the v0 environment `{_cell(old.name)}`, {kind}. Its functions began as those of that environment;\n"
-        "`test_reward` with `same_as` compares what both pay.",
+        f"Ported from the v0 environment `{_cell(old.name)}`, {kind}. Its functions began as those of that\n"
+        "environment; `test_reward` with `same_as` compares what both pay.",
         f"## Dataset\n\nThe rows of the older environment: {counts or 'none'}.{metadata}",
         f"## Input and output\n\nThe prompts are those of the older environment. {prompt}\n"
         + (_tools_table(tools) if tools else "")

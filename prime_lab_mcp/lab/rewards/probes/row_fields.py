@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold, message_text, task_fields
 from prime_lab_mcp.lab.rewards.probes.answer_formats import GOLD_MARK, AnswerWrapper, wrapper_from_template
@@ -62,8 +63,11 @@ def rendering_from_template(template: str) -> GoldRendering:
     return GoldRendering(wrapper, template[start:at], template[end_of_gold:end])
 
 
-def require_fields(rendering: GoldRendering, rows: Sequence[Row]) -> None:
-    """Raise BadInput if a task lacks a field that the rendering names, or if its value is no short text or number."""
+def require_fields(rendering: GoldRendering, rows: Sequence[Row], following: Sequence[Next] = ()) -> None:
+    """Raise BadInput if a task lacks a field that the rendering names, or if its value is no short text or number.
+
+    `following` are the calls that the error recommends.
+    """
     for name in rendering.fields:
         lacking = [row.index for row in rows if _value(row, name) is None]
         if not lacking:
@@ -75,6 +79,7 @@ def require_fields(rendering: GoldRendering, rows: Sequence[Row]) -> None:
             "recorded",
             fix=f"Name one of the fields of the tasks ({known}), as in {GOLD_MARK} {{FIELD}}.",
             code="bad-argument",
+            next=tuple(following),
         )
 
 
