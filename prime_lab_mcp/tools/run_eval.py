@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.distribution.sample_size import advised_size
 from prime_lab_mcp.lab.evals import upload, verdict
 from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome, evidence_of
 from prime_lab_mcp.lab.evals.easier import untested_sentence
+from prime_lab_mcp.lab.evals.frequent_answers import all_tasks_frequent_answer
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
 from prime_lab_mcp.lab.evals.measured import measured_rollout
@@ -392,6 +393,8 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
                 )
             drawn = drawn_tasks(rows, args.by, spec.num_examples, spec.seed)
             spec = replace(spec, by=args.by, drawn=drawn, num_examples=len(drawn))
+        else:
+            spec = replace(spec, frequent=await all_tasks_frequent_answer(env, rows))
         if rehearsed:
             solutions = await lab.memory(PlayableSolutions).of(env, rows, args.env_args or {})
             await register_golds(work.variables, rows, solutions)

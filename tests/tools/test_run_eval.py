@@ -16,6 +16,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.distribution.floor import FrequentAnswer
 from prime_lab_mcp.lab.evals import plan
 from prime_lab_mcp.lab.evals.runner import jobs
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
@@ -171,6 +172,21 @@ async def test_tasks_are_drawn_in_equal_shares_by_a_field(lab: Lab) -> None:
     drawn = [json.loads(line)["traces"][0]["task"]["data"]["level"] for line in rows]
     assert sorted(drawn) == [0, 0, 0, 0, 1, 1, 1, 1]
     assert "by level" in found.data["order"]
+
+
+@pytest.mark.slow
+async def test_an_evaluation_of_labels_knows_the_most_frequent_answer_of_all_tasks(lab: Lab) -> None:
+    taskset = write_environment(lab.settings.workspace) / "sums_v1" / "taskset.py"
+    code = taskset.read_text(encoding="utf-8").replace("size: int = 40", "size: int = 108")
+    code = code.replace("answer=str(2 * n + 1)", 'answer=("Bug", "login", "billing")[n % 3]')
+    taskset.write_text(code, encoding="utf-8")
+    with serving(lambda body, before: "<answer>login</answer>") as model:
+        found = await evaluate(lab, endpoint=model.url, num_examples=30, rollouts=4, wait_seconds=120)
+    spec = EvaluationJobs(lab).spec(EvaluationJobs(lab).list("sums_v1")[0])
+    assert spec.frequent == FrequentAnswer(("billing", "bug", "login"), 1 / 3, 3)
+    assert found.data["distribution"]["floor"]["reward"] == round(1 / 3 + 2 / 3 * 0.2 / 1.2, 4)
+    assert "distribution-at-floor" in codes(found) or "distribution-unclear" in codes(found)
+    assert "alance the answers" not in " ".join(str(finding.fix) for finding in found.findings)
 
 
 async def test_an_unset_key_is_an_error_before_anything_starts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,6 +95,16 @@ async def test_each_flaw_is_found_by_its_own_code(lab: Lab) -> None:
     assert found == {name: expected for name, (_, expected) in FLAWS.items()}
 
 
+async def test_a_reward_that_reads_one_number_and_allows_an_error_evaluates_nothing(lab: Lab) -> None:
+    code = """
+    found = re.search(r"-?[0-9]+", last(reply) or "")
+    return float(found is not None and abs(int(found[0]) - int(gold)) <= 0.01 * int(gold))
+    """
+    write(lab, "close", reward(code))
+    outcome = await try_reward(lab, "close", search=0)
+    assert "reward-evaluates-output" not in {f.code for f in outcome.findings}
+
+
 async def test_a_finding_quotes_the_exact_completion_and_its_task(lab: Lab) -> None:
     write(lab, "substring", FLAWS["substring"][0])
     outcome = await try_reward(lab, "substring", examples=2)
@@ -306,6 +316,64 @@ async def test_a_rendering_of_the_caller_replaces_the_search_for_one(lab: Lab) -
     outcome = await try_reward(lab, "odd", examples=1, probes=False, rendering="So it is xx=GOLD then.")
     assert (outcome.status, outcome.data["gold_pass_rate"]) == ("passed", 1.0)
     assert outcome.data["rendering"] == "So it is xx=… then."
+
+
+MEASURED = """\
+import re
+
+import verifiers.v1 as vf
+
+SYSTEM = "Put the number and the unit, such as 12.5 km, into <answer></answer> tags."
+
+
+class Data(vf.TaskData):
+    answer: str
+    info: dict[str, str]
+
+
+class Measures(vf.Task[Data]):
+    def said(self, trace):
+        found = re.findall(r"<answer>\\s*(.*?)\\s*</answer>", trace.last_reply or "", re.S)
+        return found[-1].split() if found else []
+
+    @vf.reward(weight=1.0)
+    async def correct(self, trace: vf.Trace):
+        return float(self.said(trace)[:1] == [self.data.answer])
+
+    @vf.reward(weight=0.5)
+    async def named(self, trace: vf.Trace):
+        said = self.said(trace)
+        return float(len(said) == 2 and said[1] == self.data.info["unit"])
+
+
+class Config(vf.TasksetConfig):
+    size: int = 70
+
+
+class Marbles(vf.Taskset[Measures, Config]):
+    def load(self):
+        for n in range(self.config.size):
+            big, small = (("km", "m"), ("kg", "g"))[n % 2]
+            prompt = f"A load has {(n + 21) * 1000} {small}. How many {big} are that?"
+            data = Data(prompt=prompt, system_prompt=SYSTEM, answer=str(n + 21), info={"unit": big})
+            yield Measures(data, self.config.task)
+
+
+__all__ = ["Marbles"]
+"""
+
+
+async def test_golds_are_written_with_the_unit_that_prompts_ask_for_and_a_component_pays(lab: Lab) -> None:
+    write(lab, "measured", SOUND, measured_py=MEASURED)
+    outcome = await try_reward(lab, "measured", examples=2, probes=False)
+    assert (outcome.data["max_reward"], outcome.data["rendering"]) == (1.5, "<answer>… {info.unit}</answer>")
+    assert {c["name"]: c["gold_mean"] for c in outcome.data["components"]} == {"correct": 1.0, "named": 1.0}
+    named = await try_reward(lab, "measured", examples=2, probes=False, rendering="<answer>GOLD {info.unit}</answer>")
+    assert named.data["rendering"] == outcome.data["rendering"]
+    assert named.data["max_reward"] == 1.5
+    with pytest.raises(BadInput, match=r"info\.units") as refused:
+        await try_reward(lab, "measured", rendering="<answer>GOLD {info.units}</answer>")
+    assert "info.unit" in str(refused.value.fix)
 
 
 @pytest.mark.parametrize("rendering", ["<final></final>", "GOLD or GOLD", ""])

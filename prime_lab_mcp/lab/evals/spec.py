@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.versions import FIRST_RESUMED_V0, FIRST_WITH_SHUFFLE
+from prime_lab_mcp.lab.distribution.floor import FrequentAnswer
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
 
 Api = Literal["v0", "v1"]
@@ -119,6 +120,8 @@ class EvalSpec:
     """Id of the evaluation whose rollouts this one scores again, without inference."""
     measured: MeasuredRollout | None = None
     """What a rollout takes, as earlier calls measured it; None where nothing was measured."""
+    frequent: FrequentAnswer | None = None
+    """The most frequent reference answer of all tasks; None if the answers are not labels or were not read."""
 
     @property
     def planned_tasks(self) -> int:
@@ -273,6 +276,8 @@ class EvalSpec:
         fields["drawn"] = tuple(fields.get("drawn", ()))
         fields["measured"] = MeasuredRollout(**fields["measured"]) if fields.get("measured") else None
         fields["rehearsed"] = tuple(fields["rehearsed"]) if fields.get("rehearsed") else None
+        frequent = fields.get("frequent")
+        fields["frequent"] = FrequentAnswer(**{**frequent, "answers": tuple(frequent["answers"])}) if frequent else None
         return cls(**fields)
 
 
@@ -291,6 +296,7 @@ _INCIDENTAL = frozenset(
         "prompt_tokens",
         "rehearsed",
         "measured",
+        "frequent",
     }
 )
 """Fields that change where or how fast an evaluation runs, not what it measures."""
