@@ -165,20 +165,35 @@ async def _about_replies(
     then gives nothing away. A reward that asks a judge is not asked.
     """
     blocking = [f for f in findings if f.code in _OF_REPLIES and f.severity == "blocker"]
-    if not blocking or asks_judge(checked.observed.loaded):
+    loaded = checked.observed.loaded
+    if not blocking:
         return findings
+    # With solutions, a prompt may name the state to reach, so that only a paid gold shows that copying it scores.
+    unknown = [_may_be_the_task(f) if loaded.turns and loaded.solutions else f for f in findings]
+    if asks_judge(loaded):
+        return unknown
     try:
         async with open_environment(call.lab, call.environment) as environment:
             rows = await environment.worker.rows(limit=GOLD_TASKS)
             if await compares_golds(environment.worker, rows.rows, source):
                 return findings
     except LabError:
-        return findings
+        return unknown
     return [_not_replies(f) if f in blocking else f for f in findings]
 
 
+_COPYING = ", so copying scores"
+
+
+def _may_be_the_task(finding: Finding) -> Finding:
+    """Return a finding about golds in prompts as a warning that does not say what a copy earns."""
+    if finding.code != "gold-in-prompt" or finding.severity != "blocker":
+        return finding
+    return replace(finding, severity="warning", message=finding.message.replace(_COPYING, ""))
+
+
 def _not_replies(finding: Finding) -> Finding:
-    message = f"{finding.message.rstrip('.')}; but the reward pays no stored answer as a reply"
+    message = f"{finding.message.rstrip('.').removesuffix(_COPYING)}; but the reward pays no stored answer as a reply"
     return replace(finding, severity="warning", message=message)
 
 
