@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.rewards.calibration import compares_golds, instruction_texts
 from prime_lab_mcp.lab.rewards.probes.answer_formats import requested_wrappers
 from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, asks_judge
+from prime_lab_mcp.lab.sandbox.containers.access import podman_is_installed
 from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.open_warnings import due_comparison
@@ -260,7 +261,10 @@ def _outcome(
         summary = f"{what} loads with {number} and {count(len(data['rewards']), 'reward')}; nothing blocks."
         if ": not " in data["held_out"]:
             summary += f" The held-out split was not looked at ({data['held_out']}): whether it leaks is not known."
-        next = Next("test_reward", "shows whether the reward pays for the right thing", {"environment": environment})
+        why = "shows whether the reward pays for the right thing"
+        if data.get("container") and podman_is_installed():
+            why += "; its rollouts in containers take minutes"
+        next = Next("test_reward", why, {"environment": environment})
     ports = Next("create_environment", "makes a v1 port beside it, because the platform trains v1 only", port)
     offered = (ports,) if data["api"] == "v0" and any(f.code in _OLD_API for f in listed) else ()
     return Outcome(status, summary, listed, data, (next, *offered), facts=facts)
