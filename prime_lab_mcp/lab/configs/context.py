@@ -43,6 +43,8 @@ class SourceMeasurement:
     """99th percentile of the tokens of all turns of a rollout."""
     truncated: float | None = None
     """Share of truncated rollouts."""
+    container: bool = False
+    """Whether the tasks need a container, as the check of these files found."""
     stand_in: bool = False
     """Whether these tokens are those of a stand-in of the rehearsal, which replies in a few words."""
     temperature: float | None = None

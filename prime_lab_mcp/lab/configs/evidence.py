@@ -234,6 +234,7 @@ def _measurement(
         fields["tasks"] = _positive_int(check.data.get("tasks"))
         fields["infinite"] = bool(check.data.get("infinite"))
         fields["duplicates"] = any(f.get("code") == "duplicate-prompt" for f in check.findings)
+        fields["container"] = bool(check.data.get("container"))
         fields["secrets"] = variables_of(check.findings)
         fields["held_out"] = _held_out(check.data.get("held_out"))
         fields["held_out_tasks"] = _held_out_tasks(check.data.get("held_out"))

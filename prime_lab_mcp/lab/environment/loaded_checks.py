@@ -287,7 +287,14 @@ def infinite_taskset(observations: LoadedObservations) -> Iterator[Finding]:
 def paid_runtimes(observations: LoadedObservations) -> Iterator[Finding]:
     """Report agents that run in a paid sandbox by default."""
     rented = [r for r in observations.traits.roles or () if r.runtime in _SANDBOXED]
-    if rented:
+    if rented and observations.loaded.container:
+        yield Finding(
+            "default-runtime",
+            "info",
+            f"its tasks need a container: each rollout of a run rents a sandbox ({quote(rented[0].runtime, 40)})",
+            "Leave it so, and tell the user that sandboxes cost extra; here, run_eval with runtime=podman rents none.",
+        )
+    elif rented:
         yield Finding(
             "default-runtime",
             "info",
