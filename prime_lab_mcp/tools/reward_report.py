@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict, worst_first
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.distribution.sample_size import needed_size
+from prime_lab_mcp.lab.evals.spec import SOLUTIONS_AT_ONCE
 from prime_lab_mcp.lab.loading import LoadedEnvironment
 from prime_lab_mcp.lab.rewards import comparison, surroundings
 from prime_lab_mcp.lab.rewards import findings as reward
@@ -142,7 +146,9 @@ def reward_outcome(
             "solution_skeleton" in data,
             args.same_as if compared is not None and compared.verdict != "equal" else None,
             _functions_of(loaded) if older_flaw else None,
-            in_podman=loaded.loaded.container and podman_is_installed(),
+            in_podman=_ContainerEvaluation(loaded.loaded.tasks, data.get("rollout_seconds", {}).get("median"))
+            if loaded.loaded.container and podman_is_installed()
+            else None,
         ),
         facts=facts,
     )
@@ -312,6 +318,33 @@ _UNREAD = ("gold-not-understood", "reward-no-gold")
 """Codes after which only the reward itself says which replies are right."""
 
 
+@dataclass(frozen=True, slots=True)
+class _ContainerEvaluation:
+    """The smallest evaluation in containers that can pass: each of its rollouts takes long.
+
+    `tasks` is the number of tasks of the environment, `seconds` what a solution took in its container.
+    """
+
+    tasks: int | None
+    seconds: float | None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of `run_eval`."""
+        tasks, rollouts = needed_size(self.tasks)
+        return {"runtime": "podman", "num_examples": tasks, "rollouts": rollouts}
+
+    @property
+    def why(self) -> str:
+        """What the size is, and how long the evaluation takes at least."""
+        tasks, rollouts = needed_size(self.tasks)
+        size = f"{tasks} x {rollouts} is the smallest size that can pass"
+        if self.seconds is None:
+            return size
+        minutes = math.ceil(tasks * rollouts * self.seconds / SOLUTIONS_AT_ONCE / 60)
+        return f"{size}, and takes at least {count(minutes, 'minute')}, as long as solutions took in containers"
+
+
 def _next(
     same: Mapping[str, Any],
     whole: Mapping[str, Any],
@@ -322,11 +355,13 @@ def _next(
     unequal_to: str | None,
     older_flaw: Mapping[str, Any] | None,
     *,
-    in_podman: bool = False,
+    in_podman: _ContainerEvaluation | None = None,
 ) -> tuple[Next, ...]:
     if status == "passed":
-        given = {**same, "runtime": "podman"} if in_podman else same
-        return (Next("run_eval", "shows whether a model's rewards vary enough to learn from", given),)
+        why = "shows whether a model's rewards vary enough to learn from"
+        if in_podman is None:
+            return (Next("run_eval", why, same),)
+        return (Next("run_eval", f"{why}; {in_podman.why}", {**same, **in_podman.arguments}),)
     if unasked:
         given = {**whole, "judge": "prime"}
         return (Next("test_reward", "with the endpoint of its judge (a preset such as prime, or a URL)", given),)

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.distribution.floor import FrequentAnswer
 from prime_lab_mcp.lab.evals import plan
@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools import check_reward_distribution, control_run, run_eval
-from prime_lab_mcp.tools.tool import Call
+from prime_lab_mcp.tools.tool import Call, Plan
 from tests.lab.evals.conftest import write_environment
 from tests.lab.evals.finished import finished, mixed
 from tests.lab.evals.scripted import adds, serving
@@ -111,6 +111,11 @@ async def test_an_evaluation_runs_to_a_verdict_which_is_judged_again_from_its_re
     assert none.value.code == "eval-missing"
 
 
+def sized(call: Next) -> tuple[Any, Any]:
+    arguments = call.arguments or {}
+    return arguments.get("num_examples"), arguments.get("rollouts")
+
+
 @pytest.mark.slow
 async def test_a_call_that_stops_waiting_leaves_the_job_and_a_stopped_one_is_no_verdict(lab: Lab) -> None:
     write_environment(lab.settings.workspace)
@@ -122,13 +127,17 @@ async def test_a_call_that_stops_waiting_leaves_the_job_and_a_stopped_one_is_no_
         assert (found.status, found.data["state"] in LIVE_STATES) == ("running", True)
         assert [n.tool for n in found.next] == ["test_reward", "run_eval", "watch_run", "control_run", "run_eval"]
         assert found.summary.startswith("2 tasks x 1 rollout are too few to decide anything: "), found.summary
-        assert (found.next[-1].arguments or {})["rollouts"] >= 4
+        assert sized(found.next[-1]) == (30, 4)
+        assert any("num_examples=30 and rollouts=4" in f.fix for f in found.findings)
         assert "Its reward was not tested with these files: test_reward is free" in found.summary
         assert "distribution-too-small" in codes(found), "the size that can pass is said while it runs"
         with pytest.raises(LabError) as early:
             await check(lab, results=id)
         assert early.value.code == "eval-not-finished"
-        await EvaluationJobs(lab).stop(id)
+        stop = control_run.Args(id=id, action="stop")
+        stopped = await control_run.run(await call_of(lab), Plan(control_run.Work(stop)))
+        assert "none of its rollouts had finished" in stopped.summary
+        assert [(n.tool, sized(n)) for n in stopped.next] == [("run_eval", (30, 4))]
 
     assert lab.ledger.evidence(lab.key) == []
 
@@ -261,7 +270,7 @@ async def test_rollouts_in_containers_are_as_slow_as_test_reward_found_them(
     timed = {"rollout_seconds": {"median": 120.0}}
     lab.ledger.record(Evidence("test_reward", "passed", lab.key, "sums_v1", call.snapshot.source, "c", data=timed))
     told = (await run_eval.run(call, await run_eval.plan(call, args))).summary
-    assert "It takes about 30 minutes: a rollout in a container took 120 seconds in test_reward, and 8 run" in told
+    assert "It takes at least 60 minutes: a solution in a container took 120 seconds in test_reward" in told
 
 
 async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -400,9 +400,15 @@ async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) 
     assert (outcome.status, codes(outcome)) == ("passed", set())
 
 
-@pytest.mark.parametrize(("in_podman", "runtime"), [(True, "podman"), (False, None)])
-def test_tasks_that_need_a_container_are_evaluated_in_podman_where_it_is(in_podman: bool, runtime: str | None) -> None:
+def test_tasks_that_need_a_container_are_evaluated_in_podman_by_the_smallest_size_that_can_pass() -> None:
     same = {"environment": "boxed"}
     given = (same, same, "passed", False, False, False, None)
-    [after] = reward_report._next(*given, in_podman=in_podman)
-    assert (after.tool, dict(after.arguments or {}).get("runtime")) == ("run_eval", runtime)
+    [elsewhere] = reward_report._next(*given)
+    assert (elsewhere.tool, dict(elsewhere.arguments or {})) == ("run_eval", same)
+    [after] = reward_report._next(*given, in_podman=reward_report._ContainerEvaluation(96, 11.0))
+    assert after.tool == "run_eval"
+    assert dict(after.arguments or {}) == {**same, "runtime": "podman", "num_examples": 30, "rollouts": 4}
+    assert "30 x 4 is the smallest size that can pass, and takes at least 6 minutes" in after.why
+    [few] = reward_report._next(*given, in_podman=reward_report._ContainerEvaluation(12, None))
+    assert (dict(few.arguments or {})["num_examples"], dict(few.arguments or {})["rollouts"]) == (12, 10)
+    assert "minute" not in few.why

@@ -73,7 +73,8 @@ from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, spread_over_answers
 from prime_lab_mcp.lab.rewards.replays import Replay, replay
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
-from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_shortcuts
+from prime_lab_mcp.lab.rewards.shell_files import shell_tools
+from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_file_shortcuts, play_shortcuts
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.rewards.stand_in_judge import find_misread_verdict
@@ -469,6 +470,8 @@ async def _observe(
             shortcuts = await play_shortcuts(worker, form, solved, sample.rows) or await play_parrots(
                 worker, solved, sample.rows
             )
+            if not solved.scored and style is not None and next(shell_tools(offered_tools(played.rollouts)), None):
+                shortcuts = await play_file_shortcuts(worker, form, style, sample.rows)
         copies = [copying_script(CHATTERS, kind, form) for kind in REMEMBERED]
         replays = await replay(worker, (*solved.scored, *played.rollouts), copies)
         tools = offered_tools((*solved.scored, *played.rollouts))
