@@ -173,6 +173,42 @@ def test_a_setting_of_our_own_environment_class_is_refused(world: World, server:
     assert world.runs() == []
 
 
+EVAL_SOURCE = ("[inference", '[[orchestrator.eval.source]]\nenv.taskset.id = "me/sums@0.1.0"\n\n[inference')
+"""Our proven environment, whose held-out tasks are evaluated beside the training."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        in_taskset('[orchestrator.train.source.env.taskset.task.rewards.more]\nfn = "sums.taskset:pay"'),
+        in_taskset('[[orchestrator.train.source.env.taskset.task.judges]]\nid = "me/sums@0.1.0"'),
+        harness("me/sums@0.1.0"),
+        harness("sums"),
+    ],
+    ids=["reward", "judge", "harness", "bare harness"],
+)
+def test_code_of_ours_in_the_package_of_an_eval_source_does_not_train_on_a_strangers_environment(
+    world: World, server: Calls, change: tuple[str, str]
+) -> None:
+    """The proofs of our package are about its own tasks: its reward never ran on those of the other environment."""
+    proven(world, server)
+    path = proven(world, server, FOREIGN)
+    report = submit(world, server, path, EVAL_SOURCE, BOUND, change)
+    assert report.status == "blocked", report
+    assert f"code of yours that no test or evaluation here ran with {FOREIGN}" in details(report)
+    assert world.runs() == []
+
+
+def test_a_loss_in_the_package_of_a_source_is_a_caution(world: World, server: Calls) -> None:
+    """No tool here runs a loss, so that a proof of the package says nothing about it."""
+    loss = ("[trainer.optim]", '[trainer.loss]\ntype = "custom"\nimport_path = "sums.losses.pay"\n\n[trainer.optim]')
+    submit(world, server, proven(world, server), loss)
+    assert (
+        "Note: trainer.loss.import_path names sums.losses.pay of me/sums@0.1.0, which no test or evaluation here ran."
+        in world.questions[-1]
+    )
+
+
 def test_an_evaluation_by_another_harness_does_not_count(world: World, server: Calls) -> None:
     path = proven(world, server, evaluated_by="null (in-process)")
     report = submit(world, server, path, BOUND, harness("bash"))
