@@ -26,7 +26,7 @@ _WRITTEN_PER_SECOND = 0.5e9
 """Bytes of a checkpoint that are written in a second (our judgement, at the slow end)."""
 _WEIGHTS, _MOMENTS = 4.0, 8.0
 """Bytes of a checkpoint for each parameter: the weights, and for full fine-tuning the two moments of the optimizer."""
-_FREE_INTERVAL = 10
+_FREE_INTERVAL = 5
 """Steps between two checkpoints that the least minutes of a step hold (our judgement)."""
 
 
@@ -44,7 +44,7 @@ def unpriced_caution(config: TrainingConfig) -> tuple[str, ...]:
 
 
 def checkpoint_minutes(config: TrainingConfig, billions: float, steps: int) -> float:
-    """Return the minutes of the checkpoints beyond one in ten steps."""
+    """Return the minutes of the checkpoints beyond one in five steps."""
     intervals = [config.number(f"{table}.interval") for table in ("ckpt", "trainer.ckpt", "orchestrator.ckpt")]
     interval = min((max(1, n) for n in intervals if n is not None), default=0)
     if not 0 < interval < _FREE_INTERVAL:
