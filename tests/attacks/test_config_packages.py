@@ -243,6 +243,19 @@ def test_a_config_without_a_harness_is_played_by_the_default_of_the_package(
         assert world.runs() == []
 
 
+def test_a_table_of_a_harness_that_names_none_is_played_by_bash_and_not_by_the_packages_own(
+    world: World, server: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.property.world.ROLES", [{"name": "agent", "harness": "sums", "runtime": "subprocess"}])
+    path = proven(world, server, evaluated_by="sums")
+    report = submit(world, server, path, BOUND, (HARNESS, "tool_timeout = 600.0"))
+    assert report.status == "blocked", report
+    assert [(n.tool, n.arguments) for n in report.next][:1] == [
+        ("run_eval", {"environment": "sums", "model": MODEL, "harness": "bash"}),
+    ]
+    assert world.runs() == []
+
+
 # Let through
 
 

@@ -95,6 +95,8 @@ class SourceFacts:
     """Rollouts per task in the config."""
     harness: str | None = None
     """The harness that the config names for the single agent; None if it names none."""
+    unnamed_harness: bool = False
+    """Whether the config has a table of a harness that names none (`ConfigSource.unnamed_harness`)."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Known defaults of the pushed files (`Subject.defaults`)."""
     check_args: Mapping[str, Any] = field(default_factory=dict)
@@ -252,11 +254,19 @@ def _harness_played(facts: SourceFacts) -> str | None:
     files recorded (`bash` where the package has none). None for several agents, and where no check recorded any."""
     if facts.harness is not None:
         return facts.harness
+    if facts.unnamed_harness and _default_is_own(facts):
+        return "bash"
     roles = _recorded_roles(facts)
     if len(roles) != 1 or roles[0].get("name") != "agent":
         return None
     harness = roles[0].get("harness")
     return harness if isinstance(harness, str) else None
+
+
+def _default_is_own(facts: SourceFacts) -> bool:
+    """Whether the recorded default is the harness that the package brings, which a table without an id may replace."""
+    module = plugin_module(facts.id)
+    return any(plugin_module(str(role.get("harness"))) == module for role in _recorded_roles(facts))
 
 
 def _recorded_roles(facts: SourceFacts) -> list[Mapping[str, Any]]:
