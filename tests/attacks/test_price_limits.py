@@ -6,6 +6,7 @@ Every test compares a config with one that verifiers 0.4 or prime-rl treats as t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ import pytest
 
 from prime_lab_mcp.lab.configs.config import parse_config
 from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
+from prime_lab_mcp.lab.configs.evidence import _measurement
 from prime_lab_mcp.lab.configs.rules.unproven import unproven_settings
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.training.bound import CostBound, bound_cost
 from prime_lab_mcp.lab.training.unpriced_time import unpriced_keys
 
 ID = "me/sums@0.1.0"
+MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 BASE = f"""
 name = "x"
 max_steps = 100
@@ -414,3 +418,36 @@ def test_the_defaults_of_prime_rl_are_in_the_bound() -> None:
         "[trainer]\n", "[trainer.model]\noptim_cpu_offload = true\nfused_lm_head_token_chunk_size = 8192\n"
     )
     assert bound(text).left_out == ()
+
+
+# --- which evaluation measured it ----------------------------------------------------------------------------------
+
+
+def evaluated(share: float, named_by: str, status: Any = "passed", traces: int = 1) -> Evidence:
+    groups = {"share": share, "group_size": 8}
+    data = {"usable_groups": groups, "error_rate": 0.0, "endpoint_named_by": named_by, "traces_per_episode": traces}
+    return Evidence("check_reward_distribution", status, "w", "sums", "s", model=MODEL, data=data)
+
+
+GATED = f'{BASE}{NULL}curriculum.gates.signal.type = "advantage_range"\n'
+
+
+@pytest.mark.parametrize("status", ["passed", "inconclusive"])
+def test_an_endpoint_that_the_agent_named_makes_no_run_cheaper(status: str) -> None:
+    """A server of the agent's own answers so that every group is usable, after the platform measured one in five."""
+    honest, own = evaluated(0.2, "platform"), evaluated(1.0, "call", status, traces=9)
+    measured = _measurement([own, honest], MODEL)
+    assert (measured.usable, measured.plays, measured.unvouched) == (0.2, (({}, 1),), False)
+    alone = replace(_measurement([own], MODEL), plays=())
+    assert alone.unvouched
+    known = ConfigContext(each={ID: measured})
+    assert most(GATED, known) > 4 * most(BASE + NULL, known)
+    refused = bound(GATED, ConfigContext(each={ID: alone}))
+    assert refused.max_cost is None
+    assert "no evaluation at an endpoint of the platform or of the user" in refused.why
+
+
+def test_an_evaluation_that_decided_nothing_does_not_replace_one_that_did() -> None:
+    small, large = evaluated(1.0, "platform", "inconclusive"), evaluated(0.2, "platform")
+    assert _measurement([small, large], MODEL).usable == 0.2
+    assert _measurement([small], MODEL).usable == 1.0

@@ -84,7 +84,7 @@ def _usable_share(config: TrainingConfig, context: ConfigContext, source: Config
         (measured.usable, measured.usable_group) if measured is not None else (context.usable, context.usable_group)
     )
     group = max(1, config.group_of(source))
-    if usable is None or group < 2:
+    if usable is None or group < 2 or (measured is not None and measured.unvouched):
         return None
     # Two unequal rewards among many rollouts are unequal within one of the overlapping smaller groups, too.
     return usable / ceil((among - 1) / (group - 1)) if among is not None and among > group else usable
@@ -98,7 +98,8 @@ def _draws_of_source(config: TrainingConfig, context: ConfigContext, source: Con
     if usable is None:
         raise UnboundedError(
             GATES_KEY,
-            "a gate samples groups anew until they are usable, and no evaluation measured how often that happens",
+            "a gate samples groups anew until they are usable, and no evaluation at an endpoint of the platform or of "
+            "the user measured how often that happens",
             Fix("Run ", NamedCall("run_eval"), " with this model on the environment, or remove the gates."),
         )
     factor = _SHRINKING / max(usable, 1e-3)
