@@ -53,8 +53,6 @@ def submission_intent(
         cautions.append(NOT_VALIDATED)
     cautions += [f.message for f in known.findings if f.code in ("default-runtime", "secret-not-linked")]
     cautions += (*unproven_cautions(config), *known.cost.left_out)
-    if resume_from is not None and not lab.ledger.runs(id=resume_from, platform=lab.platform):
-        cautions.append(f"nothing is known here of run {quote(resume_from, 80)}, from whose weights it would go on")
     smaller = wallet_call(wallet, {"based_on": _relative(lab, config)})
     return Intent(
         "submit",
