@@ -117,9 +117,10 @@ class Gate:
             return Passage(_blocked(tool, unmet, findings, call))
         evaluations = await anyio.to_thread.run_sync(self._evaluations, needs, subject)
         rests_on += [(row, LATEST_MODEL) for row in evaluations]
-        personal = tuple(dict.fromkeys(reason for one in rests_on for reason in ceiling_reasons(*one)))
+        ceilings = tuple(dict.fromkeys(reason for one in rests_on for reason in ceiling_reasons(*one)))
         evidence = tuple(dict.fromkeys(evaluation_summary(row) for row, _ in rests_on))
-        return Passage(None, (*cautions, *personal), personal, personal, evidence)
+        personal = (*self._unknown_weights(call), *ceilings)
+        return Passage(None, (*cautions, *personal), personal, ceilings, evidence)
 
     async def _continued(self, tool: AnyTool, call: Call, id: str) -> Passage:
         """Refuse to let a run go on whose environments lack the evidence that its submission needed.
@@ -259,6 +260,12 @@ class Gate:
         for missing, named in standings:
             unmet.extend(u for u in missing if u not in unmet)
             cautions.extend(c for c in named if c not in cautions)
+
+    def _unknown_weights(self, call: Call) -> tuple[str, ...]:
+        """Why only a person's own answer lets a submission go on from a run that was not started here."""
+        if call.resume_from is None or self.lab.ledger.runs(id=call.resume_from, platform=self.lab.platform):
+            return ()
+        return (f"nothing is known here of run {quote(call.resume_from, 80)}, from whose weights it would go on",)
 
     def _resumed(self, call: Call) -> str | None:
         """The name of the run that the call resumes from."""

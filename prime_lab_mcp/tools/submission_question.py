@@ -52,7 +52,7 @@ def submission_intent(
     if known.validation.outcome == "unavailable":
         cautions.append(NOT_VALIDATED)
     cautions += [f.message for f in known.findings if f.code in ("default-runtime", "secret-not-linked")]
-    cautions += unproven_cautions(config)
+    cautions += (*unproven_cautions(config), *known.cost.left_out)
     smaller = wallet_call(wallet, {"based_on": _relative(lab, config)})
     return Intent(
         "submit",

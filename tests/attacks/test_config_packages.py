@@ -173,6 +173,42 @@ def test_a_setting_of_our_own_environment_class_is_refused(world: World, server:
     assert world.runs() == []
 
 
+EVAL_SOURCE = ("[inference", '[[orchestrator.eval.source]]\nenv.taskset.id = "me/sums@0.1.0"\n\n[inference')
+"""Our proven environment, whose held-out tasks are evaluated beside the training."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        in_taskset('[orchestrator.train.source.env.taskset.task.rewards.more]\nfn = "sums.taskset:pay"'),
+        in_taskset('[[orchestrator.train.source.env.taskset.task.judges]]\nid = "me/sums@0.1.0"'),
+        harness("me/sums@0.1.0"),
+        harness("sums"),
+    ],
+    ids=["reward", "judge", "harness", "bare harness"],
+)
+def test_code_of_ours_in_the_package_of_an_eval_source_does_not_train_on_a_strangers_environment(
+    world: World, server: Calls, change: tuple[str, str]
+) -> None:
+    """The proofs of our package are about its own tasks: its reward never ran on those of the other environment."""
+    proven(world, server)
+    path = proven(world, server, FOREIGN)
+    report = submit(world, server, path, EVAL_SOURCE, BOUND, change)
+    assert report.status == "blocked", report
+    assert f"code of yours that no test or evaluation here ran with {FOREIGN}" in details(report)
+    assert world.runs() == []
+
+
+def test_a_loss_in_the_package_of_a_source_is_a_caution(world: World, server: Calls) -> None:
+    """No tool here runs a loss, so that a proof of the package says nothing about it."""
+    loss = ("[trainer.optim]", '[trainer.loss]\ntype = "custom"\nimport_path = "sums.losses.pay"\n\n[trainer.optim]')
+    submit(world, server, proven(world, server), loss)
+    assert (
+        "Note: trainer.loss.import_path names sums.losses.pay of me/sums@0.1.0, which no test or evaluation here ran."
+        in world.questions[-1]
+    )
+
+
 def test_an_evaluation_by_another_harness_does_not_count(world: World, server: Calls) -> None:
     path = proven(world, server, evaluated_by="null (in-process)")
     report = submit(world, server, path, BOUND, harness("bash"))
@@ -205,6 +241,19 @@ def test_a_config_without_a_harness_is_played_by_the_default_of_the_package(
             ("run_eval", {"environment": "sums", "model": MODEL, "harness": "bash"}),
         ]
         assert world.runs() == []
+
+
+def test_a_table_of_a_harness_that_names_none_is_played_by_bash_and_not_by_the_packages_own(
+    world: World, server: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.property.world.ROLES", [{"name": "agent", "harness": "sums", "runtime": "subprocess"}])
+    path = proven(world, server, evaluated_by="sums")
+    report = submit(world, server, path, BOUND, (HARNESS, "tool_timeout = 600.0"))
+    assert report.status == "blocked", report
+    assert [(n.tool, n.arguments) for n in report.next][:1] == [
+        ("run_eval", {"environment": "sums", "model": MODEL, "harness": "bash"}),
+    ]
+    assert world.runs() == []
 
 
 # Let through

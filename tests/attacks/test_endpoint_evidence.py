@@ -6,6 +6,7 @@ evidence is ceiling-only: only a person's own answer goes past it.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +22,8 @@ from prime_lab_mcp.lab.distributions import read_fingerprints
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.evaluation_evidence import JUDGE_NAMED_BY
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run
-from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.server.call import Calls, no_progress
+from prime_lab_mcp.tools import submit_training
 from tests.property.world import MODEL, World
 
 LIAR = "127.0.0.1:4711"
@@ -297,6 +299,26 @@ def test_a_run_that_resumes_rests_on_the_evaluation_of_its_checkpoint(world: Wor
     # The stub of the platform knows no such run: behind the open gate comes the question whether the run is paused.
     assert (report.status == "blocked") == (status == "failed"), report
     assert alone(world, server, "submit_training", config=path).status == "needs_confirmation"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_only_a_person_lets_a_submission_go_on_from_weights_of_which_nothing_is_known(
+    world: World, server: Calls, known: bool
+) -> None:
+    path = world.workspace("one") / published(world, server)
+    if known:
+        known_run(world, server)
+    call = replace(
+        server._call(None, no_progress),
+        config=path,
+        config_sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        resume_from="run-1",
+    )
+    passage = world.loop.run_until_complete(server._gate(call).check(submit_training.TOOL, call))
+    assert passage.report is None, passage
+    said = ('nothing is known here of run "run-1", from whose weights it would go on',)
+    assert passage.personal == (() if known else said)
+    assert set(passage.personal) <= set(passage.cautions)
 
 
 # Judges

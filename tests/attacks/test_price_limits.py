@@ -6,6 +6,7 @@ Every test compares a config with one that verifiers 0.4 or prime-rl treats as t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,14 @@ import pytest
 
 from prime_lab_mcp.lab.configs.config import parse_config
 from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
+from prime_lab_mcp.lab.configs.evidence import _measurement
 from prime_lab_mcp.lab.configs.rules.unproven import unproven_settings
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.training.bound import CostBound, bound_cost
+from prime_lab_mcp.lab.training.unpriced_time import unpriced_keys
 
 ID = "me/sums@0.1.0"
+MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 BASE = f"""
 name = "x"
 max_steps = 100
@@ -303,3 +308,146 @@ def test_one_gated_source_counts_with_its_own_evaluation() -> None:
 def test_rollouts_that_end_in_errors_are_played_anew() -> None:
     none, some = (most(BASE + NULL, context(failed=share)) for share in (0.0, 0.25))
     assert some > 1.8 * none
+
+
+# --- what a run does besides its batches ---------------------------------------------------------------------------
+
+
+def test_a_batch_in_tokens_has_no_bound_where_few_tasks_start_in_a_minute() -> None:
+    """Short rollouts fill the same tokens with many more starts."""
+    tokens = (BASE + ONE_TURN).replace("batch_size = 256", "token_batch_size = 1000000")
+    assert most(tokens) > 0
+    found = bound(tokens.replace("group_size", "tasks_per_minute = 60\ngroup_size"))
+    assert (found.max_cost, found.key) == (None, "orchestrator.tasks_per_minute")
+
+
+def test_batches_that_train_nothing_are_collected_anew_for_the_same_step() -> None:
+    """With one group in a batch, a share of 0.5 usable groups, of which training keeps half, empties 3 of 4 batches."""
+    agents = {"agent": {"harness": "null", "max_turns": 1}}
+    one_group = BASE.replace("batch_size = 256", "batch_size = 8")
+    seldom, often = (context(agents, usable=share, usable_group=8) for share in (1.0, 0.5))
+    assert most(one_group, often) > 1.9 * most(one_group, seldom)
+    assert "4.0 batches are counted for each step" in bound(one_group, often).why
+    (caution,) = bound(one_group, context(agents)).left_out
+    assert "how often was not measured" in caution
+    assert bound(BASE, context(agents)).left_out == ()
+    assert most(BASE, often) == most(BASE, seldom)  # one of 32 groups is usable
+    kept = one_group.replace(
+        "[orchestrator.train.sampling]",
+        "[orchestrator.train]\nfilter_zero_advantages = false\n[orchestrator.train.sampling]",
+    )
+    assert most(kept, often) == most(kept, seldom) < most(one_group, seldom)
+
+
+FAR = BASE.replace("max_steps = 100", "max_steps = 1").replace("num_infer_gpus = 1", "num_infer_gpus = 7")
+TWENTY_TURNS = 'env.agent = {harness = {id = "bash"}, max_turns = 20, runtime = {type = "subprocess"}}\n'
+
+
+def test_one_rollout_is_no_faster_for_more_gpus() -> None:
+    """20 turns of 32,768 tokens at 25 tokens a second take 7.3 hours, however few rollouts a batch has."""
+    few = FAR.replace("batch_size = 256", "batch_size = 8").replace("max_completion_tokens = 64\n", "")
+    hours = bound(few + TWENTY_TURNS).hours
+    assert hours is not None
+    assert hours > 20 * 32768 / 25 / 3600
+
+
+def test_an_evaluation_lasts_as_long_as_its_longest_rollout() -> None:
+    short = FAR + ONE_TURN
+    evaluated = f'{short}[[orchestrator.eval.source]]\nnum_examples = 1\nenv.taskset.id = "{ID}"\n{TWENTY_TURNS}'
+    hours = bound(evaluated).hours
+    assert hours is not None
+    assert hours > 20 * 32768 / 25 / 3600
+
+
+def test_a_context_that_the_config_extends_is_not_that_of_the_model() -> None:
+    served = (BASE + NULL).replace("max_model_len = 32768\n", "")
+    assert most(served) > 0
+    scaled = served.replace(
+        "[orchestrator]\n", 'rope_scaling = {rope_type = "yarn", factor = 8.0}\n[orchestrator]\n', 1
+    )
+    assert (bound(scaled).max_cost, bound(scaled).key) == (None, "inference.vllm.max_model_len")
+
+
+def test_a_null_removes_the_sampling_of_an_agent() -> None:
+    """The class's limit of 16 tokens goes with its table, and the run's own is left."""
+    limited = {"agent": {"harness": "null", "max_turns": 1, "sampling": {"max_tokens": 16}}}
+    text = BASE.replace("max_completion_tokens = 64", "max_completion_tokens = 30000")
+    assert (
+        most(f'{text}env.agent.sampling = "None"\n', context(limited))
+        == most(text + ONE_TURN)
+        > most(text, context(limited))
+    )
+
+
+def test_a_pace_of_new_sandboxes_has_no_bound() -> None:
+    found = bound(f'{BASE}{ONE_TURN}env.agent.runtime = {{type = "prime", creates_per_min = 1}}\n')
+    assert found.max_cost is None
+    assert str(found.key).endswith("env.agent.runtime.creates_per_min")
+
+
+def test_frequent_checkpoints_are_counted() -> None:
+    each, seldom = (f"[ckpt]\ninterval = {steps}\n" for steps in (1, 20))
+    assert most(BASE.replace("[trainer]\n", each + "[trainer]\n") + ONE_TURN) > most(BASE + ONE_TURN)
+    assert most(BASE.replace("[trainer]\n", seldom + "[trainer]\n") + ONE_TURN) == most(BASE + ONE_TURN)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "[trainer.model]\nfsdp_cpu_offload = true\n",
+        "[trainer.model]\nfull_offload = true\n",
+        "[trainer.model.ac_offloading]\nmax_inflight_activations = 1\n",
+        "[trainer.model]\nfused_lm_head_token_chunk_size = 1\n",
+        "[trainer.model]\ndeepep_token_chunk_size = 8\n",
+        "[trainer.model]\nmoe_use_grouped_mm = false\n",
+        '[trainer]\nmatmul_precision = "highest"\n',
+        "[inference.kv_cache_offload]\ncpu.num_bytes = 1000000\n",
+        '[orchestrator.algo.teacher]\nbase_url = "https://models.example/v1"\nwait_for_ready_timeout = 9000000\n',
+    ],
+)
+def test_settings_whose_time_no_number_bounds_are_named_and_take_a_persons_answer(table: str) -> None:
+    text = BASE.replace("[trainer]\n", table if table.startswith("[trainer]") else f"[trainer]\n{table}") + ONE_TURN
+    config = parse_config(text, Path("x.toml"))
+    (key,) = unpriced_keys(config)
+    assert key.rpartition(".")[2] in table
+    assert bound(text).left_out == (f"how much longer {key} makes the run is not known, and the bound leaves it out",)
+
+
+def test_the_defaults_of_prime_rl_are_in_the_bound() -> None:
+    text = f"{BASE}{ONE_TURN}".replace(
+        "[trainer]\n", "[trainer.model]\noptim_cpu_offload = true\nfused_lm_head_token_chunk_size = 8192\n"
+    )
+    assert bound(text).left_out == ()
+
+
+# --- which evaluation measured it ----------------------------------------------------------------------------------
+
+
+def evaluated(share: float, named_by: str, status: Any = "passed", traces: int = 1) -> Evidence:
+    groups = {"share": share, "group_size": 8}
+    data = {"usable_groups": groups, "error_rate": 0.0, "endpoint_named_by": named_by, "traces_per_episode": traces}
+    return Evidence("check_reward_distribution", status, "w", "sums", "s", model=MODEL, data=data)
+
+
+GATED = f'{BASE}{NULL}curriculum.gates.signal.type = "advantage_range"\n'
+
+
+@pytest.mark.parametrize("status", ["passed", "inconclusive"])
+def test_an_endpoint_that_the_agent_named_makes_no_run_cheaper(status: str) -> None:
+    """A server of the agent's own answers so that every group is usable, after the platform measured one in five."""
+    honest, own = evaluated(0.2, "platform"), evaluated(1.0, "call", status, traces=9)
+    measured = _measurement([own, honest], MODEL)
+    assert (measured.usable, measured.plays, measured.unvouched) == (0.2, (({}, 1),), False)
+    alone = replace(_measurement([own], MODEL), plays=())
+    assert alone.unvouched
+    known = ConfigContext(each={ID: measured})
+    assert most(GATED, known) > 4 * most(BASE + NULL, known)
+    refused = bound(GATED, ConfigContext(each={ID: alone}))
+    assert refused.max_cost is None
+    assert "no evaluation at an endpoint of the platform or of the user" in refused.why
+
+
+def test_an_evaluation_that_decided_nothing_does_not_replace_one_that_did() -> None:
+    small, large = evaluated(1.0, "platform", "inconclusive"), evaluated(0.2, "platform")
+    assert _measurement([small, large], MODEL).usable == 0.2
+    assert _measurement([small], MODEL).usable == 1.0

@@ -133,7 +133,9 @@ class Kills:
         with self._lock:
             path = self.place.workspace / f"c{number}.toml"
             if not path.exists():
-                path.write_text(f'name = "c{number}"\n{CONFIG}', encoding="utf-8")
+                # Eight groups: smaller batches that nobody measured take a person's answer.
+                text = CONFIG.replace("batch_size = 16", "batch_size = 64")
+                path.write_text(f'name = "c{number}"\n{text}', encoding="utf-8")
                 self.submitted += 1
             return path.name
 

@@ -60,6 +60,13 @@ class ConfigSource:
     """The whole table of the source."""
 
     @property
+    def unnamed_harness(self) -> bool:
+        """Whether the single agent has a table of a harness that names none: verifiers takes the one of the
+        environment's class, and `bash` where the class names none."""
+        harness = value_at(self.table.get("env"), "agent", "harness")
+        return isinstance(harness, Mapping) and harness.get("id") in (None, "", "None")
+
+    @property
     def hub_name(self) -> str | None:
         """`owner/name`, or None for a package without an owner."""
         return f"{self.owner}/{self.env_name}" if self.owner else None

@@ -76,6 +76,9 @@ class SourceMeasurement:
     """The taskset's default limit for the turns of a rollout."""
     failed: float | None = None
     """Share of rollouts that ended in an error."""
+    unvouched: bool = False
+    """Whether the evaluation was answered by an endpoint that neither the platform nor a person named: what it measured
+    lowers no bound."""
     plays: tuple[tuple[Mapping[str, Any], int], ...] = ()
     """The arguments of each evaluation, with the most traces of all agents in one of its episodes."""
     stated: Mapping[str, Any] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from prime_lab_mcp.lab.models.offered import or_smaller
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.state.arguments import canonical_arguments, same_arguments, without_null_text
-from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
+from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint, is_unvouched
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
 from prime_lab_mcp.lab.state.pulled import pulled_as, pulled_source, schema_of_pull
@@ -226,7 +226,8 @@ def _measurement(
     """Return the measurements in the evidence about one environment.
 
     They come from its newest check, and from the newest evaluations of this model (of any model if None) with these
-    arguments (with any if None).
+    arguments (with any if None). As at the gates, one at an endpoint that a call alone named does not take the place of
+    another, nor does one that decided nothing.
     """
     fields: dict[str, Any] = {}
     check = next((r for r in rows if r.tool == "check_environment"), None)
@@ -251,20 +252,31 @@ def _measurement(
         rows = [r for r in rows if same_arguments(r.env_args, trained)]
         passed = (r for r in other if r.tool in _EVALS and r.status == "passed" and not held_out_argument(r.env_args))
         fields["evaluated_with"] = next((dict(r.env_args) for r in passed), None)
-    for row in rows:
-        if row.tool in _EVALS and (model is None or row.model == model):
+    evaluations = [row for row in rows if row.tool in _EVALS and (model is None or row.model == model)]
+    strongest = min(map(_weakness, evaluations), default=(False, False))
+    for row in evaluations:
+        if _weakness(row) == strongest:
             for key, value in _evaluation_fields(row).items():
                 if value is not None:
                     fields.setdefault(key, value)
-    return SourceMeasurement(**fields)
+    return SourceMeasurement(**fields, unvouched=strongest[0])
+
+
+def _weakness(row: Evidence) -> tuple[bool, bool]:
+    """Whether nobody vouches for the endpoint of an evaluation, and whether it decided nothing. Smaller is stronger."""
+    return is_unvouched(row), row.status == "inconclusive"
 
 
 def _plays(rows: Iterable[Evidence], model: str | None) -> Iterator[tuple[Mapping[str, Any], int]]:
-    """Yield the arguments of each evaluation of this model with the most traces of one of its episodes."""
+    """Yield the arguments of each evaluation of this model with the most traces of one of its episodes.
+
+    An endpoint that a call alone named may answer so that episodes end early, so its evaluations do not count.
+    """
     for row in rows:
         inner = row.data.get("distribution")
         traces = (inner if isinstance(inner, Mapping) else row.data).get("traces_per_episode")
-        if row.tool in _EVALS and (model is None or row.model == model) and (most := _positive_int(traces)) is not None:
+        of_model = row.tool in _EVALS and (model is None or row.model == model) and not is_unvouched(row)
+        if of_model and (most := _positive_int(traces)) is not None:
             yield row.env_args, most
 
 

@@ -95,6 +95,8 @@ class SourceFacts:
     """Rollouts per task in the config."""
     harness: str | None = None
     """The harness that the config names for the single agent; None if it names none."""
+    unnamed_harness: bool = False
+    """Whether the config has a table of a harness that names none (`ConfigSource.unnamed_harness`)."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Known defaults of the pushed files (`Subject.defaults`)."""
     check_args: Mapping[str, Any] = field(default_factory=dict)
@@ -252,11 +254,19 @@ def _harness_played(facts: SourceFacts) -> str | None:
     files recorded (`bash` where the package has none). None for several agents, and where no check recorded any."""
     if facts.harness is not None:
         return facts.harness
+    if facts.unnamed_harness and _default_is_own(facts):
+        return "bash"
     roles = _recorded_roles(facts)
     if len(roles) != 1 or roles[0].get("name") != "agent":
         return None
     harness = roles[0].get("harness")
     return harness if isinstance(harness, str) else None
+
+
+def _default_is_own(facts: SourceFacts) -> bool:
+    """Whether the recorded default is the harness that the package brings, which a table without an id may replace."""
+    module = plugin_module(facts.id)
+    return any(plugin_module(str(role.get("harness"))) == module for role in _recorded_roles(facts))
 
 
 def _recorded_roles(facts: SourceFacts) -> list[Mapping[str, Any]]:
@@ -336,9 +346,11 @@ class PackageFacts:
     shipped: bool = False
     """Whether the package comes with verifiers or prime-rl."""
     within: bool = False
-    """Whether the package belongs to a taskset that the config names as a source. The source has its own gate."""
+    """Whether the code lies in the package of the source that uses it. The source has its own gate."""
     beside: SourceFacts | None = None
     """The source that uses the package; None for code that the whole run uses."""
+    elsewhere: SourceFacts | None = None
+    """The source of the config in whose package the code lies, if that is not the source that uses it."""
     published: SourceFacts | None = None
     """The facts about the package on the Hub; None for a name without an owner."""
 
@@ -349,6 +361,8 @@ def package_unmet(facts: PackageFacts, platform: Platform) -> tuple[list[Unmet],
     trained = beside if beside is not None and beside.ours and beside.trains else None
     if facts.within:
         return [], []
+    if facts.elsewhere is not None and facts.kind != "environment":
+        return _code_of_another_source(facts, facts.elsewhere)
     if facts.kind == "environment" and trained is not None:
         detail = f"{facts.where} names {plain_id(facts.id)}, and no evaluation of {trained.id} here was made through it"
         if facts.shipped:
@@ -369,6 +383,8 @@ def package_unmet(facts: PackageFacts, platform: Platform) -> tuple[list[Unmet],
         ], []
     if not published.ours:
         return foreign_standing(published)
+    if beside is not None and not beside.ours:
+        return [_never_run_with(facts, beside)], []
     missing = push_unmet(published)
     push = published.push
     if missing or push is None:
@@ -377,6 +393,30 @@ def package_unmet(facts: PackageFacts, platform: Platform) -> tuple[list[Unmet],
     checked = standing(CHECKED, published.history, subject, platform, set(published.waived)).unmet
     caution = published.hub_content.caution
     return [checked] if checked is not None else [], [caution] if caution is not None else []
+
+
+def _code_of_another_source(facts: PackageFacts, elsewhere: SourceFacts) -> tuple[list[Unmet], list[str]]:
+    """What code needs that lies in the package of another source than the one that uses it.
+
+    The proofs of that other source are about its own tasks. Where the using source is the user's own, its evidence was
+    made with the same arguments and the same harness, so with this code.
+    """
+    beside = facts.beside
+    if beside is None:
+        detail = f"{facts.where} names {plain_id(facts.id)} of {elsewhere.id}, which no test or evaluation here ran"
+        return [], [detail]
+    if beside.ours or not elsewhere.ours:
+        return [], []
+    return [_never_run_with(facts, beside)], []
+
+
+def _never_run_with(facts: PackageFacts, beside: SourceFacts) -> Unmet:
+    """Code of the user's own that another owner's environment would use: nothing is tested or evaluated together."""
+    detail = (
+        f"{facts.where} names {plain_id(facts.id)}, code of yours that no test or evaluation here ran with "
+        f"{beside.id}; pull that environment, put the code into its package, and prove and push it as your own"
+    )
+    return _without_package_unmet(beside, detail)
 
 
 def conflicting_packages(ids: Iterable[tuple[str, str]]) -> list[Unmet]:

@@ -115,6 +115,12 @@ def ceiling_reasons(row: Evidence, trained: TrainedModel) -> tuple[str, ...]:
     return tuple(reasons)
 
 
+def is_unvouched(row: Evidence) -> bool:
+    """Whether an evaluation was answered by an endpoint of which it is recorded that a call alone named it."""
+    named_by = row.data.get("endpoint_named_by")
+    return row.platform is None and named_by is not None and named_by not in _VOUCHED
+
+
 def has_judge(row: Evidence) -> bool:
     """Whether a verdict is a reward test whose scores a judge gave."""
     return row.tool == "test_reward" and JUDGE_NAMED_BY in row.data

@@ -34,6 +34,7 @@ from prime_lab_mcp.lab.training.episode_bound import (
     whole,
 )
 from prime_lab_mcp.lab.training.resampling import draws_of
+from prime_lab_mcp.lab.training.unpriced_time import checkpoint_minutes, unpriced_caution
 
 MINUTES_PER_STEP = 6.0
 """Minimum minutes of a step, for a model of up to `_STEP_SIZE` billion parameters. A step includes the start of
@@ -102,6 +103,8 @@ class CostBound:
     why: str
     key: str | None = None
     fix: str = ""
+    left_out: tuple[str, ...] = ()
+    """What the bound does not count in time. Each is a caution, which `yes` does not pass."""
 
 
 async def cost_of(lab: Lab, config: TrainingConfig) -> CostBound:
@@ -125,10 +128,11 @@ def bound_cost(
         return CostBound(None, None, None, f"the platform names no hourly price{gpu}")
     try:
         _require_priced(config)
-        hours, why = _most_hours(config, context or ConfigContext())
+        hours, why, left_out = _most_hours(config, context or ConfigContext())
     except UnboundedError as missing:
         return CostBound(price, None, None, missing.why, missing.key, missing.fix)
-    return CostBound(price, round(price * hours, 2), round(hours, 2), f"at most {hours:,.1f} h: {why}")
+    most, rounded = round(price * hours, 2), round(hours, 2)
+    return CostBound(price, most, rounded, f"at most {hours:,.1f} h: {why}", left_out=left_out)
 
 
 def _require_priced(config: TrainingConfig) -> None:
@@ -150,7 +154,8 @@ def rollouts_of_evaluations(config: TrainingConfig, context: ConfigContext) -> i
         return 0
 
 
-def _most_hours(config: TrainingConfig, context: ConfigContext) -> tuple[float, str]:
+def _most_hours(config: TrainingConfig, context: ConfigContext) -> tuple[float, str, tuple[str, ...]]:
+    """The hours of a run, the reasons in words, and what they leave out."""
     steps = _steps(config)
     draws = draws_of(config, context)
     step = _step_minutes(config, context, draws.factor)
@@ -159,10 +164,34 @@ def _most_hours(config: TrainingConfig, context: ConfigContext) -> tuple[float, 
     minutes = steps * step + growing
     if growing:
         why += f", {_minutes(growing)} minutes until as many rollouts run at once as fit"
+    slowest = max(_longest_alone(config, context, config.train_sources or (None,)) - step, 0.0)
     for times, each in _evaluations(config, context, steps):
         why += f", {count(times, 'evaluation')} of up to {_minutes(each)} minutes"
         minutes += times * each
-    return START_HOURS + minutes / 60, f"{why}, half an hour to start{draws.why}{_assumed_agents(config, context)}"
+        slowest = max(slowest, _longest_alone(config, context, config.eval_sources) - each)
+    if slowest:
+        why += f", {_minutes(slowest)} minutes more for the longest rollout, which runs alone at the end"
+    saving = checkpoint_minutes(config, _billions(config), steps)
+    if saving:
+        why += f", {_minutes(saving)} minutes for checkpoints"
+    minutes += slowest + saving
+    why += f", half an hour to start{draws.why}{_assumed_agents(config, context)}"
+    left_out = (*unpriced_caution(config), *((draws.left_out,) if draws.left_out else ()))
+    return START_HOURS + minutes / 60, why, left_out
+
+
+def _longest_alone(config: TrainingConfig, context: ConfigContext, sources: Iterable[ConfigSource | None]) -> float:
+    """Minutes of the longest episode of some sources, whose agents play one after the other."""
+    size = _billions(config)
+    return max(
+        (
+            _generating_seconds(config, size, 0.0, episode_tokens(config, context, source).decoded, 1)
+            * (1 + retries_of(source, context))
+            / 60
+            for source in sources
+        ),
+        default=0.0,
+    )
 
 
 def _minutes(number: float) -> str:
@@ -207,7 +236,12 @@ def _step_minutes(config: TrainingConfig, context: ConfigContext, draws: float) 
         started = max(started, generated)
     generating = _generating_seconds(config, size, prefilled, decoded, inflight) + _starting_seconds(config, started)
     learning = 8e9 * size * learned / (_PEAK_FLOPS * _UTILISATION * max(1, config.train_gpus))
-    return max(MINUTES_PER_STEP * max(1.0, size / _STEP_SIZE), (generating + learning) / 60)
+    # A rollout is at most this many steps old when a batch takes it, so that one rollout's time holds so many batches.
+    staleness = config.number(_STALENESS_KEY)
+    batches = 1 + (_STALENESS if staleness is None else max(0, staleness))
+    least = MINUTES_PER_STEP * max(1.0, size / _STEP_SIZE)
+    alone = _longest_alone(config, context, config.train_sources or (None,))
+    return max(least, (generating + learning) / 60, alone / batches)
 
 
 def _failing(config: TrainingConfig, context: ConfigContext) -> float:
@@ -328,6 +362,12 @@ def _rollouts(config: TrainingConfig, rollout: EpisodeTokens) -> float:
     groups = ceil(max(in_rollouts, 1) / max(1, group)) * group
     if not tokens:
         return groups
+    if config.number(PACE_KEY) is not None:
+        raise UnboundedError(
+            PACE_KEY,
+            "a batch in tokens takes any number of short rollouts, and only so many tasks start in a minute",
+            f"Remove {PACE_KEY}, or set orchestrator.batch_size in place of token_batch_size.",
+        )
     # A batch in tokens counts only the first seq_len tokens of a rollout, because the trainer cuts off the rest.
     sample_tokens = min(float(config.seq_len), rollout.prefilled)
     return max(groups, tokens / sample_tokens + group)

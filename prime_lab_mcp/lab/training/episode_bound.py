@@ -25,7 +25,7 @@ names a harness, verifiers takes the taskset's own or `bash` (`default_agent_har
 _ENV_KEYS = frozenset({"id", "taskset", "retries", "timeout", "interception", "max_concurrent_agents"})
 """Keys of `EnvConfig` in verifiers 0.4 that are not agents."""
 _AGENT_KEYS = frozenset(
-    {"harness", "model", "client", "sampling", "max_turns", "max_input_tokens", "max_output_tokens",
+    {"harness", "runtime", "model", "client", "sampling", "max_turns", "max_input_tokens", "max_output_tokens",
      "max_total_tokens", "network_notice"}
 )  # fmt: skip
 """Keys of `AgentConfig` in verifiers 0.4 by which the table of an agent is known where no check named the agents."""
@@ -43,6 +43,8 @@ _BEST_OF_N = "best_of_n"
 _DEFAULT_N = 4
 _COMPLETION_LIMITS = ("max_completion_tokens", "max_tokens")
 _MORE_REPLIES = ("n", "best_of")
+_SANDBOX_PACE = "creates_per_min"
+"""Key of the runtime `prime` of verifiers 0.4 that limits how many sandboxes are made in a minute."""
 CONTEXT_KEY = "inference.vllm.max_model_len"
 TURNS_KEY = "env.agent.max_turns"
 
@@ -116,7 +118,9 @@ def was_checked(source: ConfigSource, context: ConfigContext) -> bool:
 def context_tokens(config: TrainingConfig) -> int:
     """The most tokens of one conversation. Raises UnboundedError."""
     served = config.number(CONTEXT_KEY)
-    most = served if served is not None and served > 0 else find_model(config.model).context
+    extended = config.at("inference.vllm.rope_scaling") is not None  # vLLM multiplies the model's own context by it
+    own = None if extended else find_model(config.model).context
+    most = served if served is not None and served > 0 else own
     if most is None:
         raise UnboundedError(
             CONTEXT_KEY,
@@ -198,6 +202,9 @@ def _agents(source: ConfigSource, context: ConfigContext) -> list[_Agent]:
     """The agents of an episode, with the settings that the config writes over the defaults."""
     env = as_mapping(source.table.get("env"))
     named, episode = _named_class(source), _episode(source, context)
+    for name in _written_agents(env):
+        if value_at(env[name], "runtime", _SANDBOX_PACE) not in (None, "None"):
+            raise _paced_sandboxes(source, name)
     if named is not None:
         defaults = _SHIPPED.get(named, {"agent": {}})
     elif episode is not None:
@@ -206,6 +213,16 @@ def _agents(source: ConfigSource, context: ConfigContext) -> list[_Agent]:
         # The default of a taskset is one agent. What else plays is known only by what the config says of it.
         defaults = dict.fromkeys(_written_agents(env), as_mapping(None)) or {"agent": {}}
     return [_merged(name, as_mapping(known), as_mapping(env.get(name))) for name, known in defaults.items()]
+
+
+def _paced_sandboxes(source: ConfigSource, agent: str) -> UnboundedError:
+    key = f"orchestrator.{source.kind}.source.env.{agent}.runtime.{_SANDBOX_PACE}"
+    return UnboundedError(
+        key,
+        f"{_SANDBOX_PACE} of the agent {quote(agent, 40)} lets only so many sandboxes start in a minute, and how many "
+        "an episode starts is not counted",
+        f"Remove {key}; orchestrator.tasks_per_minute is in the bound.",
+    )
 
 
 def _written_agents(env: Mapping[str, Any]) -> list[str]:
@@ -223,7 +240,9 @@ def _merged(name: str, known: Mapping[str, Any], written: Mapping[str, Any]) -> 
         table = written["harness"]
         harness = table.get("id", harness) if isinstance(table, Mapping) else None
     turns = written["max_turns"] if "max_turns" in written else known.get("max_turns")
-    sampling = tuple(t for t in (known.get("sampling"), written.get("sampling")) if isinstance(t, Mapping))
+    removed = "sampling" in written and not isinstance(written["sampling"], Mapping)  # null, as the text "None"
+    tables = () if removed else (known.get("sampling"), written.get("sampling"))
+    sampling = tuple(table for table in tables if isinstance(table, Mapping))
     retries = {**as_mapping(known.get("retries")), **as_mapping(written.get("retries"))}
     id = str(harness) if harness is not None else None
     runtime = value_at(written.get("runtime"), "type") or known.get("runtime")

@@ -1,15 +1,19 @@
-"""Bounds how many groups prime-rl draws for each group of a batch, where gates of a curriculum reject groups."""
+"""Bounds how many groups prime-rl draws for each group of a batch.
+
+Gates of a curriculum reject groups. Without a gate, prime-rl collects a batch anew, for the same step, if no rollout of
+it has an advantage (`filter_zero_advantages`; orchestrator.py and train_sink.py, 559b4477).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
-from prime_lab_mcp.lab.base.text import as_mapping, quote
-from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.base.text import as_mapping, count, quote
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, value_at
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.training.episode_bound import UnboundedError
 
@@ -22,6 +26,12 @@ _EMPTY_BATCHES = 10
 train_sink.py). One admitted group begins the count anew."""
 
 _BY_ADVANTAGE = "advantage_range"
+_LIKELY = 0.5
+"""Share of usable groups with which batches are seldom empty, where no evaluation measured it (our judgement)."""
+_SELDOM = 0.02
+"""Share of empty batches below which they are not counted: the slow end of our speeds holds them."""
+_WITHOUT_ADVANTAGES = frozenset({"sft", "opd", "opsd", "echo"})
+"""Algorithms of prime-rl with which rollouts without an advantage teach as well, so that no batch is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,31 +40,68 @@ class Draws:
 
     factor: float
     why: str = ""
+    left_out: str = ""
+    """What the factor does not count, for the question."""
 
 
 def draws_of(config: TrainingConfig, context: ConfigContext) -> Draws:
     """Return the most rollouts for each one of a batch. Raises UnboundedError."""
     draws = [_draws_of_source(config, context, source) for source in config.train_sources if _gates(source)]
-    return max(draws, key=lambda one: one.factor, default=Draws(1.0))
+    anew = _batches_anew(config, context)
+    return replace(max(*draws, anew, key=lambda one: one.factor) if draws else anew, left_out=anew.left_out)
+
+
+def _batches_anew(config: TrainingConfig, context: ConfigContext) -> Draws:
+    """The batches that are collected for each step, because those without a usable group train nothing."""
+    ungated = [source for source in config.train_sources if not _gates(source) and _needs_advantages(config, source)]
+    if not ungated or config.at("orchestrator.train.filter_zero_advantages") is False:
+        return Draws(1.0)
+    group = max(1, *map(config.group_of, ungated))
+    tokens = config.number("orchestrator.token_batch_size")
+    rollouts = ceil(tokens / max(1, config.seq_len)) if tokens else (config.batch_size or 1)
+    groups = max(1, rollouts // group)
+    shares = [_usable_share(config, context, source) for source in ungated]
+    known = [share for share in shares if share is not None]
+    anew = f"a batch of {count(groups, 'group')} is collected anew where no group is usable"
+    unmeasured = len(known) < len(shares) and (1 - _LIKELY) ** groups > _SELDOM
+    left_out = f"{anew}, and how often was not measured, so that the bound leaves it out" if unmeasured else ""
+    empty = (1 - min(1.0, min(known) / _SHRINKING)) ** groups if known else 0.0
+    if empty <= _SELDOM:
+        return Draws(1.0, "", left_out)
+    factor = min(float(_EMPTY_BATCHES), 1 / (1 - empty))
+    return Draws(factor, f"; {factor:,.1f} batches are counted for each step: {anew}", left_out)
+
+
+def _needs_advantages(config: TrainingConfig, source: ConfigSource) -> bool:
+    own = value_at(source.table.get("algo"), "type")
+    return (own or config.at("orchestrator.algo.type") or "grpo") not in _WITHOUT_ADVANTAGES
+
+
+def _usable_share(config: TrainingConfig, context: ConfigContext, source: ConfigSource) -> float | None:
+    """The share of usable groups at the source's group size; None if no evaluation measured it."""
+    measured = context.each.get(source.id)
+    usable, among = (
+        (measured.usable, measured.usable_group) if measured is not None else (context.usable, context.usable_group)
+    )
+    group = max(1, config.group_of(source))
+    if usable is None or group < 2 or (measured is not None and measured.unvouched):
+        return None
+    # Two unequal rewards among many rollouts are unequal within one of the overlapping smaller groups, too.
+    return usable / ceil((among - 1) / (group - 1)) if among is not None and among > group else usable
 
 
 def _draws_of_source(config: TrainingConfig, context: ConfigContext, source: ConfigSource) -> Draws:
     group = max(1, config.group_of(source))
     if group == 1 or any(map(_rejects_more, _gates(source))):
         return _worst(config, source)
-    measured = context.each.get(source.id)
-    usable, among = (
-        (measured.usable, measured.usable_group) if measured is not None else (context.usable, context.usable_group)
-    )
+    usable = _usable_share(config, context, source)
     if usable is None:
         raise UnboundedError(
             GATES_KEY,
-            "a gate samples groups anew until they are usable, and no evaluation measured how often that happens",
+            "a gate samples groups anew until they are usable, and no evaluation at an endpoint of the platform or of "
+            "the user measured how often that happens",
             Fix("Run ", NamedCall("run_eval"), " with this model on the environment, or remove the gates."),
         )
-    if among is not None and among > group:
-        # Two unequal rewards among many rollouts are unequal within one of the overlapping smaller groups, too.
-        usable /= ceil((among - 1) / (group - 1))
     factor = _SHRINKING / max(usable, 1e-3)
     return Draws(factor, f"; {factor:,.1f} rollouts are counted for each one of a batch, because a gate draws anew")
 

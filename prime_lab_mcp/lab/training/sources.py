@@ -73,7 +73,8 @@ def recorded_source_facts(lab: Lab, source: ConfigSource, push: Push, group_size
         hub=HubFact(None),
         trains=source.kind == "train",
         group_size=group_size,
-        harness=source.harness,
+        harness=source.harness or None,
+        unnamed_harness=source.unnamed_harness,
         defaults=pushed.defaults,
         check_args=pushed.check_args,
         waived=frozenset(lab.ledger.overrides(push.workspace)),
@@ -90,26 +91,32 @@ async def gather_package_facts(
     """
     packages = named_packages(config)
     tasksets = {plugin_module(source.id): source.id for source in config.sources if source.id}
-    within = [p.module in tasksets and (p.identity[0] is None or p.id == tasksets[p.module]) for p in packages]
+    named = [p.module in tasksets and (p.identity[0] is None or p.id == tasksets[p.module]) for p in packages]
     hub_sources = [
         _as_source(package)
-        for package, inside in zip(packages, within, strict=True)
-        if not package.shipped and not inside and package.identity[0] is not None
+        for package, known in zip(packages, named, strict=True)
+        if not package.shipped and not known and package.identity[0] is not None
     ]
     published = {facts.id: facts for facts in await _gather(lab, config, hub_sources, platform)}
     by_source = {id(source): facts for source, facts in zip(config.sources, sources, strict=True)}
-    return [
-        PackageFacts(
-            package.kind,
-            package.id,
-            package.where,
-            package.shipped,
-            inside,
-            None if package.beside is None else by_source[id(package.beside)],
-            None if package.shipped or inside else published.get(package.id),
+    by_module = {plugin_module(facts.id): facts for facts in sources if facts.id}
+    found = []
+    for package, known in zip(packages, named, strict=True):
+        beside = None if package.beside is None else by_source[id(package.beside)]
+        inside = known and beside is not None and plugin_module(beside.id) == package.module
+        found.append(
+            PackageFacts(
+                package.kind,
+                package.id,
+                package.where,
+                package.shipped,
+                inside,
+                beside,
+                by_module[package.module] if known and not (inside or package.shipped) else None,
+                None if package.shipped or known else published.get(package.id),
+            )
         )
-        for package, inside in zip(packages, within, strict=True)
-    ]
+    return found
 
 
 async def published_environment_asked_ahead(lab: Lab, named: str, prime: PlatformReader) -> str:
@@ -237,7 +244,8 @@ async def _facts(
         hub=fact,
         trains=source.kind == "train",
         group_size=group_size,
-        harness=source.harness,
+        harness=source.harness or None,
+        unnamed_harness=source.unnamed_harness,
         defaults=pushed.defaults,
         check_args=pushed.check_args,
         distributions=None if push is None else await _installed(lab, push, same, history),

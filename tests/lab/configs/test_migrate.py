@@ -426,3 +426,14 @@ def test_thresholds_of_the_buffer_bound_the_pools() -> None:
     text = SHARED_LORA.replace("easy_threshold = 0.8", "easy_threshold = 0.8\nhard_threshold = 0.1")
     pools = migrated(text)[0].train_sources[0].table["curriculum"]["sampler"]["pools"]
     assert {name: pool["threshold"] for name, pool in pools.items()} == {"hard": 0.1, "normal": 0.8, "easy": 1.0}
+
+
+def test_tables_out_of_order_break_no_migration() -> None:
+    """tomllib takes such a text; tomlkit, which reads the comments, fails on it only when asked for the table."""
+    text = (
+        '[model]\nname = "m/n"  # chosen\n[[orchestrator.train.source]]\nenv.taskset.id = "a/b@1"\n'
+        '[inference.vllm]\nmax_model_len = 2048\n[orchestrator.train.source.env.agent]\nharness = {id = "null"}\n'
+    )
+    config = parse_config(text, Path("x.toml"))
+    moved = migrate_config(config, "hosted")
+    assert [source.id for source in moved.choices.sources] == ["a/b@1"]

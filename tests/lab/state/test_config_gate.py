@@ -182,6 +182,14 @@ def test_what_is_shipped_part_of_a_source_checked_or_pinned_on_the_hub_needs_not
     assert package_unmet(package(**known), "prime") == ([], [])
 
 
+def test_code_of_ours_needs_proof_with_the_environment_that_uses_it() -> None:
+    assert needs(package(beside=STRANGERS, elsewhere=ours())) == [("write_training_config", "failed")]
+    assert needs(package(beside=STRANGERS, published=CHECKED)) == [("write_training_config", "failed")]
+    assert package_unmet(package(beside=ours(), elsewhere=STRANGERS), "prime") == ([], [])  # its evidence is with it
+    unmet, cautions = package_unmet(package("function", elsewhere=ours()), "prime")
+    assert (unmet, len(cautions)) == ([], 1)
+
+
 def test_a_package_of_which_nothing_is_known_is_left_out() -> None:
     [unmet] = package_unmet(package(beside=ours()), "prime")[0]
     assert (unmet.tool, unmet.why, unmet.arguments) == (

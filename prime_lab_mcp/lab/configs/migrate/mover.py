@@ -37,11 +37,12 @@ def value_comments(text: str, table: Any) -> dict[str, str]:
     import tomlkit  # not needed until a config is written
 
     try:
-        document = tomlkit.parse(text)
-    except Exception:  # tomlkit fails on some texts that tomllib reads
+        # tomlkit fails on some texts that tomllib reads, and only when asked for some tables that are out of order.
+        items = list(_items(tomlkit.parse(text), ()))
+    except Exception:
         return {}
     comments = {}
-    for path, item in _items(document, ()):
+    for path, item in items:
         comment = str(getattr(getattr(item, "trivia", None), "comment", "")).lstrip("# ").strip()
         if comment:
             comments[dotted_key(path, table)] = comment
