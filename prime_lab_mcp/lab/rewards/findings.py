@@ -35,6 +35,7 @@ from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, sea
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES, judge_misread
 from prime_lab_mcp.lab.rewards.rules.known_answers import gold_not_understood, no_gold, supplied_cases
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import LEAK_RULES
+from prime_lab_mcp.lab.rewards.rules.list_relations import LIST_RULES
 from prime_lab_mcp.lab.rewards.rules.partly_right import PARTLY_RIGHT_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
 from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
@@ -207,6 +208,7 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     *HACK_RULES,
     *JUDGE_RULES,
     *PARTLY_RIGHT_RULES,
+    *LIST_RULES,
     *PROGRAM_RULES,
     ignores_format,
     too_strict,

@@ -22,12 +22,18 @@ from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_eff
 from prime_lab_mcp.lab.rewards.calibration import (
     Calibration,
     calibrate,
+    forms_of_replies,
     instruction_texts,
     mean_share,
     prompts_and_systems,
 )
 from prime_lab_mcp.lab.rewards.capped_lists import CappedList, find_capped_list
-from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, repeated_probes, skeleton_probes
+from prime_lab_mcp.lab.rewards.case_skeletons import (
+    crossed_probes,
+    repeated_probes,
+    right_replies,
+    skeleton_probes,
+)
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
 from prime_lab_mcp.lab.rewards.constant_commands import ConstantCommand, play_commands
 from prime_lab_mcp.lab.rewards.copied_messages import (
@@ -40,6 +46,8 @@ from prime_lab_mcp.lab.rewards.copied_messages import (
 )
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes, program_probes
 from prime_lab_mcp.lab.rewards.interleaving import Mixed, find_mixed_rollouts
+from prime_lab_mcp.lab.rewards.knowing_nothing import replies_knowing_nothing
+from prime_lab_mcp.lab.rewards.list_relations import claim_probes, right_lists, score_relations
 from prime_lab_mcp.lab.rewards.listed_entries import changed_probes, entry_probes
 from prime_lab_mcp.lab.rewards.observations import (
     Expected,
@@ -68,6 +76,7 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import (
     gold_probe,
     group_by_task,
 )
+from prime_lab_mcp.lab.rewards.probes.data_changes import change_probes
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, spread_over_answers
 from prime_lab_mcp.lab.rewards.replays import Replay, replay
@@ -408,6 +417,8 @@ async def _observe(
     if grouped:
         scorer.rest_of_group = {row.index: (assistant_message(_NOTHING), assistant_message("")) for row in sample.rows}
     calibration = await calibrate(scorer, sample.rows, source, wrapper, sparing)
+    if wrapper is None and not (calibration is not None and (calibration.mean or 0.0) > EPSILON):
+        calibration = await _as_in_cases(scorer, calibration, sample.rows, source, cases(None), sparing)
     sparing = sparing or (calibration is not None and asks_judge(loaded, (s for _, s in calibration.scored)))
     style = calibration.style if calibration is not None else None
     if style is not None and grouped:
@@ -497,6 +508,14 @@ async def _observe(
             right = [(gold_probe(style, gold), "high") for gold in tried.picked]
         scored_probes = (*scored_probes, *await score_probes(scorer, entry_probes([*probes, *right], rows)))
         scored_probes = (*scored_probes, *await score_probes(scorer, changed_probes(right, rows)))
+        known_right = right_replies([*probes, *right])
+        scored_probes = (*scored_probes, *await score_probes(scorer, change_probes(known_right)))
+        scored_probes = (*scored_probes, *await score_probes(scorer, claim_probes(known_right, rows)))
+        given = right_replies(probes)
+        scored_probes = (*scored_probes, *await score_probes(scorer, replies_knowing_nothing(given, rows)))
+        stated = {gold.row for gold in style.golds.golds} if style is not None and tried.picked else set()
+        lists = right_lists(known_right, stated, rows)
+        scored_probes = (*scored_probes, *await score_relations(scorer, lists))
     if by_rollouts:
         golds, scored_probes = scripted_rollouts.solution_probes(solved, played)
     elif not replaced and played.deciding_script is not None:
@@ -577,6 +596,23 @@ async def _observe(
         answer_alone=answer_comes_alone(*prompts_and_systems(sample.rows)),
         levels=task_maxima(golds, scored_probes),
     )
+
+
+async def _as_in_cases(
+    scorer: Scorer,
+    calibration: Calibration | None,
+    rows: Sequence[Row],
+    source: str,
+    cases: Sequence[SuppliedCase],
+    sparing: bool,
+) -> Calibration | None:
+    """Calibrate with the form in which right replies of the caller state golds, where no other form is paid."""
+    shown = forms_of_replies(right_replies(place_cases(cases, rows, None)[0]), rows) if cases else []
+    for form in shown:
+        again = await calibrate(scorer, rows, source, form, sparing)
+        if again is not None and (again.mean or 0.0) > EPSILON:
+            return again
+    return calibration
 
 
 def _unnamed_golds(style: AnswerStyle | None, rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
