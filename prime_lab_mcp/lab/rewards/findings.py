@@ -40,6 +40,7 @@ from prime_lab_mcp.lab.rewards.rules.partly_right import PARTLY_RIGHT_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
 from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
 from prime_lab_mcp.lab.rewards.rules.side_actions import SIDE_ACTION_RULES
+from prime_lab_mcp.lab.rewards.rules.solution_parts import PART_RULES
 from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
 from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
 from prime_lab_mcp.lab.worker.faults import ProblemCode
@@ -214,6 +215,7 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     too_strict,
     *ROLLOUT_RULES,
     *SOLUTION_RULES,
+    *PART_RULES,
     *LEAK_RULES,
     search_holes,
 )

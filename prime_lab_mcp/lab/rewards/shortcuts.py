@@ -20,9 +20,9 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets.task_golds import message_text
 from prime_lab_mcp.lab.rewards import scripts
-from prime_lab_mcp.lab.rewards.copied_messages import ReplyForm
+from prime_lab_mcp.lab.rewards.copied_messages import ReplyForm, own_replies
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
-from prime_lab_mcp.lab.rewards.solutions import Solved, last_reply
+from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.worker.child import copying
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import arguments
@@ -126,7 +126,7 @@ class Shortcut:
 async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: Sequence[Row]) -> tuple[Shortcut, ...]:
     """Look for places that hold what solutions give. Return the first from which copying is paid on other tasks."""
     right = [p for p in solved.scored if solved.best > EPSILON and (p.result.reward or 0.0) >= HALF_SHARE * solved.best]
-    learning = list({last_reply(p) + _arguments_text(p): p for p in right}.values())[:_LEARNING]
+    learning = list({_given_reply(p) + _arguments_text(p): p for p in right}.values())[:_LEARNING]
     if len(learning) < _LEARNING:
         return ()
     targets = list(_targets(learning, form))
@@ -231,7 +231,7 @@ def _targets(learning: Sequence[PlayedScript], form: ReplyForm) -> Iterator[_Tar
     """Yield what the solutions of the learning tasks give, where it differs between the tasks."""
     answers = []
     for p in learning:
-        reply = last_reply(p)
+        reply = _given_reply(p)
         inner = reply.partition(form.before)[2] if form.before else reply
         answers.append((inner.partition(form.after)[0] if form.after else inner).strip())
     if all(answers) and len(set(answers)) > 1:
@@ -241,6 +241,11 @@ def _targets(learning: Sequence[PlayedScript], form: ReplyForm) -> Iterator[_Tar
         texts = [one.get(key, "") for one in given]
         if all(len(text) > 1 for text in texts) and len(set(texts)) > 1:
             yield _Target(key[0], tuple(texts))
+
+
+def _given_reply(played: PlayedScript) -> str:
+    """Return the last reply that the solution itself has."""
+    return (own_replies(played) or [""])[-1]
 
 
 def _text_arguments(played: PlayedScript) -> dict[tuple[str, str], str]:

@@ -83,6 +83,7 @@ from prime_lab_mcp.lab.rewards.replays import Replay, replay
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_shortcuts
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
+from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts, play_parts
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.rewards.stand_in_judge import find_misread_verdict
 from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, task_maxima
@@ -470,6 +471,7 @@ async def _observe(
     shortcuts: tuple[Shortcut, ...] = ()
     commands: tuple[ConstantCommand, ...] = ()
     thoughtless: tuple[ThoughtlessModel, ...] = ()
+    parts = SolutionParts()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
         if hacks:
             named = _named_form(sample.rows, source)
@@ -492,6 +494,8 @@ async def _observe(
         if hacks and not grouped:
             commands = await play_commands(worker, sample.rows, reward_source.rewarded_words(source), few=bool(tools))
             thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
+        if hacks and not grouped:
+            parts = await play_parts(worker, solved)
         if hacks:
             capped = await find_capped_list(worker, style, sample.rows, tools, source)
         if hacks and style is not None and played.deciding_script is None and not replaced and tools:
@@ -581,6 +585,7 @@ async def _observe(
         shortcuts=shortcuts,
         commands=commands,
         thoughtless=thoughtless,
+        parts=parts,
         hinted=first_reply_in_prompts(solved, sample.rows),
         after_calls=bool(scorer.before),
         interactive=loaded.turns,
