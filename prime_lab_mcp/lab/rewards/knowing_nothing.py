@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from prime_lab_mcp.lab.datasets.task_golds import prompt_of
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.rewards.reply_lists import NUMBER
+from prime_lab_mcp.lab.rewards.reply_lists import CODE_FENCES, NUMBER
 from prime_lab_mcp.lab.rewards.shown_commands import word_list
 from prime_lab_mcp.lab.worker.description import Row
 
@@ -28,6 +28,7 @@ _WALKS = ((400, 0), (400, 1), (3000, 2))
 """Lengths and seeds of the walks that are the same on every task."""
 _FEWEST_WORDS = 3
 _AFTER_COLON = re.compile(r":\s*((?:[\w-]{1,20}, (?:and )?)+[\w-]{1,20})")
+_FENCES = re.compile(r"```([\w+#-]+)[ \t]*\n")
 _HELD = (
     re.compile(r"<(\w+)>(?P<inner>[^<>]*)</\1>"),
     re.compile(r"```\w*[ \t]*\n(?P<inner>.*?)```", re.S),
@@ -39,15 +40,21 @@ _HELD = (
 
 def replies_knowing_nothing(replies: Mapping[int, str], rows: Sequence[Row]) -> list[Probe]:
     """Return such replies for right ones (a text for each task). There must be several right ones that differ."""
-    if len(set(replies.values())) < _FEWEST_TASKS:
+    texts = {row: text for row, text in replies.items() if not _is_code(text)}
+    if len(set(texts.values())) < _FEWEST_TASKS:
         return []
-    few = dict(list(replies.items())[:_MOST_TASKS])
+    few = dict(list(texts.items())[:_MOST_TASKS])
     prompts = {row.index: prompt_of(row) for row in rows}
     held = {row: answer_in(text) for row, text in few.items()}
     probes = [probe for row, parts in held.items() for probe in _numbers(row, *parts)]
     probes += [probe for row, parts in held.items() for probe in _copied(row, prompts.get(row, ""), *parts)]
     probes += [probe for row, parts in held.items() for probe in _listed(row, prompts.get(row, ""), *parts)]
     return [*probes, *_walks(held)]
+
+
+def _is_code(text: str) -> bool:
+    """Whether a reply has a program, which is no answer with numbers."""
+    return any(name.lower() in CODE_FENCES for name in _FENCES.findall(text))
 
 
 def answer_in(text: str) -> tuple[str, str, str]:

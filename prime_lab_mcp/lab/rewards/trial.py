@@ -46,8 +46,6 @@ from prime_lab_mcp.lab.rewards.copied_messages import (
 )
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes, program_probes
 from prime_lab_mcp.lab.rewards.interleaving import Mixed, find_mixed_rollouts
-from prime_lab_mcp.lab.rewards.knowing_nothing import replies_knowing_nothing
-from prime_lab_mcp.lab.rewards.list_relations import claim_probes, right_lists, score_relations
 from prime_lab_mcp.lab.rewards.listed_entries import changed_probes, entry_probes
 from prime_lab_mcp.lab.rewards.observations import (
     Expected,
@@ -76,9 +74,9 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import (
     gold_probe,
     group_by_task,
 )
-from prime_lab_mcp.lab.rewards.probes.data_changes import change_probes
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, spread_over_answers
+from prime_lab_mcp.lab.rewards.related_replies import score_related
 from prime_lab_mcp.lab.rewards.replays import Replay, replay
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_shortcuts
@@ -512,14 +510,9 @@ async def _observe(
             right = [(gold_probe(style, gold), "high") for gold in tried.picked]
         scored_probes = (*scored_probes, *await score_probes(scorer, entry_probes([*probes, *right], rows)))
         scored_probes = (*scored_probes, *await score_probes(scorer, changed_probes(right, rows)))
-        known_right = right_replies([*probes, *right])
-        scored_probes = (*scored_probes, *await score_probes(scorer, change_probes(known_right)))
-        scored_probes = (*scored_probes, *await score_probes(scorer, claim_probes(known_right, rows)))
-        given = right_replies(probes)
-        scored_probes = (*scored_probes, *await score_probes(scorer, replies_knowing_nothing(given, rows)))
         stated = {gold.row for gold in style.golds.golds} if style is not None and tried.picked else set()
-        lists = right_lists(known_right, stated, rows)
-        scored_probes = (*scored_probes, *await score_relations(scorer, lists))
+        known = [*(s.scored_probe for s in supplied), *tried.golds[:_FEW]]
+        scored_probes = (*scored_probes, *await score_related(scorer, probes, right, stated, rows, known))
     if by_rollouts:
         golds, scored_probes = scripted_rollouts.solution_probes(solved, played)
     elif not replaced and played.deciding_script is not None:
