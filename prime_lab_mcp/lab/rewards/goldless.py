@@ -31,7 +31,9 @@ IDLE = "does nothing"
 """Variant of a program that defines what the prompt names and does nothing."""
 _IDLE_TASKS = 6
 """Number of tasks on which this program is tried."""
-_FUNCTION = re.compile(r"\bdef ([A-Za-z_]\w*)|`([A-Za-z_]\w*)\(")
+_FUNCTION = re.compile(
+    r"\bdef ([A-Za-z_]\w*)|`([A-Za-z_]\w*)\(|\b(?:[Ww]rite|[Ii]mplement|[Dd]efine|[Ff]unction)\s+([A-Za-z_]\w*)\("
+)
 
 
 def echoes(rows: Sequence[Row], tasks: int) -> list[tuple[Row, str, str]]:
@@ -85,7 +87,7 @@ def _entry(row: Row) -> str:
 
 def _named_functions(row: Row) -> dict[str, None]:
     """Return the names of the functions that the prompt names."""
-    return dict.fromkeys(first or second for first, second in _FUNCTION.findall(prompt_of(row)))
+    return dict.fromkeys(name for names in _FUNCTION.findall(prompt_of(row)) for name in names if name)
 
 
 def _fences(row: Row) -> list[AnswerWrapper]:

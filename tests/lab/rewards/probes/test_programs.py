@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.rewards.goldless import program_probes
 from prime_lab_mcp.lab.rewards.probes.programs import (
     are_programs,
     constant_programs,
@@ -18,6 +19,7 @@ from prime_lab_mcp.lab.rewards.probes.programs import (
     output_markers,
     wrong_programs,
 )
+from prime_lab_mcp.lab.worker.description import Row
 
 REFERENCE = "def double(x):\n    if x < 0:\n        return -2 * -x\n    return 2 * x"
 TESTS = "assert double(3) == 6\nassert double(-4) == -8\nassert double(10) == 20"
@@ -106,3 +108,13 @@ def test_a_program_that_empties_its_arguments_returns_an_empty_one() -> None:
     scope: dict[str, Any] = {}
     exec(program, scope)
     assert scope["even"](values) == values == []
+
+
+@pytest.mark.parametrize(
+    "asked", ["Write add(a, b) in Python.", "Write `add(a, b)` in Python.", "Python: def add(a, b)"]
+)
+def test_programs_that_solve_nothing_define_what_the_prompt_names(asked: str) -> None:
+    row = Row(0, "0", ({"role": "user", "content": f"{asked} Example: add(2, 3) -> 5"},), None, None, {})
+    programs = [p.completion for p in program_probes([row], "subprocess.run([sys.executable])")]
+    assert any("def add(*args):\n    return None" in program for program in programs)
+    assert any("def add(*args, **kwargs):\n    return 5" in program for program in programs)
