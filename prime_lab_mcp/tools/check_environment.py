@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.rewards.calibration import compares_golds, instruction_texts
 from prime_lab_mcp.lab.rewards.probes.answer_formats import requested_wrappers
 from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, asks_judge
+from prime_lab_mcp.lab.sandbox.containers.access import podman_is_installed
 from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.open_warnings import due_comparison
@@ -165,20 +166,35 @@ async def _about_replies(
     then gives nothing away. A reward that asks a judge is not asked.
     """
     blocking = [f for f in findings if f.code in _OF_REPLIES and f.severity == "blocker"]
-    if not blocking or asks_judge(checked.observed.loaded):
+    loaded = checked.observed.loaded
+    if not blocking:
         return findings
+    # With solutions, a prompt may name the state to reach, so that only a paid gold shows that copying it scores.
+    unknown = [_may_be_the_task(f) if loaded.turns and loaded.solutions else f for f in findings]
+    if asks_judge(loaded):
+        return unknown
     try:
         async with open_environment(call.lab, call.environment) as environment:
             rows = await environment.worker.rows(limit=GOLD_TASKS)
             if await compares_golds(environment.worker, rows.rows, source):
                 return findings
     except LabError:
-        return findings
+        return unknown
     return [_not_replies(f) if f in blocking else f for f in findings]
 
 
+_COPYING = ", so copying scores"
+
+
+def _may_be_the_task(finding: Finding) -> Finding:
+    """Return a finding about golds in prompts as a warning that does not say what a copy earns."""
+    if finding.code != "gold-in-prompt" or finding.severity != "blocker":
+        return finding
+    return replace(finding, severity="warning", message=finding.message.replace(_COPYING, ""))
+
+
 def _not_replies(finding: Finding) -> Finding:
-    message = f"{finding.message.rstrip('.')}; but the reward pays no stored answer as a reply"
+    message = f"{finding.message.rstrip('.').removesuffix(_COPYING)}; but the reward pays no stored answer as a reply"
     return replace(finding, severity="warning", message=message)
 
 
@@ -245,7 +261,10 @@ def _outcome(
         summary = f"{what} loads with {number} and {count(len(data['rewards']), 'reward')}; nothing blocks."
         if ": not " in data["held_out"]:
             summary += f" The held-out split was not looked at ({data['held_out']}): whether it leaks is not known."
-        next = Next("test_reward", "shows whether the reward pays for the right thing", {"environment": environment})
+        why = "shows whether the reward pays for the right thing"
+        if data.get("container") and podman_is_installed():
+            why += "; its rollouts in containers take minutes"
+        next = Next("test_reward", why, {"environment": environment})
     ports = Next("create_environment", "makes a v1 port beside it, because the platform trains v1 only", port)
     offered = (ports,) if data["api"] == "v0" and any(f.code in _OLD_API for f in listed) else ()
     return Outcome(status, summary, listed, data, (next, *offered), facts=facts)

@@ -13,8 +13,11 @@ from pydantic import Field
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.distribution.sample_size import needed_size
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
+from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
+from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training import control, submission
 from prime_lab_mcp.tools.argument_types import Slug, Text
@@ -81,11 +84,30 @@ async def _eval(call: Call, args: Args) -> Outcome:
             data={"id": job.id, "kind": "eval", "status": job.state, **dict(job.progress)},
             next=(Next("watch_run", "says when it has ended", {"id": job.id}),),
         )
+    if not job.progress.get("completed"):
+        return _nothing_finished(call, job)
     return Outcome(
         "passed",
         f"Evaluation {job.id} is {job.state}; its finished rollouts are kept.",
         data={"id": job.id, "kind": "eval", "status": job.state, **dict(job.progress)},
         next=(Next("read_eval", "what the finished rollouts show", {"eval": job.id, "view": "summary"}),),
+    )
+
+
+def _nothing_finished(call: Call, job: Job) -> Outcome:
+    """The outcome for an evaluation that ended before any rollout did: there is nothing to read."""
+    spec = EvaluationJobs(call.lab).spec(job)
+    again = run_eval_arguments(spec)
+    tasks, rollouts = needed_size(spec.available)
+    why = "the same evaluation, from its beginning"
+    if spec.uses_podman or spec.planned_tasks < tasks or spec.planned < tasks * rollouts:
+        again |= {"num_examples": tasks, "rollouts": rollouts}
+        why = f"{tasks} tasks x {rollouts} rollouts, the smallest size that can pass"
+    return Outcome(
+        "passed",
+        f"Evaluation {job.id} is {job.state}; none of its rollouts had finished.",
+        data={"id": job.id, "kind": "eval", "status": job.state, **dict(job.progress)},
+        next=(Next("run_eval", why, again),),
     )
 
 

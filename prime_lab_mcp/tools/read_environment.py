@@ -81,6 +81,7 @@ def _folder(root: Path, environment: str, folder: Path, args: Args) -> Outcome:
     assert args.path is not None
     pushed, _ = collect_files(root)
     inside = [p for p in pushed if (root / p).resolve().is_relative_to(folder.resolve())]
+    inside.sort(key=lambda name: _reading_order(root, name))
     parts: list[tuple[str, str]] = []
     left: list[dict[str, Any]] = []
     for name in inside:
@@ -103,6 +104,20 @@ def _folder(root: Path, environment: str, folder: Path, args: Args) -> Outcome:
     large = f" {count(len(left), 'file')} too large or no text: read such a file by its path." if left else ""
     summary = f"{count(len(parts), 'file')} with {count(len(whole), 'character')}{part}.{large}"
     return Outcome("passed", summary, data=data, next=_next_page(environment, args.path, data))
+
+
+_FIRST = ("functions.py", "reward.py", "rewards.py", "taskset.py")
+"""Names of the files that decide what is paid, in ports and templates."""
+
+
+def _reading_order(root: Path, name: str) -> tuple[int, int, str]:
+    """Code comes first, the files that decide what is paid before others and long ones last, then texts, then data."""
+    path = Path(name)
+    if path.name in _FIRST:
+        return 0, _FIRST.index(path.name), name
+    if path.suffix == ".py":
+        return 1, (root / name).stat().st_size, name
+    return (2 if path.suffix in _CODE else 3), 0, name
 
 
 def _listing(root: Path, relative: str) -> Outcome:

@@ -267,7 +267,8 @@ def _judged(lab: Lab, job: Job | None, here: FinishedEvaluation) -> verdict.Eval
     if job is not None:
         return verdict.judge_job(lab, job)
     golds = sampled_golds(here.rollouts())
-    distribution = judge_rollouts(here.rollouts(), golds=golds, available=here.spec.available)
+    spec = here.spec
+    distribution = judge_rollouts(here.rollouts(), golds=golds, frequent=spec.frequent, available=spec.available)
     return verdict.EvaluationVerdict(distribution.status, distribution.findings, distribution)
 
 

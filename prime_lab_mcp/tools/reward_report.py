@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict, worst_first
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.distribution.sample_size import needed_size
+from prime_lab_mcp.lab.evals.spec import SOLUTIONS_AT_ONCE
 from prime_lab_mcp.lab.loading import LoadedEnvironment
 from prime_lab_mcp.lab.rewards import comparison, surroundings
 from prime_lab_mcp.lab.rewards import findings as reward
@@ -22,7 +26,9 @@ from prime_lab_mcp.lab.rewards.cases import (
 )
 from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, SearchOutcome, Trial, Witnessed
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules import amounts, judges, known_answers, rollouts, solutions
+from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow
 from prime_lab_mcp.lab.rewards.rules.scoring import component_coverage
 from prime_lab_mcp.lab.rewards.search.reward_search import (
     DEFAULT_SECONDS,
@@ -31,6 +37,7 @@ from prime_lab_mcp.lab.rewards.search.reward_search import (
 from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 from prime_lab_mcp.lab.sandbox.containers.access import podman_is_installed
+from prime_lab_mcp.lab.state.compared_rewards import EQUAL_VERDICTS
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.faults import ProblemCode
@@ -92,13 +99,18 @@ def reward_outcome(
         proves = proves and not (unequal and status == "passed")
         findings, blockers = [*blockers, *about_both, *(f for f in findings if f not in blockers)], blockers + unequal
         status = "failed" if unequal else status
+    older_flaw = compared is not None and status == "failed" and compared.verdict in EQUAL_VERDICTS
     findings = [*findings, *hints.hints(smelt, findings)]
     shown = [f for f in findings if f.severity != "info"]
     failing = cases_behind(shown, trial)
     folder.write_table(trial)
     if failing and args.cases_file != LAST_TRIAL:
         folder.write_failing(probes_behind(shown, trial), rows)
-    data = _data(trial, sanity, failing, args) | {"table": str(folder.table)} | reward_judge.data(trial, asked)
+    data = (
+        _data(trial, sanity, failing, args)
+        | {"warned": _warned(findings, trial), "table": str(folder.table)}
+        | reward_judge.data(trial, asked)
+    )
     if args.cases_file == LAST_TRIAL:
         data["scored_again"] = _scored_again(trial)
     if reads:
@@ -122,7 +134,7 @@ def reward_outcome(
     facts = Facts(env_args=env_args, toolchain=loaded.toolchain, proves=proves, **reward_judge.facts(trial, asked))
     return Outcome(
         status,
-        _summary(trial, status, blockers, findings) + _equal(compared),
+        _summary(trial, status, blockers, findings) + _equal(compared) + (_OLDER_FLAW if older_flaw else ""),
         tuple(findings),
         data,
         _next(
@@ -133,7 +145,10 @@ def reward_outcome(
             any(f.code in _UNREAD for f in blockers),
             "solution_skeleton" in data,
             args.same_as if compared is not None and compared.verdict != "equal" else None,
-            in_podman=loaded.loaded.container and podman_is_installed(),
+            _functions_of(loaded) if older_flaw else None,
+            in_podman=_ContainerEvaluation(loaded.loaded.tasks, data.get("rollout_seconds", {}).get("median"))
+            if loaded.loaded.container and podman_is_installed()
+            else None,
         ),
         facts=facts,
     )
@@ -182,6 +197,20 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
         f" Equal on the {number} that were tried: each earned the same share in {name}{scale}{parts}{left}. Other "
         f"completions were not compared.{metrics}"
     )
+
+
+_OLDER_FLAW = (
+    " Equality is shown; what blocks is the older reward's own flaw. To publish, change it on purpose, and call "
+    "test_reward without same_as."
+)
+
+
+def _functions_of(loaded: LoadedEnvironment) -> dict[str, Any]:
+    """The call of read_environment for the functions of a port, or for all files of another environment."""
+    snapshot = loaded.snapshot
+    given = {"environment": snapshot.relative}
+    path = f"{snapshot.manifest.module}/functions.py"
+    return {**given, "path": path} if path in snapshot.files else given
 
 
 def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:
@@ -289,6 +318,33 @@ _UNREAD = ("gold-not-understood", "reward-no-gold")
 """Codes after which only the reward itself says which replies are right."""
 
 
+@dataclass(frozen=True, slots=True)
+class _ContainerEvaluation:
+    """The smallest evaluation in containers that can pass: each of its rollouts takes long.
+
+    `tasks` is the number of tasks of the environment, `seconds` what a solution took in its container.
+    """
+
+    tasks: int | None
+    seconds: float | None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of `run_eval`."""
+        tasks, rollouts = needed_size(self.tasks)
+        return {"runtime": "podman", "num_examples": tasks, "rollouts": rollouts}
+
+    @property
+    def why(self) -> str:
+        """What the size is, and how long the evaluation takes at least."""
+        tasks, rollouts = needed_size(self.tasks)
+        size = f"{tasks} x {rollouts} is the smallest size that can pass"
+        if self.seconds is None:
+            return size
+        minutes = math.ceil(tasks * rollouts * self.seconds / SOLUTIONS_AT_ONCE / 60)
+        return f"{size}, and takes at least {count(minutes, 'minute')}, as long as solutions took in containers"
+
+
 def _next(
     same: Mapping[str, Any],
     whole: Mapping[str, Any],
@@ -297,12 +353,15 @@ def _next(
     unread: bool,
     unsolved: bool,
     unequal_to: str | None,
+    older_flaw: Mapping[str, Any] | None,
     *,
-    in_podman: bool = False,
+    in_podman: _ContainerEvaluation | None = None,
 ) -> tuple[Next, ...]:
     if status == "passed":
-        given = {**same, "runtime": "podman"} if in_podman else same
-        return (Next("run_eval", "shows whether a model's rewards vary enough to learn from", given),)
+        why = "shows whether a model's rewards vary enough to learn from"
+        if in_podman is None:
+            return (Next("run_eval", why, same),)
+        return (Next("run_eval", f"{why}; {in_podman.why}", {**same, **in_podman.arguments}),)
     if unasked:
         given = {**whole, "judge": "prime"}
         return (Next("test_reward", "with the endpoint of its judge (a preset such as prime, or a URL)", given),)
@@ -314,6 +373,13 @@ def _next(
                 "lists the files: add data.solution_skeleton, filled in, with edit_environment, then test_reward again"
             )
         return (Next("read_environment", why, {"environment": same["environment"]}), again)
+    if older_flaw is not None:
+        why = "what pays; to publish, mend the older reward's flaw here on purpose with edit_environment"
+        alone = {name: value for name, value in whole.items() if name != "same_as"}
+        return (
+            Next("read_environment", why, older_flaw),
+            Next("test_reward", "after that change, without same_as: the comparison stays on record", alone),
+        )
     if unequal_to is not None and status == "failed":
         return (
             Next("read_environment", "shows what the older environment pays for", {"environment": unequal_to}),
@@ -337,11 +403,7 @@ def _data(
         "golds_scored": len(trial.golds),
         "max_reward": round(trial.max_reward, 6),
         "answer_format": style.golds.format if style else None,
-        "rendering": style.wrapper.reasoned("…", "…")
-        if style and style.wrapper.lead
-        else style.wrapper.wrap("…")
-        if style
-        else None,
+        "rendering": None if style is None else _rendering(style),
         "sanity_checks": [check.as_json() for check in sanity],
         "components": reward.component_means(trial),
         "coverage": [{"name": c.name, "scored": c.scored, "earned": c.earned} for c in component_coverage(trial)],
@@ -350,6 +412,26 @@ def _data(
         "probes": args.probes,
         "search": trial.searched.as_json(),
     }
+
+
+def _warned(findings: Sequence[Finding], trial: Trial) -> list[dict[str, Any]]:
+    """What was paid although it is no plain right answer: the finding's words without its example, and the share of the
+    maximum that its best paid example earned. The questions of a push and of a run say it again."""
+    warned = []
+    for finding in findings:
+        examples = [row.scored_probe for row in finding.rows if isinstance(row, CaseRow)]
+        if finding.severity == "warning" and finding.code in _PAID and examples:
+            shares = [(s.reward or 0.0) / trial.maximum(s.probe.row) for s in examples]
+            how = finding.message.removesuffix(f": {amounts.paid_text(examples[0], trial)}")
+            warned.append({"code": finding.code, "how": how, "share": round(max(shares), 4)})
+    return warned
+
+
+def _rendering(style: AnswerStyle) -> str:
+    """The form of the golds that were scored, with … in the place of the gold and fields of the task in braces."""
+    before, after = style.golds.frame
+    gold = f"{before}…{after}"
+    return style.wrapper.reasoned(gold, "…") if style.wrapper.lead else style.wrapper.wrap(gold)
 
 
 def _witness(witnessed: Witnessed) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, EvalError, LabE
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import amount_text, quote
-from prime_lab_mcp.lab.distribution.sample_size import advised_size
+from prime_lab_mcp.lab.distribution.sample_size import needed_size
 from prime_lab_mcp.lab.evals import upload, verdict
 from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome, evidence_of
 from prime_lab_mcp.lab.evals.easier import untested_sentence
+from prime_lab_mcp.lab.evals.frequent_answers import all_tasks_frequent_answer
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
 from prime_lab_mcp.lab.evals.measured import measured_rollout
@@ -54,7 +55,7 @@ class Args(Arguments):
 
     environment: Annotated[Text, Field(description="Folder or owner/name.")]
     model: Annotated[str | None, Field(description="The one to train.")] = None
-    num_examples: Annotated[int, between(1, 20_000), Field(description="Tasks; 30 can pass.")] = 50
+    num_examples: Annotated[int, between(1, 20_000), Field(description="Tasks; 30 x 4 can pass.")] = 50
     rollouts: Annotated[int, between(1, 128), Field(description="Per task.")] = 8
     endpoint: Annotated[str | None, Field(description=_ENDPOINTS)] = None
     hosted: bool = False
@@ -291,7 +292,7 @@ def _told_as_small(lab: Lab, work: LocalEval, spec: EvalSpec, running: Outcome) 
     small = _too_small(lab, spec)
     if small is None:
         return running
-    tasks, rollouts = advised_size(spec.available)
+    tasks, rollouts = needed_size(spec.available)
     enough = {**work.args.again(), "num_examples": tasks, "rollouts": rollouts}
     offered = Next("run_eval", "if a push or training run is to follow; stop this one first", enough)
     summary = f"{small.message[:1].upper()}{small.message[1:]} for a push or training run. {running.summary}"
@@ -392,6 +393,8 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
                 )
             drawn = drawn_tasks(rows, args.by, spec.num_examples, spec.seed)
             spec = replace(spec, by=args.by, drawn=drawn, num_examples=len(drawn))
+        else:
+            spec = replace(spec, frequent=await all_tasks_frequent_answer(env, rows))
         if rehearsed:
             solutions = await lab.memory(PlayableSolutions).of(env, rows, args.env_args or {})
             await register_golds(work.variables, rows, solutions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -211,6 +212,8 @@ async def _search(call: Call, query: str) -> Outcome:
     ]
     if not rows:
         return listing.nothing_found("environment", query)
+    if len(rows) == 1 and (only := HUB_NAME.match(str(rows[0]["name"]))):
+        return await _only_match(call, only["owner"], only["name"], rows[0])
     rows.sort(key=lambda row: listing.name_rank(str(row["name"]), query))
     async with anyio.create_task_group() as asking:
         for row in rows[:_ASKED]:
@@ -221,10 +224,18 @@ async def _search(call: Call, query: str) -> Outcome:
     first = str(rows[0]["name"])
     return Outcome(
         "passed",
-        f"{count(len(rows), 'environment')} on the Hub {'matches' if len(rows) == 1 else 'match'}.",
+        f"{count(len(rows), 'environment')} on the Hub match.",
         data={"matches": rows},
         next=(Next("search_hub", "versions and trainability of one", {"kind": "environment", "query": first}),),
     )
+
+
+async def _only_match(call: Call, owner: str, name: str, row: dict[str, Any]) -> Outcome:
+    """Return what a search for the name of the only match says, so that no second search is needed for it."""
+    named = await _named(call, owner, name, None)
+    row |= {key: named.data[key] for key in ("runtime", "trainable") if named.data.get(key) is not None}
+    summary = f"1 environment on the Hub matches. {named.summary}"
+    return replace(named, summary=summary, data={**named.data, "matches": [row]})
 
 
 TOOL = Tool(

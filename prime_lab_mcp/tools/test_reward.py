@@ -28,7 +28,7 @@ from prime_lab_mcp.lab.rewards import comparison, judge_relay, reward_source, su
 from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder
 from prime_lab_mcp.lab.rewards.observations import SearchOutcome, Trial
-from prime_lab_mcp.lab.rewards.probes import answer_formats
+from prime_lab_mcp.lab.rewards.probes import row_fields
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules import amounts
 from prime_lab_mcp.lab.rewards.search.attacker import Attacker
@@ -69,7 +69,7 @@ class Args(Arguments):
     preset: Annotated[Literal["gsm8k"] | None, Field(description="Five cases.")] = None
     rendering: Annotated[
         str | None,
-        Field(max_length=300, description='Answer form, as "<final>GOLD</final>".'),
+        Field(max_length=300, description='Answer form: "<b>GOLD {info.unit}</b>".'),
     ] = None
     probes: Annotated[bool, Field(description="Try known hacks.")] = True
     search: Annotated[int, Field(ge=0, le=600, description="Seconds for unlisted hacks.")] = DEFAULT_SECONDS
@@ -165,7 +165,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     own = supplied.parse_cases(raw)
     if raw:
         folder.write_supplied(raw)
-    wrapper = None if args.rendering is None else answer_formats.wrapper_from_template(args.rendering)
+    rendering = None if args.rendering is None else row_fields.rendering_from_template(args.rendering)
     written = await anyio.to_thread.run_sync(source_code.read_source, snapshot)
 
     async def say(message: str) -> None:
@@ -185,6 +185,8 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
         ) as loaded,
     ):
         sample = await loaded.worker.rows(limit=GOLD_TASKS)
+        if rendering is not None:
+            row_fields.require_fields(rendering, sample.rows, (_without_rendering(snapshot.relative, args),))
         known = supplied.probes_of_failures(failures, sample.rows)
         await say("scoring")
         async with reward_judge.paid(call, relay, loaded, plan.intent):
@@ -196,7 +198,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
                 examples=args.examples,
                 hacks=args.probes,
                 cases=cases,
-                wrapper=wrapper,
+                rendering=rendering,
                 relay=relay,
                 arguments=loaded.env_args,
                 own_raises=reward_source.raise_statements(written),
@@ -298,7 +300,6 @@ def _check_rendering(environment: str, args: Args, trial: Trial) -> None:
     """
     if amounts.gold_is_paid(trial):
         return
-    same = {"environment": environment, **args.model_dump(exclude_unset=True, exclude={"rendering", "confirm"})}
     raise BadInput(
         f"none of {count(len(trial.golds), 'gold answer')} earns anything for being right when it is written as "
         f"{quote(args.rendering, 120)}; nothing was recorded",
@@ -308,8 +309,13 @@ def _check_rendering(environment: str, args: Args, trial: Trial) -> None:
             " out: it is then found by trying.",
         ),
         code="bad-argument",
-        next=(Next("test_reward", "finds the rendering by trying", same),),
+        next=(_without_rendering(environment, args),),
     )
+
+
+def _without_rendering(environment: str, args: Args) -> Next:
+    same = {"environment": environment, **args.model_dump(exclude_unset=True, exclude={"rendering", "confirm"})}
+    return Next("test_reward", "finds the rendering by trying", same)
 
 
 async def _compare(

@@ -299,6 +299,25 @@ async def test_a_token_is_offered_with_everything_that_a_person_needs_to_agree(d
     assert "file" not in (await offered(desk.lab())).data
 
 
+@pytest.mark.parametrize(
+    ("intent", "named"),
+    [(PUSH, ["wait", "smaller", "bare"]), (RUN, ["smaller"])],
+    ids=["a push names all", "a run names what fits the wallet"],
+)
+async def test_a_question_names_what_there_is_if_the_user_declines(
+    desk: Desk, intent: Intent, named: list[str]
+) -> None:
+    instead = (
+        Next("watch_run", "wait", {"id": "run-1"}),
+        Next("write_training_config", "smaller", {"based_on": "run.toml", "budget": 4}),
+        Next("preflight", "bare"),
+    )
+    report = await offered(desk.lab(), replace(intent, instead=instead))
+    first, *others = report.next
+    assert (first.arguments or {})["confirm"] == report.data["confirm"]
+    assert [one.why for one in others] == [f"if the user declines: {why}" for why in named]
+
+
 async def test_a_token_counts_for_exactly_its_intent(desk: Desk) -> None:
     lab = desk.lab()
     token = (await offered(lab)).data["confirm"]

@@ -21,6 +21,7 @@ from prime_lab_mcp.server.call import Calls, no_progress
 from prime_lab_mcp.server.gate import Gate, Passage
 from prime_lab_mcp.tools.registry import TOOLS
 from prime_lab_mcp.tools.tool import Call
+from tests.lab.evals.conftest import write_environment
 from tests.lab.state.evidence_rows import MODEL, ours
 
 pytestmark = pytest.mark.anyio
@@ -78,6 +79,21 @@ def record_run(lab: Lab, path: Path | None, **changes: Any) -> None:
     given = {"kind": "training", **changes}
     place = (None, None) if path is None else ("configs/on.toml", sha256(path))
     lab.ledger.record_run(Run("r", given["kind"], "sums", lab.key, "k", lab.platform, *place))
+
+
+async def test_a_push_refused_for_a_failed_test_leads_to_the_files_and_not_to_the_same_test_of_them(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    here = (lab.key, snapshot.name, snapshot.source, snapshot.content)
+    blocker = ({"code": "reward-search-hole", "severity": "blocker", "message": "m", "fix": "f"},)
+    lab.ledger.record(Evidence("check_environment", "passed", *here))
+    lab.ledger.record(Evidence("test_reward", "failed", *here, findings=blocker))
+    made = Call(lab, snapshot, no_progress, References(), nothing)
+    refused = (await Gate(lab, nothing, nothing).check(BY_NAME["push_environment"], made)).report
+    assert refused is not None
+    assert refused.next[0].tool == "read_environment"
+    assert "reward-search-hole" in refused.next[0].why
+    assert "test_reward" not in {one.tool for one in refused.next}
 
 
 @pytest.mark.usefixtures("proven")

@@ -1,29 +1,23 @@
-"""The template sandboxed: its check, its setup, and rollouts in a local process in the place of a container."""
+"""The template sandboxed: its comparison, its setup, and rollouts in a local process in the place of a container."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.assembled import assembled
-from tests.templates.turns import earned, episodes, evaluate, talking
+from tests.templates.loading import modules
+from tests.templates.turns import episodes, talking
 
 FOLDER = assembled("sandboxed")
 MODULE = FOLDER / "sandboxed_template"
 
 
-def checked(tmp_path: Path, answer: str, gold: str) -> bool:
-    case = tmp_path / "given.json"
-    case.write_text(json.dumps({"answer": answer, "gold": gold}), encoding="utf-8")
-    command = [sys.executable, "-I", str(MODULE / "check.py"), str(case)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return bool(json.loads(done.stdout)["right"])
+PARTS = modules("sandboxed", "answers", "commands")
 
 
 @pytest.mark.parametrize(
@@ -42,10 +36,24 @@ def checked(tmp_path: Path, answer: str, gold: str) -> bool:
         ("0.33", "0.33333333", False),
     ],
 )
-def test_the_check_compares_numbers_and_texts_and_evaluates_nothing(
-    tmp_path: Path, answer: str, gold: str, right: bool
-) -> None:
-    assert checked(tmp_path, answer, gold) is right
+def test_numbers_and_texts_are_compared_and_nothing_is_evaluated(answer: str, gold: str, right: bool) -> None:
+    assert PARTS["answers"].right(answer, gold) is right
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "used"),
+    [
+        ("cat sales_1.csv", ["sales_1.csv"], True),
+        ("awk -F, '{print $5}' ./sales_1.csv | sort -n", ["sales_1.csv"], True),
+        ("python3 -c 'print(open(\"sales_1.csv\").read())'", ["sales_1.csv"], True),
+        ("cat *.csv", ["sales_1.csv"], True),
+        ("ls -la", ["sales_1.csv"], False),
+        ("cat sales_12.csv", ["sales_1.csv"], False),
+        ("echo 7", [], True),
+    ],
+)
+def test_a_command_uses_a_file_that_it_names_or_matches(command: str, files: list[str], used: bool) -> None:
+    assert PARTS["commands"].used([command], files) is used
 
 
 def test_golds_follow_from_the_files_of_their_tasks() -> None:
@@ -73,28 +81,6 @@ def local(target: Path, **constants: str) -> Path:
         code = code.replace(old, new)
     path.write_text(code, encoding="utf-8")
     return target
-
-
-@pytest.mark.slow
-def test_rollouts_are_prepared_and_checked_in_their_runtime(tmp_path: Path) -> None:
-    rows = [json.loads(x) for x in (MODULE / "data" / "eval.jsonl").read_text(encoding="utf-8").splitlines()]
-    golds = {row["question"]: row["answer"] for row in rows}
-
-    def script(messages: list[dict[str, Any]]) -> str:
-        question = messages[-1]["content"]
-        number = [row["question"] for row in rows].index(question)
-        return (f"It is <answer>{golds[question]}</answer>", "<answer>-1</answer>", "I cannot tell.")[number]
-
-    # The check sees the task's files: here it answers only if the file of the first task was written.
-    folder = local(tmp_path / "sandboxed")
-    check = folder / "sandboxed_template" / "check.py"
-    code = check.read_text(encoding="utf-8")
-    head = 'if __name__ == "__main__":\n'
-    check.write_text(code.replace(head, head + '    assert list(Path().glob("sales_*.csv"))\n'), encoding="utf-8")
-    with talking(script) as model:
-        right, wrong, none = evaluate(folder, tmp_path / "run", model.url, tasks=3, split="eval")
-    assert not model.failures
-    assert [round(earned(t), 6) for t in (right, wrong, none)] == [1.1, 0.1, 0.0]
 
 
 @pytest.mark.slow

@@ -115,6 +115,42 @@ async def test_a_stored_answer_that_the_reward_pays_in_no_form_gives_nothing_awa
     assert "gold-in-prompt" in codes(outcome, "warning")
 
 
+SHELL = """\
+class ShellConfig(vf.SingleAgentEnvConfig):
+    agent: vf.AgentConfig = vf.AgentConfig(harness=vf.harness_config_type("bash")(id="bash"), max_turns=4)
+
+
+class Shell(vf.SingleAgentEnv, vf.Env[ShellConfig]):
+    pass
+
+
+__all__ = ["Marbles", "Shell"]
+"""
+SOLUTION = """\
+    def solution(self):
+        call = {"name": "bash", "arguments": {"command": "echo " + self.data.answer}}
+        return [{"role": "assistant", "tool_calls": [call]}, f"<answer>{self.data.answer}</answer>"]
+
+"""
+AFTER_A_CALL = "return sound(reply, gold) * any(m.role == 'tool' for m in trace.branches[0].messages)"
+
+
+@pytest.mark.parametrize(
+    ("name", "scoring", "severity"),
+    [("paid_alone", "return sound(reply, gold)", "blocker"), ("paid_after_a_call", AFTER_A_CALL, "warning")],
+)
+async def test_a_gold_in_the_prompts_blocks_beside_solutions_where_it_is_paid_alone(
+    lab: Lab, name: str, scoring: str, severity: str
+) -> None:
+    folder = write(lab, name, reward(scoring) + SOLUTION)
+    edit(folder, "How many in all?", "How many in all? (The answer is {4 * n + 7}.)")
+    edit(folder, '__all__ = ["Marbles"]\n', SHELL)
+    outcome = await check(lab, name)
+    finding = next(f for f in outcome.findings if f.code == "gold-in-prompt")
+    assert finding.severity == severity
+    assert ("copying scores" in finding.message) is (severity == "blocker")
+
+
 async def test_the_checks_load_with_the_arguments_that_the_package_names(lab: Lab) -> None:
     folder = write(lab, "sized", SOUND)
     pyproject = folder / "pyproject.toml"

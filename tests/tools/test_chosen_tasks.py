@@ -314,7 +314,7 @@ async def test_both_questions_name_what_the_checks_warned_of(lab: Lab, platform:
     written = await write(lab, environments=[PINNED], model=MODEL)
     config = read_config(lab.workspace.resolve(written.data["path"]))
     [sentence] = submission_question._known_warnings(lab, config)
-    assert sentence.startswith(f"Known of {PINNED} and not mended: reward-hackable (a completion without a right")
+    assert sentence.startswith(f"Known of {PINNED} and not mended: reward-hackable (a completion that is no plain")
     assert "; small-set (so few prompts that training would memorise them)." in sentence
     assert sentence == warnings_sentence(PINNED, evidence_of_source(lab, lab.key, "tiny_env", source))
     lab.ledger.record(Evidence("test_reward", "passed", lab.key, "tiny_env", source, source))

@@ -77,6 +77,17 @@ async def test_a_small_environment_is_read_in_one_call_and_a_larger_one_in_pages
     assert dict(listed.arguments or {})["path"] == "*"
 
 
+async def test_code_is_read_first_with_what_is_paid_before_all_and_data_last(lab: Lab, folder: Path) -> None:
+    (folder / "sums" / "a_rows.jsonl").write_text("{}\n", encoding="utf-8")
+    (folder / "sums" / "taskset.py").write_text("B = 1\n" * 50, encoding="utf-8")
+    (folder / "sums" / "functions.py").write_text("C = 1\n" * 90, encoding="utf-8")
+    (folder / "sums" / "v0.py").write_text("D = 1\n" * 70, encoding="utf-8")
+    files = [Path(f["path"]).name for f in (await read(lab, path="*")).data["files"]]
+    assert files[:4] == ["functions.py", "taskset.py", "__init__.py", "v0.py"]
+    assert set(files[4:6]) == {"README.md", "pyproject.toml"}
+    assert files[6:] == ["a_rows.jsonl"]
+
+
 async def test_a_long_file_names_the_call_of_its_next_page(lab: Lab, folder: Path) -> None:
     (folder / "sums" / "long.py").write_text("A = 1\n" * 2000, encoding="utf-8")
     [following] = (await read(lab, path="sums/long.py")).next
@@ -337,11 +348,13 @@ async def test_a_long_file_is_read_in_pages(lab: Lab, folder: Path) -> None:
 
 async def test_an_edit_leads_to_the_first_step_whose_evidence_the_files_lack(lab: Lab, folder: Path) -> None:
     unproven = await edit(lab, "sums/__init__.py", "A = 2", "A = 1")
-    assert [(one.tool, one.arguments) for one in unproven.next] == [("check_environment", {"environment": "sums"})]
+    assert [(one.tool, one.arguments) for one in unproven.next] == [("test_reward", {"environment": "sums"})]
     await prove_all(lab)
-    for path, new, old in (("README.md", "# Sums\n", None), ("sums/__init__.py", "A = 3", "A = 2")):
-        stale = await edit(lab, path, new, old)
-        assert [one.tool for one in stale.next] == ["check_environment"]
+    # test_reward runs the check first, so that the check is named where it is all that is missing.
+    readme = await edit(lab, "README.md", "# Sums\n", None)
+    assert [one.tool for one in readme.next] == ["check_environment"]
+    code = await edit(lab, "sums/__init__.py", "A = 3", "A = 2")
+    assert [one.tool for one in code.next] == ["test_reward"]
 
 
 async def test_an_edit_that_breaks_the_code_leads_to_the_broken_file(lab: Lab, folder: Path) -> None:

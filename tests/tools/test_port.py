@@ -113,6 +113,28 @@ async def test_a_port_keeps_version_and_readme_and_an_edit_of_it_leads_to_the_co
     assert (then.tool, then.arguments) == (made.next[0].tool, made.next[0].arguments)
 
 
+async def test_an_equal_port_with_the_older_flaw_leads_to_a_change_on_purpose_and_then_to_a_push(lab: Lab) -> None:
+    calls = Calls(lab, TOOLS, References())
+    report = await ported(calls, "parsed")
+    same = {**(report.next[0].arguments or {}), "examples": 4, "search": 0}
+    proof = await calls.execute("test_reward", same)
+    assert (proof.status, proof.data["same_as"]["verdict"]) == ("failed", "equal"), proof.summary
+    assert "Equality is shown; what blocks is the older reward's own flaw" in proof.summary
+    first, then, *_ = proof.next
+    assert (first.tool, (first.arguments or {})["path"]) == ("read_environment", "parsed_v1/functions.py")
+    assert (then.tool, "same_as" in (then.arguments or {})) == ("test_reward", False)
+    assert (await calls.execute(first.tool, dict(first.arguments or {}))).status == "passed"
+
+    weights = {"old": "@vf.reward(weight=0.5)", "new": "@vf.reward(weight=0.1)"}
+    change = {"environment": "parsed_v1", "path": "parsed_v1/taskset.py", **weights}
+    edited = await calls.execute("edit_environment", change)
+    assert [one.tool for one in edited.next] == ["test_reward"]
+    assert "same_as" not in (edited.next[0].arguments or {})
+    mended = await calls.execute("test_reward", {**(then.arguments or {}), **FEW})
+    assert mended.status == "passed", mended.summary
+    assert all("same_as" not in (one.arguments or {}) for one in mended.next)
+
+
 async def test_a_halved_weight_is_no_equal_port(lab: Lab) -> None:
     calls = Calls(lab, TOOLS, References())
     report = await ported(calls, "parsed")

@@ -14,8 +14,9 @@ import anyio
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.distribution.floor import FrequentAnswer
 from prime_lab_mcp.lab.evals import plan
 from prime_lab_mcp.lab.evals.runner import jobs
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
@@ -24,7 +25,7 @@ from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools import check_reward_distribution, control_run, run_eval
-from prime_lab_mcp.tools.tool import Call
+from prime_lab_mcp.tools.tool import Call, Plan
 from tests.lab.evals.conftest import write_environment
 from tests.lab.evals.finished import finished, mixed
 from tests.lab.evals.scripted import adds, serving
@@ -110,6 +111,11 @@ async def test_an_evaluation_runs_to_a_verdict_which_is_judged_again_from_its_re
     assert none.value.code == "eval-missing"
 
 
+def sized(call: Next) -> tuple[Any, Any]:
+    arguments = call.arguments or {}
+    return arguments.get("num_examples"), arguments.get("rollouts")
+
+
 @pytest.mark.slow
 async def test_a_call_that_stops_waiting_leaves_the_job_and_a_stopped_one_is_no_verdict(lab: Lab) -> None:
     write_environment(lab.settings.workspace)
@@ -121,13 +127,17 @@ async def test_a_call_that_stops_waiting_leaves_the_job_and_a_stopped_one_is_no_
         assert (found.status, found.data["state"] in LIVE_STATES) == ("running", True)
         assert [n.tool for n in found.next] == ["test_reward", "run_eval", "watch_run", "control_run", "run_eval"]
         assert found.summary.startswith("2 tasks x 1 rollout are too few to decide anything: "), found.summary
-        assert (found.next[-1].arguments or {})["rollouts"] >= 4
+        assert sized(found.next[-1]) == (30, 4)
+        assert any("num_examples=30 and rollouts=4" in f.fix for f in found.findings)
         assert "Its reward was not tested with these files: test_reward is free" in found.summary
         assert "distribution-too-small" in codes(found), "the size that can pass is said while it runs"
         with pytest.raises(LabError) as early:
             await check(lab, results=id)
         assert early.value.code == "eval-not-finished"
-        await EvaluationJobs(lab).stop(id)
+        stop = control_run.Args(id=id, action="stop")
+        stopped = await control_run.run(await call_of(lab), Plan(control_run.Work(stop)))
+        assert "none of its rollouts had finished" in stopped.summary
+        assert [(n.tool, sized(n)) for n in stopped.next] == [("run_eval", (30, 4))]
 
     assert lab.ledger.evidence(lab.key) == []
 
@@ -171,6 +181,21 @@ async def test_tasks_are_drawn_in_equal_shares_by_a_field(lab: Lab) -> None:
     drawn = [json.loads(line)["traces"][0]["task"]["data"]["level"] for line in rows]
     assert sorted(drawn) == [0, 0, 0, 0, 1, 1, 1, 1]
     assert "by level" in found.data["order"]
+
+
+@pytest.mark.slow
+async def test_an_evaluation_of_labels_knows_the_most_frequent_answer_of_all_tasks(lab: Lab) -> None:
+    taskset = write_environment(lab.settings.workspace) / "sums_v1" / "taskset.py"
+    code = taskset.read_text(encoding="utf-8").replace("size: int = 40", "size: int = 108")
+    code = code.replace("answer=str(2 * n + 1)", 'answer=("Bug", "login", "billing")[n % 3]')
+    taskset.write_text(code, encoding="utf-8")
+    with serving(lambda body, before: "<answer>login</answer>") as model:
+        found = await evaluate(lab, endpoint=model.url, num_examples=30, rollouts=4, wait_seconds=120)
+    spec = EvaluationJobs(lab).spec(EvaluationJobs(lab).list("sums_v1")[0])
+    assert spec.frequent == FrequentAnswer(("billing", "bug", "login"), 1 / 3, 3)
+    assert found.data["distribution"]["floor"]["reward"] == round(1 / 3 + 2 / 3 * 0.2 / 1.2, 4)
+    assert "distribution-at-floor" in codes(found) or "distribution-unclear" in codes(found)
+    assert "alance the answers" not in " ".join(str(finding.fix) for finding in found.findings)
 
 
 async def test_an_unset_key_is_an_error_before_anything_starts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +270,7 @@ async def test_rollouts_in_containers_are_as_slow_as_test_reward_found_them(
     timed = {"rollout_seconds": {"median": 120.0}}
     lab.ledger.record(Evidence("test_reward", "passed", lab.key, "sums_v1", call.snapshot.source, "c", data=timed))
     told = (await run_eval.run(call, await run_eval.plan(call, args))).summary
-    assert "It takes about 30 minutes: a rollout in a container took 120 seconds in test_reward, and 8 run" in told
+    assert "It takes at least 60 minutes: a solution in a container took 120 seconds in test_reward" in told
 
 
 async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,9 @@ async def test_a_dataset_is_told_apart_from_nothing(
 async def test_words_find_environments_and_models_carry_notes_and_own_results(at: Desk) -> None:
     found = await at.call(TOOL, kind="environment", query="reverse")
     assert [m["name"] for m in found.data["matches"]] == ["primeintellect/reverse-text"]
+    named = await at.call(TOOL, kind="environment", query="primeintellect/reverse-text")
+    assert found.next == named.next  # the only match is not searched for once more
+    assert found.data["matches"][0]["trainable"]
     at.lab.ledger.record(
         Evidence("run_eval", "passed", at.lab.key, "sums", model="Qwen/Qwen3-0.6B", data={"mean_reward": 0.25})
     )

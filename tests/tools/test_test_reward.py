@@ -95,6 +95,16 @@ async def test_each_flaw_is_found_by_its_own_code(lab: Lab) -> None:
     assert found == {name: expected for name, (_, expected) in FLAWS.items()}
 
 
+async def test_a_reward_that_reads_one_number_and_allows_an_error_evaluates_nothing(lab: Lab) -> None:
+    code = """
+    found = re.search(r"-?[0-9]+", last(reply) or "")
+    return float(found is not None and abs(int(found[0]) - int(gold)) <= 0.01 * int(gold))
+    """
+    write(lab, "close", reward(code))
+    outcome = await try_reward(lab, "close", search=0)
+    assert "reward-evaluates-output" not in {f.code for f in outcome.findings}
+
+
 async def test_a_finding_quotes_the_exact_completion_and_its_task(lab: Lab) -> None:
     write(lab, "substring", FLAWS["substring"][0])
     outcome = await try_reward(lab, "substring", examples=2)
@@ -308,6 +318,64 @@ async def test_a_rendering_of_the_caller_replaces_the_search_for_one(lab: Lab) -
     assert outcome.data["rendering"] == "So it is xx=… then."
 
 
+MEASURED = """\
+import re
+
+import verifiers.v1 as vf
+
+SYSTEM = "Put the number and the unit, such as 12.5 km, into <answer></answer> tags."
+
+
+class Data(vf.TaskData):
+    answer: str
+    info: dict[str, str]
+
+
+class Measures(vf.Task[Data]):
+    def said(self, trace):
+        found = re.findall(r"<answer>\\s*(.*?)\\s*</answer>", trace.last_reply or "", re.S)
+        return found[-1].split() if found else []
+
+    @vf.reward(weight=1.0)
+    async def correct(self, trace: vf.Trace):
+        return float(self.said(trace)[:1] == [self.data.answer])
+
+    @vf.reward(weight=0.5)
+    async def named(self, trace: vf.Trace):
+        said = self.said(trace)
+        return float(len(said) == 2 and said[1] == self.data.info["unit"])
+
+
+class Config(vf.TasksetConfig):
+    size: int = 70
+
+
+class Marbles(vf.Taskset[Measures, Config]):
+    def load(self):
+        for n in range(self.config.size):
+            big, small = (("km", "m"), ("kg", "g"))[n % 2]
+            prompt = f"A load has {(n + 21) * 1000} {small}. How many {big} are that?"
+            data = Data(prompt=prompt, system_prompt=SYSTEM, answer=str(n + 21), info={"unit": big})
+            yield Measures(data, self.config.task)
+
+
+__all__ = ["Marbles"]
+"""
+
+
+async def test_golds_are_written_with_the_unit_that_prompts_ask_for_and_a_component_pays(lab: Lab) -> None:
+    write(lab, "measured", SOUND, measured_py=MEASURED)
+    outcome = await try_reward(lab, "measured", examples=2, probes=False)
+    assert (outcome.data["max_reward"], outcome.data["rendering"]) == (1.5, "<answer>… {info.unit}</answer>")
+    assert {c["name"]: c["gold_mean"] for c in outcome.data["components"]} == {"correct": 1.0, "named": 1.0}
+    named = await try_reward(lab, "measured", examples=2, probes=False, rendering="<answer>GOLD {info.unit}</answer>")
+    assert named.data["rendering"] == outcome.data["rendering"]
+    assert named.data["max_reward"] == 1.5
+    with pytest.raises(BadInput, match=r"info\.units") as refused:
+        await try_reward(lab, "measured", rendering="<answer>GOLD {info.units}</answer>")
+    assert "info.unit" in str(refused.value.fix)
+
+
 @pytest.mark.parametrize("rendering", ["<final></final>", "GOLD or GOLD", ""])
 async def test_a_rendering_without_one_place_for_the_gold_is_refused(lab: Lab, rendering: str) -> None:
     write(lab, "sound", SOUND)
@@ -332,9 +400,15 @@ async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) 
     assert (outcome.status, codes(outcome)) == ("passed", set())
 
 
-@pytest.mark.parametrize(("in_podman", "runtime"), [(True, "podman"), (False, None)])
-def test_tasks_that_need_a_container_are_evaluated_in_podman_where_it_is(in_podman: bool, runtime: str | None) -> None:
+def test_tasks_that_need_a_container_are_evaluated_in_podman_by_the_smallest_size_that_can_pass() -> None:
     same = {"environment": "boxed"}
     given = (same, same, "passed", False, False, False, None)
-    [after] = reward_report._next(*given, in_podman=in_podman)
-    assert (after.tool, dict(after.arguments or {}).get("runtime")) == ("run_eval", runtime)
+    [elsewhere] = reward_report._next(*given)
+    assert (elsewhere.tool, dict(elsewhere.arguments or {})) == ("run_eval", same)
+    [after] = reward_report._next(*given, in_podman=reward_report._ContainerEvaluation(96, 11.0))
+    assert after.tool == "run_eval"
+    assert dict(after.arguments or {}) == {**same, "runtime": "podman", "num_examples": 30, "rollouts": 4}
+    assert "30 x 4 is the smallest size that can pass, and takes at least 6 minutes" in after.why
+    [few] = reward_report._next(*given, in_podman=reward_report._ContainerEvaluation(12, None))
+    assert (dict(few.arguments or {})["num_examples"], dict(few.arguments or {})["rollouts"]) == (12, 10)
+    assert "minute" not in few.why

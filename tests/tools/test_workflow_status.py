@@ -59,7 +59,7 @@ async def test_each_proof_opens_the_next_gate_and_names_the_next_call(lab: Lab, 
         called.append(found["next"]["tool"])
         opened.append([name for name, state in states(found).items() if state == "open"])
         await record(lab, tool)
-    assert called == ["check_environment", "test_reward", "run_eval", "push_environment"]
+    assert called == ["test_reward", "test_reward", "run_eval", "push_environment"]
     assert opened == [
         ["test_reward", "run_eval"],
         ["test_reward", "run_eval"],

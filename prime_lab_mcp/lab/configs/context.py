@@ -43,6 +43,10 @@ class SourceMeasurement:
     """99th percentile of the tokens of all turns of a rollout."""
     truncated: float | None = None
     """Share of truncated rollouts."""
+    container: bool = False
+    """Whether the tasks need a container, as the check of these files found."""
+    stand_in: bool = False
+    """Whether these tokens are those of a stand-in of the rehearsal, which replies in a few words."""
     temperature: float | None = None
     """Sampling temperature of the evaluation."""
     harness_in_container: str | None = None
@@ -126,6 +130,8 @@ class ConfigContext:
     """99th percentile of completion tokens of a whole rollout."""
     truncated: float | None = None
     """The largest share of truncated rollouts."""
+    stand_in: bool = False
+    """Whether the tokens are those of a stand-in of the rehearsal, which replies in a few words."""
     temperature: float | None = None
     """The sampling temperature of the evaluation."""
     usable: float | None = None

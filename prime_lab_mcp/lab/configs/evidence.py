@@ -94,6 +94,7 @@ def gather_context_of_sources(
         completion_tokens=_most(f.completion_tokens for f in measurements),
         longest=_most(f.longest for f in measurements),
         truncated=max((f.truncated for f in measurements if f.truncated is not None), default=None),
+        stand_in=any(f.stand_in for f in measurements),
         temperature=next((f.temperature for f in measurements if f.temperature is not None), None),
         usable=hardest.usable,
         usable_group=hardest.usable_group,
@@ -233,6 +234,7 @@ def _measurement(
         fields["tasks"] = _positive_int(check.data.get("tasks"))
         fields["infinite"] = bool(check.data.get("infinite"))
         fields["duplicates"] = any(f.get("code") == "duplicate-prompt" for f in check.findings)
+        fields["container"] = bool(check.data.get("container"))
         fields["secrets"] = variables_of(check.findings)
         fields["held_out"] = _held_out(check.data.get("held_out"))
         fields["held_out_tasks"] = _held_out_tasks(check.data.get("held_out"))
@@ -287,6 +289,8 @@ def _evaluation_fields(row: Evidence) -> dict[str, Any]:
         "prompt_tokens": _percentile(data.get("prompt_tokens"), "p99"),
         # What another limit than that of the evaluation cut off says nothing about the length that the model needs.
         "truncated": 0.0 if data.get("cut_early") else finite_or_none(data.get("truncation_rate")),
+        # The platform answers the endpoint `prime`, and in a rehearsal a stand-in does.
+        "stand_in": row.platform == "rehearsal",
         "learnability": finite_or_none(data.get("learnability")),
         "temperature": finite_or_none(row.sampling.get("temperature")),
         "failed": finite_or_none(data.get("error_rate")),

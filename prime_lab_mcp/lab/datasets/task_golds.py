@@ -42,6 +42,8 @@ class TaskGold:
     row: int
     raw: Any
     forms: tuple[str, ...]
+    frame: tuple[str, str] = ("", "")
+    """What the first half of the forms have around the gold: other fields of the task, such as its unit."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -65,6 +67,10 @@ class SampleGolds:
     empty: tuple[int, ...]
     tolerance: Decimal = Decimal(0)
     """The relative error of numbers that the prompts allow; 0 if they state none."""
+    frame: tuple[str, str] = ("", "")
+    """The texts around the golds that name other fields of the tasks, such as `" {info.unit}"`."""
+    bare: SampleGolds | None = None
+    """The same golds without these texts; None if there are none."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -187,6 +193,12 @@ def _stated_in_order(parts: Sequence[str], prompt: str) -> bool:
             return False
         at = match.end()
     return True
+
+
+def task_fields(row: Row) -> Mapping[str, Any]:
+    """Return the fields of a task, with its `info` and its `answer`, objects that are stored as JSON text decoded."""
+    fields = {"answer": row.answer, "info": row.info, **row.fields}
+    return {name: _fields(value) or value for name, value in fields.items() if value is not None}
 
 
 def _places(row: Row) -> Iterator[tuple[str, Any]]:

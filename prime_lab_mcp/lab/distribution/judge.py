@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.statistics import Interval, clustered_interval, score_interval, student_interval
 from prime_lab_mcp.lab.distribution import lengths
-from prime_lab_mcp.lab.distribution.floor import TrivialFloor, trivial_floor
+from prime_lab_mcp.lab.distribution.floor import FrequentAnswer, TrivialFloor, trivial_floor
 from prime_lab_mcp.lab.distribution.rules import decide_verdict
 from prime_lab_mcp.lab.distribution.sample import (
     EPSILON,
@@ -128,6 +128,7 @@ def judge_rollouts(
     weights: Mapping[str, float] | None = None,
     floor: float | None = None,
     golds: Mapping[str, str] | None = None,
+    frequent: FrequentAnswer | None = None,
     available: int | None = None,
     max_tokens: int | None = None,
     seed: int = 0,
@@ -140,7 +141,8 @@ def judge_rollouts(
     `group_size` is the number of rollouts in a training group. `attainable` is the highest attainable reward; without
     it the weights or the observed rewards determine it. `weights` maps components to weights, for environments whose
     results do not store them (v0). `floor` is the reward of a trivial policy as a share of the attainable reward;
-    without it the rollouts and `golds` (task to reference answer) determine it. `available` is the number of tasks of
+    without it the rollouts, `golds` (task to reference answer) and `frequent` (the most frequent answer of all tasks of
+    the environment, None if unknown) determine it. `available` is the number of tasks of
     the environment, which advice never exceeds; None if the number is unknown or unlimited. `max_tokens` is the token
     limit of one completion; None if it is unknown.
     """
@@ -199,7 +201,9 @@ def judge_rollouts(
         mean_complete=_complete(sample, best) if any(sample.cut) else None,
         usable_without_easy=_without_easy(judged, judged_best, group_size),
         form=form_statistics(form[0], form[1], solved, sample.cut) if form else None,
-        floor=TrivialFloor("given", floor) if floor is not None else _floor(sample, parts, best, golds),
+        floor=TrivialFloor("given", floor, floor)
+        if floor is not None
+        else _floor(sample, parts, best, golds, frequent, complete=complete),
         outside=sum(r < -EPSILON for r in sample.rewards),
         answer=answers.summary if answers is not None else None,
         tool_use=_tool_use(sample.called, solved),
@@ -368,9 +372,15 @@ def _deviation(tasks: Sequence[TaskRewards], sample: RolloutSample, best: float)
 
 
 def _floor(
-    sample: RolloutSample, parts: Sequence[ComponentSummary], best: float, golds: Mapping[str, str] | None
+    sample: RolloutSample,
+    parts: Sequence[ComponentSummary],
+    best: float,
+    golds: Mapping[str, str] | None,
+    frequent: FrequentAnswer | None,
+    *,
+    complete: bool,
 ) -> TrivialFloor | None:
     """Return the best trivial policy; the weight of the format component is the reward for the format alone."""
     form = sample.form
     weight = next((c.weight for c in parts if form and c.name == form[0]), None)
-    return trivial_floor(weight, best, golds)
+    return trivial_floor(weight, best, golds, frequent, complete=complete)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
@@ -247,27 +248,50 @@ def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
 
     The mean is at the floor if its interval reaches down to the floor and not up to `NEAR_FLOOR` above it, or if the
     estimate is not above the floor. If the interval reaches both and the estimate is above the floor, more tasks would
-    decide.
+    decide. So would they if the mean is above what such a policy earns if answers are balanced, and not above the
+    largest share in the sample.
     """
-    if facts.floor is None or (mean.value >= facts.floor.reward + NEAR_FLOOR and mean.low > facts.floor.reward):
+    if facts.floor is None:
         return
-    floor, floor_text = facts.floor.reward, f"what {facts.floor.description} earns"
-    if mean.value >= floor + NEAR_FLOOR or (mean.low <= floor < mean.value and mean.high >= floor + NEAR_FLOOR):
-        yield unclear_finding(f"mean of attainable beside {floor_text}", mean, round(floor, 3), facts, HARDER_TASKS_FIX)
-    elif mean.low <= floor:
+    floor, highest = facts.floor.reward, facts.floor.highest
+    floor_text = f"what {facts.floor.description} earns"
+    standing, upper = _floor_standing(mean, floor), _floor_standing(mean, highest)
+    if standing == "at":
+        balance = ""
+        if facts.floor.policy == "always-the-most-frequent-answer" and not facts.floor.balanced:
+            balance = ", or balance the answers"
         yield Finding(
             "distribution-at-floor",
             "blocker",
             f"mean of attainable {mean.value:.3f} ({bounds_text(mean)}) is no better than {floor_text}: {floor:.3f}",
-            Fix("Choose tasks the model can do better than by guessing, or balance the answers. ", HARDER_TASKS_FIX),
+            Fix(f"Choose tasks the model can do better than by guessing{balance}. ", HARDER_TASKS_FIX),
         )
-    else:
+    elif standing == "unclear":
+        what = f"mean of attainable beside {floor_text}"
+        yield unclear_finding(what, mean, round(floor, 3), facts, HARDER_TASKS_FIX)
+    elif upper in ("at", "unclear"):
+        unclear = unclear_finding(f"mean of attainable beside {floor_text}", mean, floor, facts, HARDER_TASKS_FIX)
+        message = (
+            f"mean of attainable {mean.value:.3f} ({bounds_text(mean)}) is above what {facts.floor.description} earns "
+            f"if answers are balanced, {floor:.3f}, and not clearly above what the most frequent answer of these tasks "
+            f"earns, {highest:.3f}"
+        )
+        yield dataclasses.replace(unclear, message=message)
+    elif "near" in (standing, upper):
         yield Finding(
             "distribution-near-floor",
             "warning",
-            f"mean of attainable {mean.value:.3f} is hardly better than {floor_text}: {floor:.3f}",
+            f"mean of attainable {mean.value:.3f} is hardly better than {floor_text}: {highest:.3f}",
             HARDER_TASKS_FIX,
         )
+
+
+def _floor_standing(mean: Interval, floor: float) -> Literal["at", "unclear", "near", "above"]:
+    if mean.value >= floor + NEAR_FLOOR:
+        return "above" if mean.low > floor else "unclear"
+    if mean.low <= floor < mean.value and mean.high >= floor + NEAR_FLOOR:
+        return "unclear"
+    return "at" if mean.low <= floor else "near"
 
 
 def _on_variation(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, run_checks
@@ -287,7 +287,14 @@ def infinite_taskset(observations: LoadedObservations) -> Iterator[Finding]:
 def paid_runtimes(observations: LoadedObservations) -> Iterator[Finding]:
     """Report agents that run in a paid sandbox by default."""
     rented = [r for r in observations.traits.roles or () if r.runtime in _SANDBOXED]
-    if rented:
+    if rented and observations.loaded.container:
+        yield Finding(
+            "default-runtime",
+            "info",
+            f"its tasks need a container: each rollout of a run rents a sandbox ({quote(rented[0].runtime, 40)})",
+            "Leave it so, and tell the user that sandboxes cost extra; here, run_eval with runtime=podman rents none.",
+        )
+    elif rented:
         yield Finding(
             "default-runtime",
             "info",
@@ -346,10 +353,7 @@ def row_checks(observations: LoadedObservations) -> Iterator[Finding]:
     """Run the checks of `inspect_dataset` on the rows of the environment."""
     held_out = observations.held_out.rows if observations.held_out is not None else ()
     loaded = observations.loaded
-    solved = loaded.turns and loaded.solutions
-    for finding in task_findings(observations.rows, held_out, stateful=loaded.turns or loaded.own_run):
-        # In such an environment a prompt may name the state to reach. test_reward measures the reward of the bare gold.
-        yield replace(finding, severity="warning") if solved and finding.code == "gold-in-prompt" else finding
+    yield from task_findings(observations.rows, held_out, stateful=loaded.turns or loaded.own_run)
 
 
 def rewards_in_readme(package: EnvironmentPackage, observations: LoadedObservations) -> Iterator[Finding]:

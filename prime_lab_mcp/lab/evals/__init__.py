@@ -4,6 +4,7 @@ ENTRY = (
     "dry_run",
     "easier",
     "evidence_limits",
+    "frequent_answers",
     "hosted.evaluation",
     "hosted.plan",
     "measured",

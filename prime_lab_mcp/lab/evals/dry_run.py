@@ -7,7 +7,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import amount_text, count
-from prime_lab_mcp.lab.distribution.sample_size import advised_size, needed_size
+from prime_lab_mcp.lab.distribution.sample_size import needed_size
 from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
 from prime_lab_mcp.lab.evals.results import result_purpose
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -80,14 +80,13 @@ def evidence_of(lab: Lab, spec: EvalSpec) -> tuple[dict[str, Any], tuple[Finding
     limits: list[Finding] = []
     tasks, rollouts = needed_size(spec.available)
     if spec.planned_tasks < tasks or spec.planned < tasks * rollouts:
-        better = advised_size(spec.available)
         limits.append(
             Finding(
                 "distribution-too-small",
                 "warning",
                 f"{count(spec.planned_tasks, 'task')} x {count(spec.rollouts, 'rollout')} are too few to decide "
                 f"anything: {tasks} x {rollouts} are needed",
-                f"Run run_eval with num_examples={better[0]} and rollouts={better[1]}.",
+                f"Run run_eval with num_examples={tasks} and rollouts={rollouts}; more of both decide more surely.",
             )
         )
     differing = sampling_difference(spec.sampling)

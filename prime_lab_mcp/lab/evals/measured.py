@@ -2,7 +2,7 @@
 
 Tokens are those of an evaluation of the same environment and model, as the endpoint counted them. Seconds are those of
 the same evaluation, or else of the solutions that `test_reward` played in containers, where starting the container and
-its harness takes most of the time. Where nothing was measured, nothing is said.
+its files takes most of the time. Where nothing was measured, nothing is said.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ _ABOUT_TRAINING = frozenset(
         "distribution-dead",
         "distribution-format-dominates",
         "distribution-format-low",
+        "distribution-format-saturated",
         "distribution-length-correlation",
         "distribution-narrow-range",
         "distribution-near-floor",
@@ -63,12 +64,14 @@ class ResultPurpose:
     """The reason why an evaluation is a result.
 
     `description` is the reason in words. `base_model` is the model that the training run of a checkpoint started from.
-    `trained_on` is True for a checkpoint on an environment of its run, if no held-out tasks were selected.
+    `tasks` says of a checkpoint's tasks whether it may have been trained on them. `trained_on` is True for a checkpoint
+    on an environment of its run, if no held-out tasks were selected.
     """
 
     kind: Literal["checkpoint", "held-out"]
     description: str
     base_model: str | None = None
+    tasks: str = ""
     trained_on: bool = False
 
 
@@ -80,7 +83,8 @@ def result_purpose(lab: Lab, spec: EvalSpec) -> ResultPurpose | None:
     """
     checkpoint = checkpoint_purpose(lab, spec.model)
     if checkpoint is not None:
-        return dataclasses.replace(checkpoint, trained_on=_trained_on(lab, spec))
+        tasks, trained_on = _checkpoint_tasks(lab, spec)
+        return dataclasses.replace(checkpoint, tasks=tasks, trained_on=trained_on)
     held_out = held_out_argument(spec.env_args)
     if held_out is None:
         return None
@@ -99,19 +103,27 @@ def checkpoint_purpose(lab: Lab, model: str) -> ResultPurpose | None:
     return None
 
 
-def _trained_on(lab: Lab, spec: EvalSpec) -> bool:
-    """True if a checkpoint's run trained on this environment, and the arguments select neither a held-out split nor the
-    tasks that the run itself evaluated on."""
+def _checkpoint_tasks(lab: Lab, spec: EvalSpec) -> tuple[str, bool]:
+    """Say whether a checkpoint may have been trained on the tasks of this evaluation, in words and as a truth value.
+
+    It may have been if its run trained on this environment, and the arguments select neither a held-out split nor the
+    tasks that the run itself evaluated on.
+    """
     served = {spec.model, re.sub(r"-step-\d+$", "", spec.model)}
     run = next((r for r in lab.ledger.runs(kind="training") if r.name in served), None)
-    if run is None or held_out_argument(spec.env_args) is not None:
-        return False
+    held_out = held_out_argument(spec.env_args)
+    if held_out is not None:
+        return f"on held-out tasks ({quote(held_out[0], 40)} = {quote(held_out[1], 40)})", False
+    if run is None:
+        return "", False
     name = plain_name(spec.environment)
     sources = [as_mapping(one) for one in as_mapping(run.data.get("card")).get("environments") or ()]
     evaluated = [s for s in sources if s.get("kind") == "eval" and as_mapping(s.get("args")) == dict(spec.env_args)]
     if any(plain_name(str(source.get("id"))) == name for source in evaluated):
-        return False
-    return any(plain_name(str(id)) == name for id in run.data.get("environments") or ())
+        return "on the tasks that its run held out to evaluate on", False
+    if any(plain_name(str(id)) == name for id in run.data.get("environments") or ()):
+        return "on tasks that it may have been trained on", True
+    return "on an environment that it was not trained on", False
 
 
 def plain_name(environment: str) -> str:
@@ -131,17 +143,18 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
         for f in outcome.findings
     )
     status: Verdict = "inconclusive" if any(f.severity == "blocker" for f in findings) else "passed"
+    tasks = f" {purpose.tasks}" if purpose.tasks else ""
     note = Finding(
         "eval-is-a-result",
         "info",
-        f"this evaluates {purpose.description}: a result, which opens no gate and closes none",
+        f"this evaluates {purpose.description}{tasks}: a result, which opens no gate and closes none",
         "To judge tasks to train on, run run_eval with the base model on the training tasks.",
     )
     if purpose.trained_on:
         note = Finding(
             "eval-is-a-result",
             "warning",
-            f"this evaluates {purpose.description} on tasks that it may have been trained on: what rose here may be "
+            f"this evaluates {purpose.description} {purpose.tasks}: what rose here may be "
             "memorised, and says nothing about other tasks",
             "Call run_eval with the env_args that select held-out tasks; if there are none, give the taskset a split.",
         )
@@ -155,8 +168,8 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
         },
     }
     summary = f"{spec.environment} with {spec.model} ({purpose.description}): {_mean_with_interval(distribution)}"
-    if purpose.trained_on:
-        summary += ", on tasks that it may have been trained on"
+    if purpose.tasks:
+        summary += f", {purpose.tasks}"
     following: tuple[Next, ...]
     if before is None:
         if purpose.base_model is not None:

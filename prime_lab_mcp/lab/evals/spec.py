@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.versions import FIRST_RESUMED_V0, FIRST_WITH_SHUFFLE
+from prime_lab_mcp.lab.distribution.floor import FrequentAnswer
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
 
 Api = Literal["v0", "v1"]
@@ -33,6 +34,8 @@ HEADROOM = 4.0
 judges use the same endpoint. The relay stops answering at this cost."""
 CONTAINER_CONCURRENCY = 8
 """Rollouts at the same time if they run in containers and the caller names no number. Each starts several programs."""
+SOLUTIONS_AT_ONCE = 4
+"""Rollouts at the same time in which `test_reward` times solutions (worker/child/scripted_rollouts_v1.py)."""
 _MOST_CONTAINERS = 256
 ASSUMED_PROMPT_TOKENS, ASSUMED_COMPLETION_TOKENS = 1000, 2048
 """Tokens per rollout in an estimate, if the length of the prompts and the token limit are unknown."""
@@ -119,6 +122,8 @@ class EvalSpec:
     """Id of the evaluation whose rollouts this one scores again, without inference."""
     measured: MeasuredRollout | None = None
     """What a rollout takes, as earlier calls measured it; None where nothing was measured."""
+    frequent: FrequentAnswer | None = None
+    """The most frequent reference answer of all tasks; None if the answers are not labels or were not read."""
 
     @property
     def planned_tasks(self) -> int:
@@ -164,6 +169,8 @@ class EvalSpec:
         }
         if known is not None and known.seconds is not None:
             together = max(1, min(self.concurrency, self.planned))
+            if known.timed_by == "test_reward":
+                together = min(together, SOLUTIONS_AT_ONCE)
             estimate["minutes"] = round(self.planned * known.seconds / together / 60, 1)
         if self.max_cost is not None:
             estimate["at_most"] = round(self.max_cost, 4)
@@ -180,7 +187,12 @@ class EvalSpec:
         if self.measured is None or minutes is None or minutes < 1:
             return ""
         place = " in a container" if self.uses_podman else ""
-        by = "in test_reward" if self.measured.timed_by == "test_reward" else f"in {self.measured.timed_by}"
+        if self.measured.timed_by == "test_reward":
+            return (
+                f" It takes at least {minutes:.0f} minutes: a solution{place} took {self.measured.seconds:.0f} seconds "
+                "in test_reward. A model's rollout takes longer: its harness is set up there, and the model thinks."
+            )
+        by = f"in {self.measured.timed_by}"
         together = min(self.concurrency, self.planned)
         return (
             f" It takes about {minutes:.0f} minutes: a rollout{place} took {self.measured.seconds:.0f} seconds {by}, "
@@ -273,6 +285,8 @@ class EvalSpec:
         fields["drawn"] = tuple(fields.get("drawn", ()))
         fields["measured"] = MeasuredRollout(**fields["measured"]) if fields.get("measured") else None
         fields["rehearsed"] = tuple(fields["rehearsed"]) if fields.get("rehearsed") else None
+        frequent = fields.get("frequent")
+        fields["frequent"] = FrequentAnswer(**{**frequent, "answers": tuple(frequent["answers"])}) if frequent else None
         return cls(**fields)
 
 
@@ -291,6 +305,7 @@ _INCIDENTAL = frozenset(
         "prompt_tokens",
         "rehearsed",
         "measured",
+        "frequent",
     }
 )
 """Fields that change where or how fast an evaluation runs, not what it measures."""

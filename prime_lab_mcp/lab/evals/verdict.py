@@ -137,7 +137,8 @@ def _distribution(
 ) -> _JudgedResults:
     memory = lab.memory(JudgedDistributions)
     available = spec.available
-    key = (sha256, group_size, available, spec.max_tokens, tuple(sorted((spec.weights or {}).items())))
+    weights = tuple(sorted((spec.weights or {}).items()))
+    key = (sha256, group_size, available, spec.max_tokens, weights, spec.frequent)
     remembered = None if anew else memory.get(key)
     if remembered is not None:
         return remembered
@@ -148,6 +149,7 @@ def _distribution(
         group_size=group_size,
         weights=spec.weights,
         golds=golds,
+        frequent=spec.frequent,
         available=available,
         max_tokens=spec.max_tokens,
     )

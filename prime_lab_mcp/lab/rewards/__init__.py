@@ -14,6 +14,7 @@ ENTRY = (
     "observations",
     "probes.answer_formats",
     "probes.catalogue",
+    "probes.row_fields",
     "reward_source",
     "rules.amounts",
     "rules.judges",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -34,6 +34,7 @@ from prime_lab_mcp.lab.rewards.probes.asked_dates import asked_date
 from prime_lab_mcp.lab.rewards.probes.asked_forms import AskedForm, asked_form, mentions_form, prompted_keys
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, assistant_message
 from prime_lab_mcp.lab.rewards.probes.programs import output_markers
+from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering, framed_golds, with_units
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
     as_number,
     one_item_suffices,
@@ -91,12 +92,12 @@ class Calibration:
 
 
 async def calibrate(
-    scorer: Scorer, rows: Sequence[Row], source: str, supplied: AnswerWrapper | None = None, sparing: bool = False
+    scorer: Scorer, rows: Sequence[Row], source: str, supplied: GoldRendering | None = None, sparing: bool = False
 ) -> Calibration | None:
     """Return the answer style with the highest mean reward; None if the tasks have no gold.
 
     Fields are tried from the likeliest on, and the first field whose values earn any reward is taken. With `supplied`,
-    the caller's wrapper, only the field and the spelling are searched. `sparing` limits the questions to a judge: the
+    the caller's rendering, only the field and the spelling are searched. `sparing` limits the questions to a judge: the
     wrappers that the prompt and the code name are tried first, and others only if these earn nothing.
     """
     if sparing and supplied is None:
@@ -105,7 +106,7 @@ async def calibrate(
         if first is None or first.mean is None or first.mean > _EPSILON:
             return first
     if supplied is not None:
-        return await _calibrate(scorer, rows, source, [supplied], [supplied])
+        return await _calibrate(scorer, rows, source, [supplied.wrapper], [supplied.wrapper], rendering=supplied)
     texts = instruction_texts(rows)
     tasks = _JUDGED_TASKS if sparing else CALIBRATION_TASKS
     asked = asked_form(*prompts_and_systems(rows))
@@ -184,30 +185,51 @@ async def _calibrate(
     requested: Sequence[AnswerWrapper],
     wrappers: Sequence[AnswerWrapper],
     tasks: int = CALIBRATION_TASKS,
+    rendering: GoldRendering | None = None,
 ) -> Calibration | None:
-    """Try these wrappers with every possible gold field. `requested` are those that the prompt or the code names."""
+    """Try these wrappers with every possible gold field. `requested` are those that the prompt or the code names.
+
+    `rendering` is that of the caller, which may name other fields of the tasks.
+    """
     marks, listed = output_markers(source), rewarded_words(source)
     asked = asked_form(*prompts_and_systems(rows))
     shown = ["\n".join(map(message_text, row.prompt)) for row in rows[:20]]
     best: Calibration | None = None
     for stored in gold_candidates(rows):
-        golds, keys = with_asked_keys(with_asked_dates(stored, rows), rows)
-        sample = spread_over_answers(golds, tasks, 0)
-        styles = [
-            AnswerStyle(golds, form, wrapper, marks, listed) for wrapper in wrappers for form in range(_widest(sample))
-        ]
-        one = one_item_suffices(golds, instruction_texts(rows))
-        candidate = await _best(
-            scorer, styles, sample, lambda style: style.wrapper in requested, asked, keys, one, shown
-        )
-        if candidate is not None and (best is None or (candidate.mean or 0) > (best.mean or 0) + _EPSILON):
-            best = candidate
+        keyed, keys = with_asked_keys(with_asked_dates(stored, rows), rows)
+        for golds in _with_other_fields(keyed, rows, rendering):
+            sample = spread_over_answers(golds, tasks, 0)
+            styles = [
+                AnswerStyle(golds, form, wrapper, marks, listed)
+                for wrapper in wrappers
+                for form in range(_widest(sample))
+            ]
+            one = one_item_suffices(golds, instruction_texts(rows))
+            candidate = await _best(
+                scorer, styles, sample, lambda style: style.wrapper in requested, asked, keys, one, shown
+            )
+            if candidate is not None and (best is None or (candidate.mean or 0) > (best.mean or 0) + _EPSILON):
+                best = candidate
         if best is not None and (best.mean or 0) > _EPSILON:
             break
     if best is None or (best.mean is not None and best.mean <= _EPSILON):
         hidden = await _hidden_gold(scorer, rows, source, requested, wrappers, marks, listed, tasks)
         best = hidden or best
     return best
+
+
+def _with_other_fields(
+    golds: SampleGolds, rows: Sequence[Row], rendering: GoldRendering | None
+) -> Iterator[SampleGolds]:
+    """Yield the golds as they are and with the units that the prompts ask for, or as the caller's rendering frames
+    them."""
+    if rendering is not None and rendering.fields:
+        yield framed_golds(golds, rows, rendering.before, rendering.after)
+        return
+    yield golds
+    united = with_units(golds, rows)
+    if united is not None:
+        yield united
 
 
 _HIDDEN_TASKS, _READ_TASKS = 4, 8

@@ -2,10 +2,11 @@
 
 A solution of a task shows what has to be found out: the answer of its last reply, or an argument of a call. On a few
 tasks the module looks for these texts in the prompt, in the environment's reply to chatter, and in what every tool
-returns to calls whose arguments are the same in all tasks: idle ones, and those of another task's solution. Where they
-stand behind the same words in all of these tasks, a scripted model copies what stands behind these words on other
-tasks. Calls with the same arguments in every task, and a copy from the same place, need no understanding of the task.
-Where solutions do the same, the task is to look something up and report it, and nothing is said.
+returns to calls whose arguments are the same in all tasks: idle ones, and those of another task's solution. With a
+shell, it also looks into the files that a rollout can read (shell_files.py). Where the texts stand behind the same
+words in all of these tasks, a scripted model copies what stands behind these words on other tasks. Calls with the same
+arguments in every task, and a copy from the same place, need no understanding of the task. Where solutions do the same,
+the task is to look something up and report it, and nothing is said.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets.task_golds import message_text
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.copied_messages import ReplyForm, own_replies
+from prime_lab_mcp.lab.rewards.copied_places import Place, find_place, same_text
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
+from prime_lab_mcp.lab.rewards.shell_files import ShellTool, common_paths, listed_files, reads_file, shell_tools
 from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.worker.child import copying
@@ -39,8 +43,6 @@ _PAID = 0.9
 first of two names in the prompt, passes by chance in less than one of 200 environments."""
 _MOST = 3
 """Largest number of places that are tried."""
-_LONGEST_ANCHOR = 24
-"""Characters before a text that are compared between tasks."""
 _SECONDS = 40.0
 """Time limit in seconds for one request of rollouts."""
 _LATE = ("slow", "not-run")
@@ -54,32 +56,6 @@ _FOREIGN = 6
 _MOST_NAMES = 12
 """Largest number of names in the output of tools that are given to tools: of files, tables or keys."""
 _NAME = re.compile(r"\w[\w./-]{2,60}")
-_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)*")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place in the prompt or in the environment's messages, with the fields of copying.py."""
-
-    of: str
-    behind: str
-    until: str
-
-    @property
-    def data(self) -> dict[str, str]:
-        """The place in the form of a script."""
-        return {"of": self.of, "behind": self.behind, "until": self.until}
-
-    @property
-    def name(self) -> str:
-        """The place in words."""
-        if not self.behind:
-            return "the first line that comes back"
-        return f"what stands behind {quote(self.behind, 60)} in {'the prompt' if self.of == 'prompt' else 'the output'}"
-
-    def piece(self, messages: Sequence[Message]) -> str:
-        """Return the text at the place in a rollout."""
-        return copying.behind(_text(self.of, messages), self.behind, self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +75,8 @@ class _Way:
     turns: tuple[Any, ...]
     place: Place
     target: _Target
+    file: str = ""
+    """The path of the file in which the text stands, if one of the calls reads it."""
 
     def script(self, form: ReplyForm) -> RolloutScript:
         data: dict[str, Any] = {"turns": list(self.turns), "then": "repeat", "copy": self.place.data}
@@ -121,35 +99,108 @@ class Shortcut:
     """The share of these tasks on which `compared` is paid."""
     compared: str = "the replies of another task's solution"
     """What a model without understanding says, with which the copy is compared."""
+    file: str = ""
+    """The path of the file that holds the answer, if the copy is made from one."""
 
 
 async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: Sequence[Row]) -> tuple[Shortcut, ...]:
     """Look for places that hold what solutions give. Return the first from which copying is paid on other tasks."""
-    right = [p for p in solved.scored if solved.best > EPSILON and (p.result.reward or 0.0) >= HALF_SHARE * solved.best]
-    learning = list({_given_reply(p) + _arguments_text(p): p for p in right}.values())[:_LEARNING]
+    learning = _learning(solved)
     if len(learning) < _LEARNING:
         return ()
     targets = list(_targets(learning, form))
-    by_row = {row.index: row for row in rows}
-    prompts = [copying.place_text("prompt", prompt_messages(by_row.get(p.row))) for p in learning]
+    prompts = _prompts(learning, rows)
     named = _named_in_prompts(learning, prompts)
     same_calls = _calls_of(learning[0], named)
-    ways = list(_in_prompts(learning, targets, same_calls, prompts))
+    ways = list(_in_prompts(learning, targets, prompts))
     tools = next((p.result.tools for p in learning if p.result.tools), ())
+    shell = next(shell_tools(tools), None)
     calls = _fixed_calls(tools, _FILLS, named)
     calls += [call for turn in same_calls[:_FOREIGN] for call in turn["calls"] if call not in calls]
-    first = [{"calls": calls}] if calls else []
-    explored = await play_pairs(worker, [(p.row, _constant(*first, scripts.CHATTER)) for p in learning])
+    explored = await _explored(worker, learning, calls, _searches(shell, learning, targets))
     ways += _in_messages(explored, calls, targets)
+    paths = _paths(explored) if shell else []
     names = _common_names(explored, learning, prompts)
-    if names and tools:
-        calls = _fixed_calls(tools, [*names, *(f"SELECT * FROM {n}" for n in names if n.isidentifier())], named)
-        explored = await play_pairs(worker, [(p.row, _constant({"calls": calls})) for p in learning])
-        ways += _in_messages(explored, calls, targets)
+    reads = [[name, dict(given)] for name, given in shell.reads(paths)] if shell else []
+    others = [tool for tool in tools if shell is None or tool.name != shell.tool.name]
+    if names:
+        names += [f"SELECT * FROM {n}" for n in names if n.isidentifier()]
+        reads += _fixed_calls(others, names, named)
+    if reads:
+        explored = await play_pairs(worker, [(p.row, _constant({"calls": reads})) for p in learning])
+        ways += _in_messages(explored, reads, targets, paths)
+    ways = [way for way in ways if not _is_task(way, learning, named, prompts)]
+    return await _first_paid(worker, ways, same_calls, form, solved, learning, rows)
+
+
+async def play_file_shortcuts(
+    worker: Worker, form: ReplyForm, style: AnswerStyle, rows: Sequence[Row]
+) -> tuple[Shortcut, ...]:
+    """Look for files of a shell that hold golds, where no solution shows how tasks are solved.
+
+    A file that the prompts name is left out: to read it may be the task. Empty if a right reply alone earns nothing.
+    """
+    golds = list({style.answer_text(gold): gold for gold in style.golds.golds}.values())[:_LEARNING]
+    said = await play_pairs(worker, [(gold.row, scripts.gold_script(style.render(gold))) for gold in golds])
+    shell = next(shell_tools(next((p.result.tools for p in said if p.result.tools), ())), None)
+    solved = Solved(tuple(said))
+    learning = _learning(solved)
+    if shell is None or len(learning) < _LEARNING:
+        return ()
+    targets = list(_targets(learning, form))
+    paths = _paths(await _explored(worker, learning, [], _searches(shell, learning, targets)))
+    prompts = "\n".join(message_text(m) for row in rows for m in row.prompt)
+    paths = [path for path in paths if path.rsplit("/", 1)[-1] not in prompts]
+    reads = [[name, dict(given)] for name, given in shell.reads(paths)]
+    explored = await play_pairs(worker, [(p.row, _constant({"calls": reads})) for p in learning] if reads else [])
+    ways = list(_in_messages(explored, reads, targets, paths))
+    return await _first_paid(worker, ways, (), form, solved, learning, rows)
+
+
+def _learning(solved: Solved) -> list[PlayedScript]:
+    """Return rollouts of paid solutions that differ, on which places are looked for."""
+    right = [p for p in solved.scored if solved.best > EPSILON and (p.result.reward or 0.0) >= HALF_SHARE * solved.best]
+    return list({_given_reply(p) + _arguments_text(p): p for p in right}.values())[:_LEARNING]
+
+
+def _prompts(learning: Sequence[PlayedScript], rows: Sequence[Row]) -> list[str]:
+    by_row = {row.index: row for row in rows}
+    return [copying.place_text("prompt", prompt_messages(by_row.get(p.row))) for p in learning]
+
+
+async def _explored(
+    worker: Worker,
+    learning: Sequence[PlayedScript],
+    calls: Sequence[list[Any]],
+    searches: Mapping[int, list[list[Any]]],
+) -> list[PlayedScript]:
+    """Play the same calls in every task, with the search of each task as the last of them, and then chatter."""
+    wanted: list[tuple[int, RolloutScript]] = []
+    for p in learning:
+        made = [*calls, *searches.get(p.row, ())]
+        wanted.append((p.row, _constant(*([{"calls": made}] if made else ()), scripts.CHATTER)))
+    return await play_pairs(worker, wanted)
+
+
+def _paths(explored: Sequence[PlayedScript]) -> list[str]:
+    """Return the paths that the searches of all rollouts have listed."""
+    return common_paths([listed_files(_last_result(p)) for p in explored])
+
+
+async def _first_paid(
+    worker: Worker,
+    ways: Sequence[_Way],
+    same_calls: tuple[Any, ...],
+    form: ReplyForm,
+    solved: Solved,
+    learning: Sequence[PlayedScript],
+    rows: Sequence[Row],
+) -> tuple[Shortcut, ...]:
+    """Return the first of these ways that is paid on other tasks."""
     learned = {p.row for p in learning}
     others = [row.index for row in rows if row.index not in learned]
     judging = others[:: max(1, len(others) // _JUDGING)][:_JUDGING]
-    for way in [way for way in ways if not _is_task(way, learning, named, prompts)][:_MOST]:
+    for way in ways[:_MOST]:
         shortcut = await _judged(worker, way, same_calls, form, solved, learning, judging)
         if shortcut is not None:
             return (shortcut,)
@@ -170,7 +221,8 @@ async def _judged(
     It is also tried with the calls of one solution behind its own: a reward may ask for a call that worked.
     """
     script = None
-    for tried_way in (way, replace(way, turns=(*way.turns, *same_calls))):
+    again = replace(way, turns=(*way.turns, *same_calls), how=way.how or "makes the same calls in every task and ")
+    for tried_way in (way, again) if same_calls else (way,):
         known = await play_pairs(worker, [(p.row, tried_way.script(form)) for p in learning[1:]])
         if len(known) == _LEARNING - 1 and all(is_paid(p, solved) for p in known):
             script = tried_way.script(form)
@@ -188,6 +240,7 @@ async def _judged(
         tuple(tried),
         tuple(paid),
         sum(is_paid(p, solved) for p in constant) / max(1, len(constant)),
+        file=way.file,
     )
 
 
@@ -196,10 +249,13 @@ def _is_task(
 ) -> bool:
     """Whether solutions copy in the same way, so that to look something up and report it is the task.
 
-    They take the text from what the same calls return, or all of their calls come from the prompt as the reply does.
+    They take the text from what the same calls return, or read the same file, or all of their calls come from the
+    prompt as the reply does.
     """
+    if way.file and all(reads_file(list(_stated_texts(p)), way.file) for p in learning):
+        return True
     if way.place.of == "messages":
-        copied = all(map(_equal, map(way.place.piece, _messages(learning)), way.target.texts))
+        copied = all(map(same_text, map(way.place.piece, _messages(learning)), way.target.texts))
         return copied and _ask_alike(learning, prompts, way.target.texts)
     stated = [
         [(name, {k: v for k, v in given.items() if k not in named}) for name, given in _calls(p)] for p in learning
@@ -221,6 +277,28 @@ def _own_arguments(played: PlayedScript, prompt: str, answer: str) -> Iterator[t
         for name, given in _calls_in(message):
             yield name, {key: value for key, value in given.items() if str(value).strip().casefold() not in read}
         read += f"\n{message.get('content') or ''}".casefold()
+
+
+def _stated_texts(played: PlayedScript) -> Iterator[str]:
+    """Yield the texts among the arguments of a rollout's calls."""
+    for _, given in _calls(played):
+        yield from (value for value in given.values() if isinstance(value, str))
+
+
+def _searches(
+    shell: ShellTool | None, learning: Sequence[PlayedScript], targets: Sequence[_Target]
+) -> dict[int, list[list[Any]]]:
+    """Map tasks to the call of a shell that lists the files with what their solutions give."""
+    if shell is None:
+        return {}
+    found = {p.row: shell.search([target.texts[n] for target in targets]) for n, p in enumerate(learning)}
+    return {row: [[made[0], dict(made[1])]] for row, made in found.items() if made is not None}
+
+
+def _last_result(played: PlayedScript) -> str:
+    """Return what the last call of a rollout returned."""
+    results = [str(m.get("content") or "") for m in played.result.messages if m.get("role") == "tool"]
+    return results[-1] if results else ""
 
 
 def _messages(played: Sequence[PlayedScript]) -> Iterator[Sequence[Message]]:
@@ -276,19 +354,14 @@ def _calls_in(message: Message) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield str(function.get("name")), given
 
 
-def _in_prompts(
-    learning: Sequence[PlayedScript], targets: Sequence[_Target], turns: tuple[Any, ...], prompts: Sequence[str]
-) -> Iterator[_Way]:
-    """Yield the places of answers in prompts, for tasks that are solved by calls or in several turns.
-
-    The model first makes the calls of one solution (`turns`), which ask for something else in all other tasks.
-    """
+def _in_prompts(learning: Sequence[PlayedScript], targets: Sequence[_Target], prompts: Sequence[str]) -> Iterator[_Way]:
+    """Yield the places of answers in prompts, for tasks that are solved by calls or in several turns."""
     if any(sum(m.get("role") == "assistant" for m in messages) < 2 for messages in _messages(learning)):
         return
     for target in targets:
         place = find_place("prompt", prompts, target.texts)
         if place is not None and not target.into:
-            yield _Way("makes the same calls in every task and " if turns else "", turns, place, target)
+            yield _Way("", (), place, target)
 
 
 def _calls_of(played: PlayedScript, named: Mapping[str, Mapping[str, str]]) -> tuple[Any, ...]:
@@ -326,9 +399,12 @@ def _fixed_calls(
 
 
 def _in_messages(
-    explored: Sequence[PlayedScript], calls: Sequence[list[Any]], targets: Sequence[_Target]
+    explored: Sequence[PlayedScript], calls: Sequence[list[Any]], targets: Sequence[_Target], paths: Sequence[str] = ()
 ) -> Iterator[_Way]:
-    """Yield the places of targets in what single calls return, or in the reply to chatter."""
+    """Yield the places of targets in what single calls return, or in the reply to chatter.
+
+    The first calls read the files `paths`.
+    """
     if len(explored) < _LEARNING:
         return
     answered = [dict(_answered(p)) for p in explored]
@@ -343,8 +419,10 @@ def _in_messages(
             elif number < len(calls):
                 name, given = calls[number]
                 shown = {key: "(from the prompt)" if isinstance(v, dict) else v for key, v in given.items()}
-                how = f"calls {name} with {quote(json.dumps(shown), 80)} and "
-                yield _Way(how, ({"calls": [calls[number]]},), place, target)
+                file = paths[number] if number < len(paths) else ""
+                asked = str(next(iter(given.values()))) if file else json.dumps(shown)
+                how = f"calls {name} with {quote(asked, 80)} and "
+                yield _Way(how, ({"calls": [calls[number]]},), place, target, file)
 
 
 def _answered(played: PlayedScript) -> Iterator[tuple[int | None, str]]:
@@ -377,36 +455,6 @@ def _common_names(
     common = [n for n in stated[0] if all(n in names for names in stated) and not n.isdigit() and n not in known]
     common.sort(key=lambda name: not any(mark in name for mark in "./_"))
     return common[:_MOST_NAMES]
-
-
-def find_place(of: str, texts: Sequence[str], targets: Sequence[str]) -> Place | None:
-    """Return the place with the longest words before it that holds every target; None if there is none."""
-    if len(texts) != len(targets) or len(set(targets)) < 2:
-        return None
-    numbers = all(_NUMBER.fullmatch(target) for target in targets)
-    for match in re.finditer(rf"(?<![\w.]){re.escape(targets[0])}(?!\w)", texts[0], re.IGNORECASE):
-        start, end = match.span()
-        ends = ["", texts[0][end : end + 1].strip("\n")]
-        if numbers:  # Other tasks may have words for an answer, so a piece that needs no number is tried first.
-            mark = texts[0][end : end + 2].partition("\n")[0]
-            ends = ["", *([mark] if len(mark) > 1 and not any(map(str.isalnum, mark)) else []), copying.NUMBER]
-        for length in range(min(_LONGEST_ANCHOR, start), -1, -1):
-            anchor = texts[0][start - length : start]
-            if (length == 0 and start > 0) or (anchor and not anchor.strip()):
-                continue
-            for until in ends:
-                place = Place(of, anchor, until)
-                if all(_equal(copying.behind(t, anchor, until), x) for t, x in zip(texts, targets, strict=True)):
-                    return place
-    return None
-
-
-def _equal(piece: str, target: str) -> bool:
-    return piece.strip().casefold() == target.strip().casefold()
-
-
-def _text(of: str, messages: Sequence[Message]) -> str:
-    return copying.place_text(of, [{"role": m.get("role"), "content": m.get("content")} for m in messages])
 
 
 def prompt_messages(row: Row | None) -> list[dict[str, Any]]:

@@ -106,6 +106,8 @@ class Solved:
     """The error that ended the worker's process; empty without such an error."""
     unavailable: str = ""
     """The reason why no rollout could be run on this machine; empty if they could."""
+    unread: bool = False
+    """The environment states solutions, and its rollouts are one reply, so that there is nothing to play."""
     by_design: bool = False
     """Whether `unavailable` is no flaw: the environment needs what this process does not offer."""
 
@@ -159,6 +161,8 @@ async def play_solutions(
 
     The `supplied` solutions are played if the environment states none.
     """
+    if loaded.solutions and not loaded.turns:
+        return Solved(unread=True)
     if not loaded.turns or not rows or not (loaded.solutions or supplied):
         return Solved()
     if loaded.solutions:

@@ -75,11 +75,13 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import (
     group_by_task,
 )
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
+from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, spread_over_answers
 from prime_lab_mcp.lab.rewards.related_replies import score_related
 from prime_lab_mcp.lab.rewards.replays import Replay, replay
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
-from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_shortcuts
+from prime_lab_mcp.lab.rewards.shell_files import shell_tools
+from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_file_shortcuts, play_shortcuts
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts, play_parts
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
@@ -349,7 +351,7 @@ async def run_trial(
     examples: int,
     hacks: bool,
     cases: Cases,
-    wrapper: AnswerWrapper | None = None,
+    rendering: GoldRendering | None = None,
     relay: RelayCounts | None = None,
     arguments: Mapping[str, Any] | None = None,
     own_raises: frozenset[str] = frozenset(),
@@ -359,7 +361,7 @@ async def run_trial(
     """Score golds, probes and the caller's `cases` with the environment's reward, and return all observations.
 
     `sample` has the tasks, and probes are tried on `examples` of them; `hacks` includes exploits. `source` is the
-    environment's code, which is searched for tags and listed words. `wrapper` is the caller's wrapper of answers, if
+    environment's code, which is searched for tags and listed words. `rendering` is the caller's form of answers, if
     any. `relay` leads to the judge, if any. `arguments` are the environment's arguments, which may name the judge.
     `own_raises` are the places of `reward_source.raise_statements`. `left_out` are files of the folder that an
     installed package does not have, and which a witness therefore must not have either. `known_failures` are probes of
@@ -379,7 +381,7 @@ async def run_trial(
             examples,
             hacks,
             cases,
-            wrapper,
+            rendering,
             relay,
             arguments,
             sparing,
@@ -397,7 +399,7 @@ async def _observe(
     examples: int,
     hacks: bool,
     cases: Cases,
-    wrapper: AnswerWrapper | None,
+    rendering: GoldRendering | None,
     relay: RelayCounts | None,
     arguments: Mapping[str, Any] | None,
     sparing: bool,
@@ -415,8 +417,8 @@ async def _observe(
     grouped = any(r.kind == "group" for r in rewards)
     if grouped:
         scorer.rest_of_group = {row.index: (assistant_message(_NOTHING), assistant_message("")) for row in sample.rows}
-    calibration = await calibrate(scorer, sample.rows, source, wrapper, sparing)
-    if wrapper is None and not (calibration is not None and (calibration.mean or 0.0) > EPSILON):
+    calibration = await calibrate(scorer, sample.rows, source, rendering, sparing)
+    if rendering is None and not (calibration is not None and (calibration.mean or 0.0) > EPSILON):
         calibration = await _as_in_cases(scorer, calibration, sample.rows, source, cases(None), sparing)
     sparing = sparing or (calibration is not None and asks_judge(loaded, (s for _, s in calibration.scored)))
     style = calibration.style if calibration is not None else None
@@ -429,7 +431,7 @@ async def _observe(
         solved = await play_solutions(worker, loaded, rows, scripted_rollouts.supplied_solutions(probes))
     replaced = loaded.turns and not grouped and solved.best > EPSILON and not _as_good(calibration, solved)
     if replaced:
-        calibration, rows = await _after_calls(scorer, solved, calibration, rows, source, wrapper, sparing)
+        calibration, rows = await _after_calls(scorer, solved, calibration, rows, source, rendering, sparing)
         style = calibration.style if calibration is not None and scorer.before else style
     single = not (loaded.turns or grouped or sparing)
     goldless = calibration is None and single and not scorer.gave_up
@@ -479,6 +481,8 @@ async def _observe(
             shortcuts = await play_shortcuts(worker, form, solved, sample.rows) or await play_parrots(
                 worker, solved, sample.rows
             )
+            if not solved.scored and style is not None and next(shell_tools(offered_tools(played.rollouts)), None):
+                shortcuts = await play_file_shortcuts(worker, form, style, sample.rows)
         copies = [copying_script(CHATTERS, kind, form) for kind in REMEMBERED]
         replays = await replay(worker, (*solved.scored, *played.rollouts), copies)
         tools = offered_tools((*solved.scored, *played.rollouts))
@@ -607,7 +611,7 @@ async def _as_in_cases(
     """Calibrate with the form in which right replies of the caller state golds, where no other form is paid."""
     shown = forms_of_replies(right_replies(place_cases(cases, rows, None)[0]), rows) if cases else []
     for form in shown:
-        again = await calibrate(scorer, rows, source, form, sparing)
+        again = await calibrate(scorer, rows, source, GoldRendering(form), sparing)
         if again is not None and (again.mean or 0.0) > EPSILON:
             return again
     return calibration
@@ -662,7 +666,7 @@ async def _after_calls(
     calibration: Calibration | None,
     rows: Sequence[Row],
     source: str,
-    wrapper: AnswerWrapper | None,
+    rendering: GoldRendering | None,
     sparing: bool,
 ) -> tuple[Calibration | None, Sequence[Row]]:
     """Calibrate again with golds that follow the tool calls of their task's solution.
@@ -672,7 +676,7 @@ async def _after_calls(
     """
     scorer.before = calls_before_answer(solved)
     few = [row for row in rows if row.index in scorer.before]
-    again = await calibrate(scorer, few, source, wrapper, sparing) if few else None
+    again = await calibrate(scorer, few, source, rendering, sparing) if few else None
     if again is None or (again.mean or 0.0) < FULL_SHARE * solved.best - EPSILON:
         scorer.before = {}
         return calibration, rows

@@ -117,7 +117,11 @@ def task_data(rollout: Rollout) -> Mapping[str, Any]:
 
 def gold(rollout: Rollout) -> str | None:
     """Return the reference answer as text, if a field of the task has one of the names in `_GOLD_FIELDS`."""
-    data = task_data(rollout)
+    return gold_of(task_data(rollout))
+
+
+def gold_of(data: Mapping[str, Any]) -> str | None:
+    """Return the reference answer among the fields of a task as text, as `gold` does for a rollout."""
     for name in _GOLD_FIELDS:
         value = data.get(name)
         if isinstance(value, bool | int | float | str):

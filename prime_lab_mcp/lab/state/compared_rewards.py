@@ -14,6 +14,9 @@ from prime_lab_mcp.lab.state.snapshot import Snapshot
 COMPARED = "compare_rewards"
 """The tool of the ledger rows. No gate reads them: a difference does not say which of the two rewards is wrong."""
 
+EQUAL_VERDICTS = ("equal", "equal-where-reached")
+"""Verdicts of comparisons that found no completion with different shares."""
+
 
 def record_comparison(ledger: Ledger, workspace: str, snapshot: Snapshot, data: Mapping[str, Any]) -> None:
     """Record a comparison of these files: `environment`, `verdict`, `completions`, `differ` and `verifiers`."""

@@ -153,6 +153,10 @@ class Standing:
         if self.why is None:
             return None
         instead = _larger_evaluation(self.row, self.detail) if self.why == "inconclusive" else None
+        if self.why == "failed" and self.need.tool == "test_reward" and self.row is not None:
+            # The same test of the same files fails again.
+            why = f"{self.detail}; mend it with edit_environment, then call test_reward"
+            instead = Next("read_environment", why, {"environment": self.row.environment})
         return Unmet(self.need.tool, self.why, self.detail, self.arguments, instead)
 
 
@@ -421,7 +425,10 @@ def upcoming_call(
 
     `env_args` are the arguments for which the standings were computed. The returned call repeats them.
     """
-    step = next((standing for standing in standings if standing.why), None)
+    missing = [standing for standing in standings if standing.why]
+    step = missing[0] if missing else None
+    if [one.need.tool for one in missing[:2]] == ["check_environment", "test_reward"] and missing[0].why != "failed":
+        step = missing[1]  # test_reward runs the check first
     here: dict[str, Any] = {"environment": environment}
     named = {**here, "env_args": dict(env_args)} if env_args else here
     if step is None and api == "v0":

@@ -12,7 +12,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next
-from prime_lab_mcp.lab.state.compared_rewards import COMPARED
+from prime_lab_mcp.lab.state.compared_rewards import COMPARED, EQUAL_VERDICTS
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -20,8 +20,8 @@ from prime_lab_mcp.lab.state.snapshot import Snapshot
 PORT = "port_environment"
 """The tool of the ledger rows that record what a port left behind. No gate reads them."""
 _PHRASES: Mapping[Code, str] = {
-    "reward-hackable": "a completion without a right answer can earn as much as one",
-    "reward-wrong-passes": "wrong answers can earn as much as right ones",
+    "reward-hackable": "a completion that is no plain right answer was paid",
+    "reward-wrong-passes": "wrong answers earned part of the reward",
     "port-left": "a part of the older environment was not ported",
     "small-set": "so few prompts that training would memorise them",
     "leak-near": "held-out tasks are training tasks in other words",
@@ -45,7 +45,22 @@ def open_warnings(rows: Iterable[Evidence]) -> dict[Code, str]:
         if row.tool in _JUDGES and not row.env_args:
             newest.setdefault(row.tool, row)
     codes = {str(f.get("code")) for row in newest.values() for f in row.findings if f.get("severity") == "warning"}
-    return {code: phrase for code, phrase in _PHRASES.items() if code in codes}
+    shown = {code: text for row in newest.values() for code, text in _shown(row).items()}
+    return {code: shown.get(code, phrase) for code, phrase in _PHRASES.items() if code in codes}
+
+
+_MOST_SHOWN = 2
+"""Number of findings of one code whose words a phrase has."""
+
+
+def _shown(row: Evidence) -> dict[str, str]:
+    """Return what a reward test showed by the code of the warning: what was paid, and which share it earned."""
+    shown: dict[str, list[str]] = {}
+    for one in row.data.get("warned") or ():
+        how, share = str(one.get("how")), one.get("share")
+        share_text = f", up to {share:.0%} of the maximum" if isinstance(share, int | float) else ""
+        shown.setdefault(str(one.get("code")), []).append(f"{how}{share_text}")
+    return {code: "; ".join(texts[:_MOST_SHOWN]) for code, texts in shown.items()}
 
 
 def port_since_edited(ledger: Ledger, workspace: str, environment: str, source: str) -> Evidence | None:
@@ -70,16 +85,30 @@ def port_unedited(ledger: Ledger, workspace: str, environment: str, source: str)
 
 def due_comparison(ledger: Ledger, workspace: str, environment: str, source: str, root: Path) -> Next | None:
     """Return the call that compares a port with its older environment, where no comparison of the files with this
-    source was made; None for other environments, after the comparison, and where the older one is gone from the
-    workspace at `root`."""
+    source was made; None for other environments, after the comparison, where the older one is gone from the workspace
+    at `root`, and where the files were changed because of a flaw that both have."""
     row = next(iter(ledger.evidence(workspace, tool=PORT, environment=environment)), None)
     older = str(row.data.get("same_as") or "") if row is not None else ""
     if row is None or not older or not (root / older).is_dir():
         return None
     if ledger.evidence(workspace, tool=COMPARED, environment=environment, source=source, limit=1):
         return None
+    if _changed_on_purpose(ledger, workspace, environment):
+        return None
     why = "free: whether the port pays the same as the older environment, which is not known of these files"
     return Next("test_reward", why, {"environment": environment, **row.data})
+
+
+def _changed_on_purpose(ledger: Ledger, workspace: str, environment: str) -> bool:
+    """Whether the newest comparison found both rewards equal and the test of the same files failed.
+
+    The flaw is then one of the older environment too, and files that were changed since pay otherwise on purpose.
+    """
+    newest = next(iter(ledger.evidence(workspace, tool=COMPARED, environment=environment, limit=1)), None)
+    if newest is None or newest.data.get("verdict") not in EQUAL_VERDICTS:
+        return False
+    tests = ledger.evidence(workspace, tool="test_reward", source=newest.source, limit=1)
+    return bool(tests) and tests[0].status == "failed"
 
 
 def warnings_sentence(of: str, rows: Iterable[Evidence], port: Evidence | None = None) -> str:

@@ -30,22 +30,31 @@ def rented_sandboxes(config: TrainingConfig, context: ConfigContext) -> Iterator
         for agent, runtime in runtimes_of(source, context).items() if source.id else ():
             if runtime is not None and runtime not in RENTED:
                 continue
-            message = _message(source, agent, runtime)
+            measured = context.each.get(source.id)
+            needed = measured is not None and measured.container
+            message = _message(source, agent, runtime, needed)
             if message in said:
                 continue
             said.add(message)
+            fix = (
+                f'Set env.{agent}.runtime.type = "subprocess" of the source where no program of the model needs a '
+                'sandbox (the harness "null" runs none); else tell the user what the sandboxes cost.'
+            )
+            if needed:
+                fix = "Tell the user that the sandboxes cost extra; tasks that name an image cannot do without."
             yield Finding(
                 "default-runtime",
                 "warning",
                 message,
-                f'Set env.{agent}.runtime.type = "subprocess" of the source where no program of the model needs a '
-                'sandbox (the harness "null" runs none); else tell the user what the sandboxes cost.',
+                fix,
                 f"orchestrator.{source.kind}.source.env.{agent}.runtime.type",
             )
 
 
-def _message(source: ConfigSource, agent: str, runtime: str | None) -> str:
+def _message(source: ConfigSource, agent: str, runtime: str | None, needed: bool) -> str:
     who, outside = f"the agent {quote(agent, 40)} of {quote(source.id, 80)}", "what sandboxes cost is not in the bound"
+    if needed:
+        return f"the tasks of {quote(source.id, 80)} need a container: each rollout rents a sandbox, and {outside}"
     if runtime is not None:
         return f"each rollout of {who} runs in a rented sandbox ({quote(runtime, 40)}), and {outside}"
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from prime_lab_mcp.lab.configs.migrate.rows import leaf_values
 from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
 from prime_lab_mcp.lab.configs.plan.decide import _interval, near_models
+from prime_lab_mcp.lab.configs.rules.speed import fewer_tokens
 from prime_lab_mcp.lab.configs.schema import schema_problems
 from prime_lab_mcp.lab.configs.write import finish_text
 from prime_lab_mcp.lab.prime.answers import HostedGpuOffer, PlatformModels
@@ -361,6 +363,17 @@ def test_whole_rollouts_decide_the_sequence_and_turns_only_where_nothing_was_mea
     _, measured, made = written(ConfigChoices((turns,)), seen)
     assert (measured.max_completion_tokens, measured.seq_len) == (1280, 6144)  # 3000 + 2500
     assert "tool output" in made.plan.seq_len.why
+
+
+def test_the_short_replies_of_a_stand_in_give_no_limit_that_would_cut_a_model() -> None:
+    seen = ConfigContext(prompt_tokens=282, completion_tokens=33, longest=40, stand_in=True)
+    _, config, made = written(ConfigChoices((TINY,)), seen)
+    assert (config.max_completion_tokens, config.seq_len) == (1024, 2048)
+    assert "the 33 tokens (p95) that the eval measured are the rehearsal's stand-in's" in made.plan.max_tokens.why
+    assert "stand-in" in made.plan.seq_len.why
+    assert list(fewer_tokens(config, seen)) == []
+    _, longer, _ = written(ConfigChoices((TINY,)), replace(seen, completion_tokens=2000))
+    assert longer.max_completion_tokens == 2560
 
 
 def test_an_eval_that_cut_rollouts_off_measured_its_own_limit() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from prime_lab_mcp.lab.base.statistics import clustered_interval
-from prime_lab_mcp.lab.distribution.floor import sampled_golds
+from prime_lab_mcp.lab.distribution.floor import FrequentAnswer, frequent_answer, sampled_golds, trivial_floor
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
@@ -105,6 +105,83 @@ def test_the_floor_is_what_always_giving_the_most_frequent_answer_earns() -> Non
     assert at_floor.as_json()["floor"] == {"policy": "always-the-most-frequent-answer", "reward": 0.5}
     assert severities(at_floor)["distribution-at-floor"] == "blocker"
     assert judge_rollouts(able, golds=sampled_golds(able)).status == "passed"
+
+
+DRAWN = {"login": 11, "shipping": 11, "bug": 10, "feature": 7, "cancel": 6, "billing": 5}
+"""How often each of six labels, which 18 of 108 tasks have, is the answer of 50 drawn tasks."""
+EACH_OF_SIX = [label for label in DRAWN for _ in range(18)]
+
+
+def drawn(mean: float) -> tuple[list[Rollout], dict[str, str]]:
+    """Rollouts of the drawn tasks with about this mean reward, and their golds."""
+    rng, labels = random.Random(5), [label for label, times in DRAWN.items() for _ in range(times)]
+    rows = [Rollout(str(task), float(rng.random() < mean)) for task in range(len(labels)) for _ in range(8)]
+    return rows, {str(task): label for task, label in enumerate(labels)}
+
+
+def guessed(labels: list[str], answer: str) -> list[Rollout]:
+    """Rollouts of a model that always gives one answer."""
+    return [Rollout(str(task), float(label == answer)) for task, label in enumerate(labels) for _ in range(8)]
+
+
+def test_balanced_answers_deserve_their_share_of_all_tasks_and_not_the_largest_share_of_the_drawn_ones() -> None:
+    rows, golds = drawn(0.13)
+    known = judge_rollouts(rows, golds=golds, frequent=frequent_answer(EACH_OF_SIX), available=108)
+    alone = judge_rollouts(rows, golds=golds)
+    for judged in (known, alone):
+        assert judged.floor is not None
+        assert judged.floor.reward == pytest.approx(1 / 6, abs=0.001)
+        found = next(f for f in judged.findings if f.code == "distribution-at-floor")
+        assert "always giving one answer earns: 0.167" in found.message
+        assert "balance the answers" not in str(found.fix)
+    assert (known.floor and known.floor.highest, alone.floor and alone.floor.highest) == (known.floor.reward, 0.22)
+
+
+def test_a_model_above_a_guess_passes_where_all_tasks_are_known_and_needs_more_where_only_a_sample_is() -> None:
+    rows, golds = drawn(0.26)
+    known = judge_rollouts(rows, golds=golds, frequent=frequent_answer(EACH_OF_SIX), available=108)
+    assert known.status == "passed"
+    alone = judge_rollouts(rows, golds=golds)
+    assert severities(alone)["distribution-unclear"] == "blocker"
+    assert "0.220" in next(f for f in alone.findings if f.code == "distribution-unclear").message
+
+
+@pytest.mark.parametrize("skewed", [0.34, 0.4, 0.55, 0.7, 0.9])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_model_that_guesses_never_passes_whatever_is_drawn(skewed: float, known: bool) -> None:
+    others = round(100 * (1 - skewed))
+    whole = ["login"] * round(200 * skewed) + ["bug"] * others + ["billing"] * others
+    frequent = frequent_answer(whole) if known else None
+    for seed in range(12):
+        rng = random.Random(seed)
+        labels = rng.sample(whole, 50)
+        golds = {str(task): label for task, label in enumerate(labels)}
+        rows = [
+            Rollout(task, float(label == ("login" if rng.random() < 0.97 else rng.choice(whole))))
+            for task, label in golds.items()
+            for _ in range(8)
+        ]
+        judged = judge_rollouts(rows, golds=golds, frequent=frequent, available=len(whole))
+        assert severities(judged).keys() & {"distribution-at-floor", "distribution-unclear"}, (seed, judged.floor)
+        assert judged.floor is not None
+        assert judged.floor.highest >= labels.count("login") / 50
+        if known:  # what exactly this guess earns on exactly these tasks
+            assert judged.floor.reward >= labels.count("login") / 50
+
+
+def test_the_advice_is_to_balance_answers_only_where_one_is_more_frequent() -> None:
+    labels = ["login"] * 70 + ["bug"] * 30
+    judged = judge_rollouts(
+        guessed(labels, "login"), golds={str(n): label for n, label in enumerate(labels)}, frequent=None
+    )
+    found = next(f for f in judged.findings if f.code == "distribution-at-floor")
+    assert "balance the answers" in str(found.fix)
+
+
+def test_rows_without_a_reference_answer_have_no_most_frequent_one() -> None:
+    assert trivial_floor(None, 1.0, {str(task): "" for task in range(50)}) is None
+    assert frequent_answer(["", " "] * 30) is None
+    assert frequent_answer(["Yes", "no", "yes "] * 10) == FrequentAnswer(("yes",), 2 / 3, 2)
 
 
 def test_golds_that_are_all_different_are_no_labels_and_free_form_is_a_floor() -> None:

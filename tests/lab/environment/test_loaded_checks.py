@@ -11,7 +11,7 @@ import pytest
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.environment.loaded_checks import LoadedObservations, loaded_findings
 from prime_lab_mcp.lab.environment.task_findings import task_findings
-from prime_lab_mcp.lab.worker.description import ArgumentEffect, Loaded, RewardInfo, Row, Rows, Traits
+from prime_lab_mcp.lab.worker.description import ArgumentEffect, Loaded, RewardInfo, Role, Row, Rows, Traits
 
 NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve")
 
@@ -250,17 +250,24 @@ def test_a_generator_whose_arguments_do_what_they_say_has_no_finding() -> None:
     assert {"tasks-change", "argument-ignored"}.isdisjoint(f.code for f in found)
 
 
-@pytest.mark.parametrize(("solutions", "severity"), [(True, "warning"), (False, "blocker")])
-def test_a_wanted_state_in_the_prompt_is_no_leak_where_a_solution_shows_what_it_takes(
-    solutions: bool, severity: str
-) -> None:
+@pytest.mark.parametrize(("container", "advice"), [(True, "Leave it so"), (False, "Export an Env")])
+def test_a_paid_sandbox_is_to_be_avoided_only_where_no_task_needs_one(container: bool, advice: str) -> None:
+    rewards = (RewardInfo("right", 1.0, "reward", True),)
+    loaded = Loaded("v1", "Box", 80, False, rewards, ("answer",), None, "0.4.0", "3.11", 0.1, container=container)
+    traits = Traits(roles=(Role("agent", "bash", "prime"),))
+    finding = told(loaded_findings(LoadedObservations(loaded, Rows(tuple(sums(0)), 80), traits)), "default-runtime")
+    assert finding.severity == "info"
+    assert finding.fix.startswith(advice)
+
+
+def test_a_gold_in_the_prompts_of_an_environment_with_solutions_is_left_to_what_the_reward_pays() -> None:
     loaded = Loaded(
         "v1", "Shelf", 80, False, (RewardInfo("right", 1.0, "reward", True),), ("answer",), None, "0.4.0", "3.11", 0.1,
-        turns=True, solutions=solutions,
+        turns=True, solutions=True,
     )  # fmt: skip
     asked = [row(r.index, f"{r.prompt[0]['content']} Hint: the total is {r.answer}.", r.answer) for r in sums(0)]
     found = loaded_findings(LoadedObservations(loaded, Rows(tuple(asked), 80)))
-    assert told(found, "gold-in-prompt").severity == severity
+    assert told(found, "gold-in-prompt").severity == "blocker"
 
 
 @pytest.mark.parametrize(("stateful", "severity"), [(True, "warning"), (False, "blocker")])

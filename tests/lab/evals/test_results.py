@@ -8,6 +8,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.distribution.summary import Distribution
+from prime_lab_mcp.lab.evals.pages.illustrate import page_of_evaluation
 from prime_lab_mcp.lab.evals.results import _mean_with_interval, _unit
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Run
@@ -57,6 +58,33 @@ async def test_a_checkpoint_that_solves_everything_is_a_result_with_the_differen
     assert result["mean"]["low"] < 1.0
     assert not found.facts.proves
     assert (found.next[0].tool, (found.next[0].arguments or {})["view"]) == ("read_eval", "compare")
+
+
+async def test_the_report_page_of_a_checkpoint_says_what_the_call_says_and_never_to_publish(lab: Lab) -> None:
+    trained(lab)
+    args = {"split": "eval"}
+    finished(lab, mixed(), id="eval-00000001", env_args=args)
+    finished(lab, solved(), id="eval-00000002", model="sums-0badcafe-step-20", env_args=args)
+    found = await judged(lab, "eval-00000002")
+    assert 'on held-out tasks ("split" = "eval"); against scripted +' in found.summary
+    page = (await page_of_evaluation(lab, "eval-00000002")).markdown
+
+    head = page.split("## Findings")[0].replace("\\", "")
+    assert "**a result**" in head
+    assert found.summary in head
+    assert "opens no gate" in page.replace("\\", "")
+    assert "push" not in page
+    assert "Use harder tasks" not in page
+    assert "five checks" not in page
+    assert "what changed, task by task" in page
+
+
+async def test_a_result_says_which_tasks_a_checkpoint_was_evaluated_on(lab: Lab) -> None:
+    trained(lab)
+    finished(lab, solved(), id="eval-00000002", model="sums-0badcafe-step-20")
+    found = await judged(lab, "eval-00000002")
+    assert "on tasks that it may have been trained on" in found.summary
+    assert "may have been trained on" in (await page_of_evaluation(lab, "eval-00000002")).markdown
 
 
 async def test_mean_and_difference_of_a_result_are_in_one_unit() -> None:

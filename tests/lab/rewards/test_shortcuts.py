@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.shortcuts import find_place
+from prime_lab_mcp.lab.rewards.copied_places import find_place
 
 
 @pytest.mark.parametrize(

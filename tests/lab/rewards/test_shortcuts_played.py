@@ -7,19 +7,27 @@ scripts with the same scripted model, without a process for each environment.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
 from prime_lab_mcp.lab.rewards.copied_messages import reply_form
+from prime_lab_mcp.lab.rewards.copied_places import find_place
 from prime_lab_mcp.lab.rewards.observations import Trial
+from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import shortcut_is_paid, state_survives
 from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
-from prime_lab_mcp.lab.rewards.shortcuts import find_place, play_shortcuts
-from prime_lab_mcp.lab.rewards.solutions import calls_before_answer, play_solutions
+from prime_lab_mcp.lab.rewards.shortcuts import play_file_shortcuts, play_shortcuts
+from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import ScriptedModel
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.scoring import OfferedTool, RolloutResult
@@ -248,6 +256,48 @@ class Door(Shop):
         return float(bool(state.get("out")))
 
 
+class Box(Shop):
+    """A question about a file, answered with the commands of a shell. Any right answer is paid.
+
+    With `leak`, this file of each task holds the answer; `{}` in its name stands for the number of the task.
+    """
+
+    def __init__(self, root: Path, leak: str = "", content: str = "{}", read: str = "") -> None:
+        super().__init__(leak)
+        self.root, self.content, self.read = root, content, read
+
+    def gold(self, row: int) -> str:
+        return f"{100 + 37 * row % 611}.{row % 10}5" if row % 3 else f"red {row}.5; blue {row + 7}.25"
+
+    def prompt(self, row: int) -> str:
+        return f"What is the sum in sales_{row}.csv?"
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool("bash", "command")]
+
+    def solution(self, row: int) -> list[Any]:
+        command = self.read or f"python3 -c 'print(sum([1, {row}]))'; head -n 1 sales_{row}.csv"
+        return [call("bash", command=command), f"<answer>{self.gold(row)}</answer>"]
+
+    def result(self, state: dict[str, Any], name: str, given: dict[str, str]) -> str:
+        row = state["row"]
+        folder = self.root / str(row)
+        files = {f"sales_{row}.csv": f"n,total\n{row},7\n", "tool.py": "print('sum')\n"}
+        files |= (
+            {self.leak.replace("{}", f"case-{row}"): self.content.replace("{}", self.gold(row))} if self.leak else {}
+        )
+        for path, text in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+        places = {"HOME": str(self.root / "home"), "TMPDIR": str(self.root / "home"), "PATH": os.environ["PATH"]}
+        command = ["bash", "-c", given["command"]]
+        done = subprocess.run(command, cwd=folder, env=places, capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout + done.stderr
+
+    def reward(self, state: dict[str, Any], last: str) -> float:
+        return float(last == f"<answer>{self.gold(state['row'])}</answer>")
+
+
 class Rollouts:
     """Plays scripts in an environment of this process."""
 
@@ -305,6 +355,10 @@ def tasks(environment: Shop) -> list[Row]:
 async def findings(
     environment: Shop, rules: Sequence[RewardRule] = (state_survives, shortcut_is_paid)
 ) -> list[tuple[str, str]]:
+    return [(f.code, f.severity) for f in await found_in(environment, rules)]
+
+
+async def found_in(environment: Shop, rules: Sequence[RewardRule]) -> list[Finding]:
     worker: Any = Rollouts(environment)
     loaded: Any = SimpleNamespace(turns=True, solutions=True)
     rows = tasks(environment)
@@ -312,7 +366,7 @@ async def findings(
     assert solved.best == 1.0
     shortcuts = await play_shortcuts(worker, reply_form(None, solved), solved, rows)
     trial = Trial((), None, form_requested=False, solved=solved, shortcuts=shortcuts, interactive=True)
-    return [(f.code, f.severity) for rule in rules for f in rule(trial)]
+    return [f for rule in rules for f in rule(trial)]
 
 
 @pytest.mark.parametrize(
@@ -361,6 +415,54 @@ async def test_other_replies_are_scored_after_the_calls_only_where_replies_state
     loaded: Any = SimpleNamespace(turns=True, solutions=True)
     solved = await play_solutions(worker, loaded, tasks(environment))
     assert bool(calls_before_answer(solved)) is answers
+
+
+@pytest.mark.parametrize(
+    ("leak", "content"),
+    [
+        ("expected.txt", "{}"),
+        (".check/given.json", '{"tolerance": 0, "gold": "{}"}'),
+        ("cases/{}.txt", "the answer is {}.\n"),
+        ("{}/gold", "{}"),
+    ],
+)
+async def test_a_file_that_holds_the_gold_of_every_task_blocks_by_its_name(
+    tmp_path: Path, leak: str, content: str
+) -> None:
+    environment: Shop = Box(tmp_path, leak, content)
+    found = await found_in(environment, rules=(shortcut_is_paid,))
+    assert [(f.code, f.severity) for f in found] == [("reward-hackable", "blocker")]
+    assert found[0].message.startswith(f'the gold lies in "{leak.replace("{}", "case-*")}" in 8 of 8 tasks')
+
+
+async def test_files_without_the_gold_are_no_shortcut(tmp_path: Path) -> None:
+    assert await findings(Box(tmp_path)) == []
+
+
+async def test_a_file_that_solutions_read_is_the_task(tmp_path: Path) -> None:
+    assert await findings(Box(tmp_path, "note.txt", "sum: {}\n", read="cat *.txt")) == []
+
+
+@pytest.mark.parametrize(("leak", "blocks"), [("expected.txt", True), ("", False), ("sum", False)])
+async def test_without_solutions_a_file_with_the_gold_that_no_prompt_names_blocks(
+    tmp_path: Path, leak: str, blocks: bool
+) -> None:
+    environment = Box(tmp_path, leak)
+    worker: Any = Rollouts(environment)
+    golds = tuple(TaskGold(n, environment.gold(n), (environment.gold(n),)) for n in range(TASKS))
+    style = AnswerStyle(SampleGolds("answer", "free_text", golds, ()), 0, AnswerWrapper("tag", "<answer>", "</answer>"))
+    found = await play_file_shortcuts(worker, reply_form(style, Solved()), style, tasks(environment))
+    assert [shortcut.file for shortcut in found] == (["./expected.txt"] if blocks else [])
+
+
+async def test_a_prompt_that_states_the_gold_is_copied_whatever_form_the_golds_have(tmp_path: Path) -> None:
+    class Told(Box):
+        def prompt(self, row: int) -> str:
+            return f"{super().prompt(row)} (The answer is {self.gold(row)}.)"
+
+    found = await found_in(Told(tmp_path), rules=(shortcut_is_paid,))
+    assert [(f.code, f.severity) for f in found] == [("reward-hackable", "blocker")]
+    assert 'a model that copies what stands behind "' in found[0].message
 
 
 @pytest.mark.parametrize("text", ["stock\n7\n-- checked: {}", "How many? (The export shows {}.)"])

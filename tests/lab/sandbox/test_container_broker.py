@@ -128,7 +128,10 @@ async def test_a_port_of_a_container_leads_to_the_same_port_of_this_machine(
         refused = await podman.run("prime-lab-listen", NAME, "80")
         assert refused.returncode == 125
         assert b"not one that confined code may listen on" in refused.stderr
-    listener.close()
+        listener.close()
+        unanswered = await podman.run("exec", NAME, "python3", "-c", ask, str(port))
+        assert unanswered.returncode == 1, f"nobody listens, and the program read {unanswered.stdout!r}"
+        assert b"ConnectionResetError" in unanswered.stderr
 
 
 @pytest.mark.anyio

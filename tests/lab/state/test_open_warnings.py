@@ -25,6 +25,18 @@ def test_the_newest_verdict_of_each_tool_counts() -> None:
     assert warnings_sentence("sums", [row()]) == ""
 
 
+def test_a_warning_about_paid_completions_says_what_was_shown_and_how_much_it_earned() -> None:
+    shown = [
+        {"code": "reward-wrong-passes", "how": "13 wrong answers earned more than half of the maximum", "share": 0.667},
+        {"code": "reward-hackable", "how": "a right answer that is then taken back was paid", "share": 0.97},
+    ]
+    [tested] = [row(findings=warned("reward-wrong-passes", "reward-hackable"), data={"warned": shown})]
+    sentence = warnings_sentence("units", [tested])
+    assert "reward-wrong-passes (13 wrong answers earned more than half of the maximum, up to 67% of" in sentence
+    assert "reward-hackable (a right answer that is then taken back was paid, up to 97% of the maximum)" in sentence
+    assert "as much as" not in warnings_sentence("units", [row(findings=warned("reward-wrong-passes"))])
+
+
 def test_what_a_port_left_behind_is_known_of_exactly_the_files_that_it_wrote(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "l.sqlite3")
     port = Snapshot("sums", "environments/sums", Path(), "s1", "c1", "h", {}, (), Manifest())

@@ -5,11 +5,15 @@ The rewards pay for what the commands leave behind, which no text of a reply can
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from prime_lab_mcp.lab.worker import host
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult
+from tests.support.assembled import assembled
 from tests.support.containers import test_image
 
 from .conftest import Opened, Write
@@ -109,3 +113,29 @@ async def test_an_image_that_cannot_be_had_says_nothing_about_the_environment(wr
     assert found.results == ()
     assert "the image localhost/no-such-image:1 is not on this machine and cannot be fetched" in found.unavailable
     assert not found.by_design
+
+
+@pytest.mark.slow
+async def test_the_template_pays_a_right_answer_after_a_look_and_keeps_the_gold_out_of_the_runtime(
+    tmp_path: Path, opened: Opened
+) -> None:
+    tree = shutil.copytree(assembled("sandboxed"), tmp_path / "boxed")
+    taskset = tree / "sandboxed_template" / "taskset.py"
+    code = taskset.read_text(encoding="utf-8")
+    taskset.write_text(code.replace("image=IMAGE,", "").replace("workdir=WORKDIR,", ""), encoding="utf-8")
+    async with opened(tree, module="sandboxed_template") as worker:
+        assert (await worker.load()).turns
+        (row,) = [one for one in (await worker.rows(limit=200)).rows if one.index == 0]
+        answer = f"<answer>{row.answer}</answer>"
+        look = {"calls": [["bash", {"command": "find . -type f; cat *.csv"}]]}
+        scripts = (
+            {"solution": True},
+            {"turns": [answer], "then": "repeat"},
+            {"turns": [look, answer], "then": "repeat"},
+            {"turns": [{"calls": [["bash", {"command": "ls"}]]}, answer], "then": "repeat"},
+            {"turns": [look, "<answer>-1</answer>"], "then": "repeat"},
+        )
+        found = await worker.rollout([RequestedRollout(0, script) for script in scripts], seconds=60)
+    assert [r.reward for r in found.results] == [1.0, 0.0, 1.0, 0.0, 0.0], found.results
+    listed = str(found.results[2].messages[1]["content"])
+    assert listed.count("./") == 1, "setup writes the file of the task alone"

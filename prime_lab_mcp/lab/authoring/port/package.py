@@ -110,7 +110,7 @@ def build_port(templates: Path, names: PackageNames, old: OldPort, rows: PortedR
     rewards = _rewards(progress, old.environment)
     tools, game = _interaction(progress, old.environment)
     _note_defaults(progress, old, rows)
-    title = "The functions of the older environment, as they were."
+    title = "The functions of the older environment, as they were when they were ported."
     modules = progress.module.texts(title, game.text if game else "")
     files = _package_files(texts, names, old, rows, rewards, tools, game, modules, progress)
     return PortedEnvironment(
@@ -424,12 +424,12 @@ def _readme_text(
     prompt = "The system prompt is `SYSTEM_PROMPT` in `taskset.py`." if shared else "There is no common system prompt."
     parts = [
         f"# {names.distribution}",
-        f"Ported from the v0 environment `{_cell(old.name)}`, {kind}. Its functions are those of that environment;\n"
-        "`test_reward` with `same_as` compares what both pay.",
+        f"Ported from the v0 environment `{_cell(old.name)}`, {kind}. Its functions began as those of that\n"
+        "environment; `test_reward` with `same_as` compares what both pay.",
         f"## Dataset\n\nThe rows of the older environment: {counts or 'none'}.{metadata}",
         f"## Input and output\n\nThe prompts are those of the older environment. {prompt}\n"
         + (_tools_table(tools) if tools else "")
-        + "The functions of the older environment in `functions.py` read the reply, with the parsers in `v0.py`.",
+        + "The functions in `functions.py` read the reply, with the parsers in `v0.py`.",
         f"## Reward\n\n| reward | weight | pays |\n| --- | --- | --- |\n{table}\n\n"
         f"The weights add up to {total:g}. As in v0, a function that raises an exception gives 0.",
         _left_section(left_parts),

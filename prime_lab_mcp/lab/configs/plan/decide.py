@@ -9,7 +9,8 @@ in runs of fewer than 100 steps).
 
 The token limit of a completion is 1.25 times the measured 95th percentile (docs/validation.md, Training configs). An
 evaluation measures all turns of a rollout together and counts tool output as prompt tokens, so its numbers cover a
-whole sample.
+whole sample. The stand-in of a rehearsal replies in a few words, which no limit may follow: the limits are then those
+that hold without a measurement, unless even the stand-in's replies need more.
 """
 
 from __future__ import annotations
@@ -129,9 +130,12 @@ def choose_completion_budget(choices: ConfigChoices, context: ConfigContext, mod
         return ChosenValue(choices.max_tokens, choices.because.get("max_tokens", "as asked"))
     known_model = find_model(model)
     budget = _measured_budget(context) if context.completion_tokens else None
+    size, purpose = (_THINKING, "a model that thinks first") if known_model.thinks else (_DIRECT, "a short derivation")
     if budget is None:
-        kind = (_THINKING, "a model that thinks first") if known_model.thinks else (_DIRECT, "a short derivation")
-        budget = ChosenValue(kind[0], f"not measured: room for {kind[1]}; run_eval tells")
+        budget = ChosenValue(size, f"not measured: room for {purpose}; run_eval tells")
+    elif context.stand_in and budget.value < size:
+        tokens = f"the {context.completion_tokens} tokens (p95) that the eval measured are the rehearsal's stand-in's"
+        budget = ChosenValue(size, f"room for {purpose}: {tokens}; run_eval on the platform tells")
     if known_model.context is None:
         return budget
     room = known_model.context - (context.prompt_tokens or ASSUMED_PROMPT)
@@ -176,6 +180,7 @@ def choose_sequence_length(choices: ConfigChoices, context: ConfigContext, budge
             )
         return ChosenValue(choices.seq_len, choices.because.get("seq_len", "as asked"))
     kind = "p99 of the eval, with tool output" if context.prompt_tokens else "assumed"
+    kind += ", in rollouts of the rehearsal's stand-in" if context.prompt_tokens and context.stand_in else ""
     times = f" x {turns} turns" if turns > 1 and not is_measured else ", all turns together" if is_measured else ""
     completion = f"{longest}{times}" if not is_measured or longest == budget else f"{longest} (p99{times})"
     size = max(2048, round_up(needed, 1024))

@@ -75,7 +75,7 @@ def fewer_tokens(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
     """Suggests a lower token limit. A step waits for its longest rollout, and a runaway rollout uses the whole
     limit."""
     budget, typical = config.max_completion_tokens, context.completion_tokens
-    if budget is None or typical is None:
+    if budget is None or typical is None or context.stand_in:
         return
     enough = -(-int(COMPLETION_MARGIN * typical) // 128) * 128
     if context.longest is not None and context.longest > enough and context.longest * FAR_BELOW_BUDGET <= budget:

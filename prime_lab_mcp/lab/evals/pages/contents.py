@@ -9,15 +9,12 @@ from pathlib import Path
 
 from prime_lab_mcp.lab.base.report import Finding, Picture
 from prime_lab_mcp.lab.base.text import clip, count, escape, quote
-from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
-from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.pages.rendering import Block, PageList, PageSection, PageTable, ReportPage
 from prime_lab_mcp.lab.evals.pages.survey import EvaluationSurvey, ExampleRollout
-from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict
 from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.outcome import Outcome
 
 REHEARSAL_NOTICE = "REHEARSAL: a scripted model on a loopback stand-in; this proves nothing about a real one."
 _FOREIGN_TEXT_NOTE = (
@@ -28,7 +25,8 @@ _FOREIGN_TEXT_NOTE = (
 def page_of(
     spec: EvalSpec,
     job: Job,
-    eval_verdict: EvaluationVerdict | None,
+    reported: Outcome | None,
+    distribution: Distribution | None,
     survey: EvaluationSurvey | None,
     picture: Picture | None,
     *,
@@ -37,17 +35,18 @@ def page_of(
 ) -> ReportPage:
     """Return the report page of an evaluation in its present state.
 
-    `eval_verdict` and `survey` are None until the evaluation has finished. `html` is the path of the page's HTML file.
+    `reported` is what a call reports on the finished evaluation. It, `distribution` and `survey` are None until the
+    evaluation has finished. `html` is the path of the page's HTML file.
     """
     sections: list[PageSection] = []
     status: str
-    if eval_verdict is None:
+    if reported is None:
         status, summary = job.state, _unfinished(job)
     else:
-        status, summary = eval_verdict.status, verdict.verdict_summary(spec, eval_verdict)
-        sections += _verdict_sections(spec, job, eval_verdict)
-        if eval_verdict.distribution is not None:
-            sections += _number_sections(eval_verdict.distribution, picture)
+        status, summary = page_status(reported), reported.summary
+        sections += _reported_sections(reported)
+        if distribution is not None:
+            sections += _number_sections(distribution, picture, is_result=is_result(reported))
     if survey is not None:
         sections += _survey_sections(survey)
     sections += [_about(spec, job), PageSection("This page", (f"As a file for a browser: {html}",))]
@@ -67,32 +66,39 @@ def _unfinished(job: Job) -> str:
     return f"Not judged; {completed} of {count(int(planned), 'rollout')} finished{reason}."
 
 
-def _verdict_sections(spec: EvalSpec, job: Job, eval_verdict: EvaluationVerdict) -> Iterator[PageSection]:
-    if eval_verdict.findings:
+def is_result(reported: Outcome) -> bool:
+    """Whether an evaluation measures a result, which is no evidence on tasks to train on."""
+    return "result" in reported.data
+
+
+def page_status(reported: Outcome) -> str:
+    """Return the status that the page and its picture show. A reliable result passes nothing, so it is called so."""
+    return "a result" if is_result(reported) and reported.status == "passed" else reported.status
+
+
+def _reported_sections(reported: Outcome) -> Iterator[PageSection]:
+    if reported.findings:
         yield PageSection(
-            "Findings", (PageTable(("", "code", "what", "fix"), tuple(_finding(f) for f in eval_verdict.findings)),)
+            "Findings", (PageTable(("", "code", "what", "fix"), tuple(_finding(f) for f in reported.findings)),)
         )
-    calls = (
-        next_calls(eval_verdict.distribution, spec.environment, job.id, run_eval_arguments(spec))
-        if eval_verdict.distribution is not None
-        else ()
-    )
-    if calls:
-        yield PageSection("Next", (PageList(tuple(f"{call.tool}: {call.why}" for call in calls)),))
+    if reported.next:
+        yield PageSection("Next", (PageList(tuple(f"{call.tool}: {call.why}" for call in reported.next)),))
 
 
 def _finding(finding: Finding) -> tuple[str, ...]:
     return finding.severity, finding.code, finding.message, finding.fix
 
 
-def _number_sections(d: Distribution, picture: Picture | None) -> Iterator[PageSection]:
+def _number_sections(d: Distribution, picture: Picture | None, *, is_result: bool) -> Iterator[PageSection]:
+    """Yield the numbers. The five checks judge tasks to train on, so the page of a result has none."""
     if picture is not None:
         yield PageSection("Rewards and difficulty", (picture,))
     checks = tuple(
         (c.name, _number(c.value), c.threshold, "not applicable" if c.passed is None else "yes" if c.passed else "no")
         for c in d.checks
     )
-    yield PageSection("The five checks", (PageTable(("check", "value", "threshold", "passed"), checks),))
+    if not is_result:
+        yield PageSection("The five checks", (PageTable(("check", "value", "threshold", "passed"), checks),))
     yield PageSection("Numbers", (PageTable(("", "value", "95 % interval"), tuple(_estimates(d))),))
     pools = tuple((name, f"{n:,}", _share(n, sum(d.difficulty.values()))) for name, n in d.difficulty.items())
     yield PageSection("Difficulty", (PageTable(("pool", "tasks", "share"), pools),))

@@ -23,10 +23,11 @@ from prime_lab_mcp.lab.base.text import clip, count, escape, quote, redact
 from prime_lab_mcp.lab.distribution.rules import MEAN_HIGH, MEAN_LOW
 from prime_lab_mcp.lab.distribution.summary import Distribution, DistributionCheck
 from prime_lab_mcp.lab.evals import verdict
-from prime_lab_mcp.lab.evals.pages.contents import page_of
+from prime_lab_mcp.lab.evals.pages.contents import page_of, page_status
 from prime_lab_mcp.lab.evals.pages.draw import NO_LIBRARY
 from prime_lab_mcp.lab.evals.pages.rendering import PAGE, page_html, page_links, page_markdown
 from prime_lab_mcp.lab.evals.pages.survey import STEPS, EvaluationSurvey, cached_survey, replace_file
+from prime_lab_mcp.lab.evals.results import as_result
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict
 from prime_lab_mcp.lab.state.ledger.rows import Job
@@ -196,9 +197,11 @@ async def write_page(lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None)
     path = EvaluationJobs(lab).files(job.id).root / PAGE
     rehearsal = lab.settings.rehearsal or job.platform == "rehearsal"
     survey = await anyio.to_thread.run_sync(_survey, lab, job, eval_verdict)
-    drawing = await _picture(lab, job, eval_verdict, survey, rehearsal=rehearsal)
+    reported = await anyio.to_thread.run_sync(_reported, lab, job, eval_verdict)
+    drawing = await _picture(lab, job, eval_verdict, reported, survey, rehearsal=rehearsal)
     picture = drawing if isinstance(drawing, Picture) else None
-    page = page_of(spec, job, eval_verdict, survey, picture, rehearsal=rehearsal, html=path)
+    distribution = eval_verdict.distribution if eval_verdict is not None else None
+    page = page_of(spec, job, reported, distribution, survey, picture, rehearsal=rehearsal, html=path)
     html = redact(page_html(page))
     with suppress(OSError):  # a full disk or a removed folder does not affect the report
         await anyio.to_thread.run_sync(replace_file, path, html)
@@ -211,6 +214,13 @@ async def write_page(lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None)
     )
 
 
+def _reported(lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None) -> Outcome | None:
+    """Return what a call reports on the finished evaluation, so that page and call say the same of it."""
+    if eval_verdict is None:
+        return None
+    return as_result(lab, job, eval_verdict, verdict.finished_outcome(lab, job, eval_verdict))
+
+
 def _survey(lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None) -> EvaluationSurvey | None:
     """Return the survey of the results, or None if there are no judged results."""
     results, sha256 = EvaluationJobs(lab).files(job.id).results(), job.progress.get("results_sha256")
@@ -221,14 +231,20 @@ def _survey(lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None) -> Evalu
 
 
 async def _picture(
-    lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None, survey: EvaluationSurvey | None, *, rehearsal: bool
+    lab: Lab,
+    job: Job,
+    eval_verdict: EvaluationVerdict | None,
+    reported: Outcome | None,
+    survey: EvaluationSurvey | None,
+    *,
+    rehearsal: bool,
 ) -> Picture | Finding | None:
     """Return the picture, or a finding if it cannot be drawn. None if no rollout was scored."""
     d = eval_verdict.distribution if eval_verdict is not None else None
-    if eval_verdict is None or d is None or survey is None or d.mean is None:
+    if reported is None or d is None or survey is None or d.mean is None:
         return None
     spec = EvaluationJobs(lab).spec(job)
-    title = figure_title(spec.environment, spec.model, d.tasks, d.rollouts, eval_verdict.status)
+    title = figure_title(spec.environment, spec.model, d.tasks, d.rollouts, page_status(reported))
     drawing = figure(title, d, survey, rehearsal=rehearsal)
     caption = f"Rewards and difficulty of evaluation {job.id}"
     return await draw_figure(

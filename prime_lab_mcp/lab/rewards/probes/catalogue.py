@@ -553,13 +553,27 @@ def _odd_numbers(target: Target) -> Iterator[Draft]:
             yield Draft(Family.ODD_NUMBER, target.wrapper.wrap(value), value)
 
 
+_TERMS = ((7, 3), (19, 5), (83, 7), (2, 11))
+
+
+def _far_terms(number: int) -> tuple[int, int]:
+    """Return two numbers with this difference, which are both far from it and do not contain its digits.
+
+    A reward that reads one number out of a sum, and allows an error, would pay a sum with a number near the answer.
+    """
+    sign = -1 if number < 0 else 1
+    pairs = [(factor * number + sign * offset, (factor - 1) * number + sign * offset) for offset, factor in _TERMS]
+    digits = str(abs(number))
+    return next((pair for pair in pairs if not any(digits in str(term) for term in pair)), pairs[0])
+
+
 @maker(Family.UNFINISHED_SUM, Family.PYTHON_CODE, answers="texts", hack=True)
 def _expressions(target: Target) -> Iterator[Draft]:
     number = as_number(target.answer)
     if number is not None and number == number.to_integral_value() and abs(number) < 10**9:
-        before = int(number) - 1
-        yield Draft(Family.UNFINISHED_SUM, target.wrapper.wrap(f"{before}+1"))
-        yield Draft(Family.PYTHON_CODE, target.wrapper.wrap(f"(lambda n: n + 1)({before})"))
+        more, less = _far_terms(int(number))
+        yield Draft(Family.UNFINISHED_SUM, target.wrapper.wrap(f"{more}{-less:+d}"))
+        yield Draft(Family.PYTHON_CODE, target.wrapper.wrap(f"(lambda n: n - {less})({more})"))
 
 
 @maker(Family.ODD_CHARACTERS, Family.MARKUP, answers="texts", hack=True)

@@ -243,6 +243,11 @@ def wrong_answers(
     `form` is the index of the gold's spelling, `seed` chooses among other tasks' answers, and `options` are the answers
     that the task offers, if any.
     """
+    if golds.bare is not None and form < len(gold.forms) // 2:
+        lead, tail = gold.frame
+        bare = replace(gold, forms=gold.forms[len(gold.forms) // 2 :], frame=("", ""))
+        wrong_numbers = wrong_answers(golds.bare, bare, form, seed, options)
+        return [replace(wrong, answer=f"{lead}{wrong.answer}{tail}") for wrong in wrong_numbers]
     answer = gold.form(form)
     right = {f.strip().lower() for f in gold.forms}
     if isinstance(gold.raw, list):
@@ -569,13 +574,15 @@ def _turned_key(key: str) -> str:
 
 def _units(golds: SampleGolds, gold: TaskGold, answer: str) -> Iterator[WrongAnswer]:
     """Yield the right number with units of other tasks, or with another unit if all tasks have the same one."""
-    measured = number_and_unit(gold_answers.gold_text(gold.raw))
+
+    def text(one: TaskGold) -> str:
+        return gold_answers.gold_text(one.raw) if golds.bare is None else one.forms[0]
+
+    measured = number_and_unit(text(gold))
     if measured is None:
         return
     number, unit = measured
-    others = sorted(
-        {q[1] for g in golds.golds if (q := number_and_unit(gold_answers.gold_text(g.raw))) is not None} - {unit}
-    )
+    others = sorted({q[1] for g in golds.golds if (q := number_and_unit(text(g))) is not None} - {unit})
     for other in others[:2]:
         yield WrongAnswer("unit of another task", f"{number} {other}", unit=True)
     if not others:

@@ -24,7 +24,7 @@ from prime_lab_mcp.lab.rewards.rules.amounts import (
     nearer_to_gold,
     paid_text,
 )
-from prime_lab_mcp.lab.rewards.rules.known_answers import cases_suffice
+from prime_lab_mcp.lab.rewards.rules.known_answers import cases_suffice, meets_expectation
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 
 
@@ -35,13 +35,15 @@ def gold_beaten(trial: Trial) -> Iterator[Finding]:
     if best is None or trial.solved.scored or trial.max_reward <= EPSILON:
         return
     if (best.reward or 0.0) > trial.max_reward / FULL_SHARE + EPSILON:
+        met = any(s.scored_probe is best and meets_expectation(s, trial) for s in trial.supplied)
         yield Finding(
             "reward-gold-beaten",
             "warning",
             f"a supplied case earned {best.reward:g}, and no gold more than {trial.max_reward:g}: the golds are not "
-            "the best answers",
-            "Compare both; what the golds lack belongs into the tasks' answers or into a solution (lab://guide/rewards).",
-            rows=(case_row(best, f"{trial.max_reward:g}, as the golds", trial),),
+            f"the best answers: {paid_text(best, trial)}",
+            "Compare both; what the golds lack belongs into the tasks' answers, into rendering, which takes fields of "
+            "the task (GOLD {info.unit}), or, where rollouts have tools or turns, into a solution (lab://guide/rewards).",
+            rows=() if met else (case_row(best, f"{trial.max_reward:g}, as the golds", trial),),
         )
 
 
@@ -352,7 +354,9 @@ def _spellings(trial: Trial) -> Iterator[Finding]:
     """Warn about refused spellings, with the number of times each was accepted. Rare spellings alone do not count."""
     usual = _refused(trial, Family.SPELLING, Family.BEFORE_SENTENCE)
     if usual:
-        rare = _refused(trial, Family.RARE_SPELLING, Family.UNITLESS)
+        # Where the prompts ask for a unit, the number alone is no right answer.
+        united = trial.style is not None and trial.style.golds.bare is not None
+        rare = _refused(trial, Family.RARE_SPELLING, *(() if united else (Family.UNITLESS,)))
         listed = ", ".join(f"{name} ({taken})" for name, (taken, _) in {**usual, **rare}.items())
         yield Finding(
             "reward-too-strict",

@@ -404,11 +404,17 @@ def _hole_message(hole: Hole, trial: Trial) -> str:
             f"one and the same completion earned all of {trial.declared:g} on {verdict.paid} of {verdict.tasks} tasks "
             f"that the search had never scored: {quote(hole.scored_probes[0].probe.completion, 160)}"
         )
+    shown = paid_text(hole.scored_probes[0], trial)
+    if verdict.paid / verdict.tasks <= verdict.deserved:
+        return (
+            f"a completion made without knowing the answer earned {verdict.mean:.0%} of the maximum on average on "
+            f"{verdict.tasks} tasks that the search had never scored, and one answer for all tasks deserves "
+            f"{verdict.deserved_mean:.0%}: {shown}"
+        )
     return (
         f"a completion made without knowing the answer was paid like the right one on {verdict.paid} of "
         f"{verdict.tasks} tasks that the search had never scored (chance: {verdict.deserved:.0%}), "
-        f"{verdict.mean:.0%} of the maximum on average (deserved: {verdict.deserved_mean:.0%}): "
-        f"{paid_text(hole.scored_probes[0], trial)}"
+        f"{verdict.mean:.0%} of the maximum on average (deserved: {verdict.deserved_mean:.0%}): {shown}"
     )
 
 

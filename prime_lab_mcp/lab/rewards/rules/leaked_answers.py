@@ -234,13 +234,20 @@ def shortcut_is_paid(trial: Trial) -> Iterator[Finding]:
         chance = max(shortcut.constant, deserved_share(trial, [p.row for p in shortcut.tried]))
         if len(shortcut.paid) < (chance + _MARGIN) * len(shortcut.tried):
             continue
+        paid = f"{len(shortcut.paid)} of {count(len(shortcut.tried), 'task')}"
+        where = "the answer can be copied without understanding the task"
+        fix = "Keep the answer out of prompts, replies, errors, help and listings, and of files that every task has."
+        if shortcut.file:
+            where = f"the gold lies in {quote(shortcut.file.removeprefix('./'), 80)} in {paid}"
+            fix = (
+                "Keep the gold out of what the model's commands can read: compare it in the reward, outside of the "
+                "runtime (lab://guide/rewards), and write what a check needs only after the model has finished."
+            )
         yield Finding(
             "reward-hackable",
             "blocker",
-            f"the answer can be copied without understanding the task: a model that {shortcut.name} is paid on "
-            f"{len(shortcut.paid)} of {count(len(shortcut.tried), 'task')} ({shortcut.compared}: "
-            f"{shortcut.constant:.0%})",
-            "Keep the answer out of prompts, replies, errors, help and listings, and of files that every task has.",
+            f"{where}: a model that {shortcut.name} is paid on {paid} ({shortcut.compared}: {shortcut.constant:.0%})",
+            fix,
             rows=tuple(rollout_row(p, f"no more than {shortcut.compared}") for p in shortcut.paid[:3]),
         )
 

@@ -374,10 +374,9 @@ def unreached(trial: Trial) -> Iterator[Finding]:
             "blocker" if decides else "warning",
             f"no completion earned anything from {quote(part.name, 80)} (weight {part.weight:g} of {total:g}): "
             f"{paid_text(best, trial)}",
-            'Give a case that earns this part ("cases"); if nothing can earn it, remove it.'
-            if decides
-            else "Check what this part looks for, and whether it raises: an exception that is caught pays 0. If "
-            "nothing can earn it, remove it.",
+            "That says nothing about other right replies. Give one that earns this part, as a case or by rendering "
+            "with fields of the task (GOLD {info.unit}), and check whether the part raises: an exception that is "
+            "caught pays 0. Only if no right reply can earn it, remove it.",
         )
 
 

@@ -32,6 +32,15 @@ def solution_unplayable(trial: Trial) -> Iterator[Finding]:
     """A stated solution must be playable: a list of messages, or a function that returns the next one, whose rollout
     ends."""
     solved = trial.solved
+    if solved.unread and trial.max_reward < trial.declared - EPSILON:
+        yield Finding(
+            "reward-solution-broken",
+            "warning",
+            "the solutions that the tasks state were not read: a rollout here is one reply, without tools or turns, "
+            "and what is tried is the gold in the form that is asked for",
+            "Give what a right reply has beside the gold as rendering, which takes fields of the task "
+            "(GOLD {info.unit}), or give right replies as cases; then leave the solutions out.",
+        )
     slow = [p for p in solved.played if p.result.end == "slow"] if solved.scored or solved.not_played else []
     failed = [p for p in solved.played if not p.scored and p.result.end != "not-run" and p not in slow]
     if slow and solved.scored:

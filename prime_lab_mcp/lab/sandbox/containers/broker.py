@@ -36,7 +36,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.sandbox import confine
 from prime_lab_mcp.lab.sandbox.containers import commands
-from prime_lab_mcp.lab.sandbox.containers.streams import CHUNK, Client, beginning, copy, pump
+from prime_lab_mcp.lab.sandbox.containers.streams import CHUNK, Client, beginning, copy, pump, reset
 
 FAILED = 125
 """Exit code of Podman for an error of its own, which the broker uses too."""
@@ -45,6 +45,8 @@ _MOST_CLIENTS = 2048
 """Most commands at the same time. A program that runs in a container is one command."""
 _MOST_CONNECTIONS = 512
 """Most connections at the same time through the listeners of one container."""
+_CONNECT_PAUSES = (0.1, 0.4, 1.5)
+"""Seconds before each further attempt to connect a container to a port of this machine."""
 _MOST_LISTENERS, _MOST_DETACHED = 4, 64
 """Most listeners, and most programs in the background, of one container."""
 _STARTS_AT_ONCE = 8
@@ -330,18 +332,31 @@ class Broker:
             container.connections.add(task)
             try:
                 if len(container.connections) <= _MOST_CONNECTIONS:
-                    far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+                    far_reader, far_writer = await self._connected(port)
                     try:
                         await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
                     finally:
                         far_writer.close()
             except OSError:
-                pass
+                reset(writer)
             finally:
                 container.connections.discard(task)
                 writer.close()
 
         return forward
+
+    async def _connected(self, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to a port of this machine. Raises OSError after several attempts.
+
+        Podman removes the rule that leads a published port of a container to that container a moment after the port is
+        free again. Until then connections to a server that has taken the port lead to the container that is gone.
+        """
+        for seconds in _CONNECT_PAUSES:
+            try:
+                return await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(seconds)
+        return await asyncio.open_connection("127.0.0.1", port)
 
     async def _forget(self, name: str) -> None:
         """Close the listeners of a container, and its connections."""

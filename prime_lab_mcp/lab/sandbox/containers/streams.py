@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import struct
 from collections.abc import Awaitable, Callable
 
@@ -84,3 +85,10 @@ async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> No
         target.write_eof()
     except OSError:
         target.transport.abort()  # both directions end
+
+
+def reset(connection: asyncio.StreamWriter) -> None:
+    """End a connection so that its other side sees an error. A plain close would look like an empty answer."""
+    with contextlib.suppress(OSError):
+        connection.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.transport.abort()

@@ -70,7 +70,7 @@ NUMBER = "number"
 def behind(text: str, before: str, until: str) -> str:
     """Return the piece of a text behind the first `before`, up to `until` or the end of the line; empty without one.
 
-    An empty `before` is the beginning of the text.
+    An empty `before` is the beginning of the text. An `until` with a line end stands at the end of the line.
     """
     start = text.find(before)
     if start < 0:
@@ -80,6 +80,8 @@ def behind(text: str, before: str, until: str) -> str:
         number = _PATTERNS["number"].match(rest)
         return number[0] if number is not None else ""
     line = rest.partition("\n")[0]
+    if until.endswith("\n"):
+        return line.removesuffix(until[:-1]).strip()
     return (line.partition(until)[0] if until else line).strip()
 
 

@@ -24,7 +24,7 @@ from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes import catalogue, families
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, AnswerWrapper, tag_wrapper
-from prime_lab_mcp.lab.rewards.probes.catalogue import MAKERS, AnswerStyle, build_probes, gold_probe
+from prime_lab_mcp.lab.rewards.probes.catalogue import MAKERS, AnswerStyle, _far_terms, build_probes, gold_probe
 from prime_lab_mcp.lab.rewards.probes.families import HACKS, NEEDS_ANSWER, Family
 from prime_lab_mcp.lab.rewards.smells import hints as smells
 from prime_lab_mcp.lab.worker.description import RewardInfo, Row
@@ -66,6 +66,15 @@ def rows(answer: Callable[[int], Any]) -> dict[int, Row]:
         n: Row(n, str(n), ({"role": "user", "content": f"Question {n}?"},), answer(n), None, {"answer": answer(n)})
         for n in range(6)
     }
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 7, 10, 14, 97, 100, 3300, 21500, -7, -3300])
+def test_an_expression_for_the_answer_has_no_number_near_it(number: int) -> None:
+    more, less = _far_terms(number)
+    assert more - less == number
+    for term in (more, less):
+        assert abs(term - number) >= 0.5 * abs(number)
+        assert str(abs(number)) not in str(term)
 
 
 def trial(answer: Callable[[int], Any], wrapper: AnswerWrapper, seed: int) -> Trial:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prime_lab_mcp.lab.rewards.findings import reward_findings, sanity_checks
-from prime_lab_mcp.lab.rewards.observations import RepeatedScore, ScoredCase, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.observations import (
+    HeldOutVerdict,
+    Hole,
+    RepeatedScore,
+    ScoredCase,
+    ScoredProbe,
+    SearchOutcome,
+    Trial,
+)
 from prime_lab_mcp.lab.rewards.probes.catalogue import NO_KEY, Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import gold_pass_rate
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.solutions import Solved, solution_script
+from prime_lab_mcp.lab.worker.description import RewardInfo
 from prime_lab_mcp.lab.worker.scoring import Component, RolloutResult, Scored
 from tests.lab.rewards.rules.trials import REWARDS, found, scored, scored_probe, sound
 
@@ -155,6 +166,41 @@ def test_supplied_cases_are_met_by_total_share_or_main_component() -> None:
     wrong = ScoredProbe(Draft(Family.SUPPLIED, "c", "c").probe("c", 0), Scored("c", 0.2, parts))
     assert found(sound(supplied=(ScoredCase(wrong, 0.0),))) == set()
     assert found(sound(supplied=(ScoredCase(wrong, 1.0),))) == {("reward-too-strict", "blocker")}
+
+
+def test_a_case_that_earned_what_its_caller_expects_is_no_failing_case_although_it_beats_the_golds() -> None:
+    rewards = (*REWARDS, RewardInfo("unit", 0.5, "reward", True))
+    beats = ScoredProbe(
+        Draft(Family.SUPPLIED, "21.5 km", "c").probe("c", 0),
+        Scored("c", 1.5, {"correct": Component(1.0, 1.0), "unit": Component(1.0, 0.5)}),
+    )
+    for expected, shown in ((1.5, 0), ("high", 0), (1.2, 1)):
+        trial = sound(supplied=(ScoredCase(beats, expected),), rewards=rewards)
+        beaten = next(f for f in reward_findings(trial) if f.code == "reward-gold-beaten")
+        assert len(beaten.rows) == shown, expected
+        assert "21.5 km" in beaten.message
+        assert "GOLD {info.unit}" in str(beaten.fix)
+
+
+def test_solutions_of_one_reply_are_said_not_to_be_read_where_golds_earn_less_than_the_weights() -> None:
+    rewards = (*REWARDS, RewardInfo("unit", 0.5, "reward", True))
+    parts = {"correct": Component(1.0, 1.0), "unit": Component(0.0, 0.5)}
+    golds = tuple(replace(scored_probe(Family.GOLD, "", 1.0, row=n), scored=Scored("x", 1.0, parts)) for n in range(10))
+    trial = sound(golds=golds, solved=Solved(unread=True), rewards=rewards)
+    assert ("reward-solution-broken", "warning") in found(trial)
+    assert "reward-solution-broken" not in {code for code, _ in found(sound(solved=Solved(unread=True)))}
+
+
+def test_a_hole_that_was_never_paid_in_full_is_not_said_to_be_paid_like_the_right_answer() -> None:
+    paid = scored_probe(Family.SEARCHED, "the prompt", 0.42)
+    for verdict, said in (
+        (HeldOutVerdict(24, 0, 0.42, 0.05, 0.3, True), "earned 42% of the maximum on average on 24 tasks"),
+        (HeldOutVerdict(24, 20, 0.9, 0.05, 0.3, True), "paid like the right one on 20 of 24 tasks"),
+    ):
+        outcome = SearchOutcome(holes=(Hole("text", ("seed",), verdict, (paid,), 3),))
+        hole = next(f for f in reward_findings(sound(searched=outcome)) if f.code == "reward-search-hole")
+        assert said in hole.message
+        assert "on 0 of" not in hole.message
 
 
 def test_every_blocker_says_what_to_do_next() -> None:

@@ -1,4 +1,4 @@
-"""Tasks, rewards and the way they are run: files in a container, an agent with a shell, a check in that container."""
+"""Tasks, rewards and the way they are run: files in a container, an agent with a shell, scored outside of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import verifiers.v1 as vf
 
-from sandboxed_template.answers import FORMAT, ask, given, gold_of
+from sandboxed_template.answers import FORMAT, ask, given, gold_of, right, rule
+from sandboxed_template.commands import commands_of, used
 from sandboxed_template.rows import rows
-from sandboxed_template.runtime import check, place, require
+from sandboxed_template.runtime import place, require
 from sandboxed_template.selection import selected
 
 INSTRUCTION = (
@@ -22,7 +23,7 @@ WORKDIR = "/workspace"
 RESOURCES = vf.TaskResources(cpu=1, memory=2)
 """CPU cores and gigabytes of memory."""
 IMPORTS: tuple[str, ...] = ("csv", "decimal")
-"""Modules that the tasks and their check need; each rollout makes sure of them before the model is asked."""
+"""Modules that the tasks need; each rollout makes sure of them before the model is asked."""
 
 
 class SandboxedTemplateData(vf.TaskData):
@@ -35,7 +36,7 @@ class SandboxedTemplateData(vf.TaskData):
 
 
 class SandboxedTemplateTask(vf.Task[SandboxedTemplateData]):
-    """Pays for the right answer, as the check in the runtime finds it; a little for any answer in the right form."""
+    """Pays for the right answer after a look into the task's files, and for nothing else."""
 
     async def setup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
         """Make sure of what the task needs, and write its files."""
@@ -51,24 +52,33 @@ class SandboxedTemplateTask(vf.Task[SandboxedTemplateData]):
         ]
 
     @vf.reward(weight=1.0)
-    async def correct_answer(self, trace: vf.Trace, runtime: vf.Runtime) -> float:
-        """1 when the check accepts the answer of the last reply; a check that fails to run fails the rollout."""
+    async def correct_answer(self, trace: vf.Trace) -> float:
+        """1 when the last reply gives the right answer and a command of the model named a file of the task."""
         answer = given(trace.last_reply)
-        return 0.0 if answer is None else float(await check(runtime, answer, self.data.answer))
+        return float(answer is not None and right(answer, self.data.answer) and self._looked(trace))
 
-    @vf.reward(weight=0.1)
+    @vf.metric
+    async def right_without_files(self, trace: vf.Trace) -> float:
+        """1 when the answer is right and no command named a file: such replies are not paid."""
+        answer = given(trace.last_reply)
+        return float(answer is not None and right(answer, self.data.answer) and not self._looked(trace))
+
+    @vf.metric
     async def answer_format(self, trace: vf.Trace) -> float:
         """1 when the last reply gives one answer in the right form, right or wrong."""
         return float(given(trace.last_reply) is not None)
 
     @vf.metric
     async def commands(self, trace: vf.Trace) -> float:
-        """How many tool calls the model made."""
-        return float(sum(len(message.tool_calls or ()) for message in trace.assistant_messages))
+        """How many commands the model gave."""
+        return float(len(commands_of(trace)))
 
     async def validate(self, runtime: vf.Runtime) -> bool | None:
-        """True when the check accepts the gold in the runtime; `vf-validate` asks."""
-        return await check(runtime, self.data.answer, self.data.answer)
+        """True when the gold is right by itself; `vf-validate` asks, after the setup in the runtime."""
+        return right(self.data.answer, self.data.answer)
+
+    def _looked(self, trace: vf.Trace) -> bool:
+        return used(commands_of(trace), self.data.files)
 
 
 class SandboxedTemplateConfig(vf.TasksetConfig):
@@ -90,11 +100,12 @@ class SandboxedTemplateTaskset(vf.Taskset[SandboxedTemplateTask, SandboxedTempla
             gold = gold_of(row)
             if gold is None:
                 continue
+            files = row.get("files") or {}
             data = SandboxedTemplateData(
                 prompt=ask(row),
-                system_prompt=f"{INSTRUCTION}\n{FORMAT}",
+                system_prompt=f"{INSTRUCTION}\n{FORMAT}\n{rule(files)}",
                 answer=gold,
-                files=row.get("files") or {},
+                files=files,
                 image=IMAGE,
                 workdir=WORKDIR,
                 resources=RESOURCES,

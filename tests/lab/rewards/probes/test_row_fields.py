@@ -1,0 +1,106 @@
+"""Golds that are written together with other fields of their task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, gold_candidates
+from prime_lab_mcp.lab.rewards.probes.row_fields import (
+    framed_golds,
+    known_fields,
+    rendering_from_template,
+    require_fields,
+    with_units,
+)
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, half_right_answers, wrong_answers
+from prime_lab_mcp.lab.worker.description import Row
+
+ASKED = "the number and the unit, such as 12.5 km"
+UNITS = ("km", "kg", "min", "km")
+
+
+def tasks(system: str = ASKED, **more: Any) -> list[Row]:
+    found = []
+    for n, unit in enumerate(UNITS):
+        message = {"role": "user", "content": f"How many {unit}?"}
+        fields = {"answer": f"{n + 21}.5", "info": {"unit": unit, "step": n}, **more}
+        prompt = ({"role": "system", "content": system}, message)
+        found.append(Row(n, f"k{n}", prompt, fields["answer"], fields["info"], fields))
+    return found
+
+
+def golds(rows: list[Row]) -> SampleGolds:
+    return gold_candidates(rows)[0]
+
+
+def test_numbers_get_the_unit_of_their_task_where_prompts_ask_for_one_and_a_field_holds_it() -> None:
+    rows = tasks()
+    united = with_units(golds(rows), rows)
+    assert united is not None
+    assert [gold.form(0) for gold in united.golds] == ["21.5 km", "22.5 kg", "23.5 min", "24.5 km"]
+    assert united.frame == ("", " {info.unit}")
+    assert "21.5" in united.golds[0].forms  # the number alone is no wrong answer
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        tasks("Give the number."),
+        tasks("Give the number without its unit."),
+        [Row(n, f"k{n}", ({"role": "system", "content": ASKED},), "7", {}, {"answer": "7"}) for n in range(4)],
+        [
+            Row(n, f"k{n}", ({"role": "system", "content": ASKED},), "7", {"unit": "a whole sentence"}, {"answer": "7"})
+            for n in range(4)
+        ],
+    ],
+)
+def test_numbers_stay_alone_where_no_unit_is_asked_for_or_known(rows: list[Row]) -> None:
+    assert with_units(golds(rows), rows) is None
+
+
+def test_wrong_answers_to_a_quantity_are_other_numbers_in_the_right_unit_and_the_number_in_another_unit() -> None:
+    rows = tasks()
+    united = with_units(golds(rows), rows)
+    assert united is not None
+    gold = united.golds[0]
+    wrong = {w.answer for w in wrong_answers(united, gold, 0)}
+    assert wrong
+    assert all(answer.endswith(" km") for answer in wrong)
+    assert not wrong & set(gold.forms)
+    assert clearly_wrong_answer(united, gold, 0).endswith(" km")
+    assert {h.answer for h in half_right_answers(united, gold, 0) if h.unit} == {"21.5 kg", "21.5 min"}
+
+
+@pytest.mark.parametrize(
+    ("template", "kind", "completion"),
+    [
+        ("<answer>GOLD {info.unit}</answer>", "tag", "<answer>21.5 km</answer>"),
+        ("{info.unit}: GOLD", "plain", "km: 21.5"),
+        ("<value>GOLD</value><unit>{info.unit}</unit>", "tag", "<value>21.5</value><unit>km</unit>"),
+        ('{"value": GOLD, "unit": "{info.unit}"}', "json", '{"value": 21.5, "unit": "km"}'),
+        (r"\boxed{GOLD}", "boxed", r"\boxed{21.5}"),
+        (r"\frac{a}{b} GOLD", "phrase", r"\frac{a}{b} 21.5"),
+    ],
+)
+def test_a_rendering_takes_fields_of_the_task_in_braces(template: str, kind: str, completion: str) -> None:
+    rows = tasks()
+    rendering = rendering_from_template(template)
+    require_fields(rendering, rows)
+    framed = golds(rows)
+    if rendering.fields:
+        framed = framed_golds(framed, rows, rendering.before, rendering.after)
+    assert rendering.wrapper.wrap(framed.golds[0].form(0)) == completion
+    if kind != "tag" or "value" not in template:
+        assert rendering.wrapper.kind == kind
+
+
+def test_a_field_that_no_task_has_is_an_error_that_names_the_fields_there_are() -> None:
+    rows = tasks(level=3)
+    assert known_fields(rows) == ["answer", "info.unit", "info.step", "level"]
+    with pytest.raises(BadInput) as refused:
+        require_fields(rendering_from_template("GOLD {info.units}"), rows)
+    assert "info.units" in refused.value.message
+    assert "info.unit, info.step, level" in str(refused.value.fix)
