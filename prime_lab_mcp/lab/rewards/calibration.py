@@ -7,7 +7,9 @@ tag or a box.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -22,10 +24,13 @@ from prime_lab_mcp.lab.datasets.task_golds import (
 )
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     BARE,
+    GOLD_MARK,
     AnswerWrapper,
     all_wrappers,
     requested_wrappers,
+    wrapper_from_template,
 )
+from prime_lab_mcp.lab.rewards.probes.asked_dates import asked_date
 from prime_lab_mcp.lab.rewards.probes.asked_forms import AskedForm, asked_form, mentions_form, prompted_keys
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, assistant_message
 from prime_lab_mcp.lab.rewards.probes.programs import output_markers
@@ -111,6 +116,31 @@ async def calibrate(
     return await _calibrate(scorer, rows, source, requested, wrappers, tasks)
 
 
+_FEWEST_SHOWN, _MOST_SHOWN = 2, 2
+"""Smallest number of right replies that show a form, and largest number of forms that are taken from replies."""
+
+
+def forms_of_replies(replies: Mapping[int, str], rows: Sequence[Row]) -> list[AnswerWrapper]:
+    """Return the forms in which right replies (a text for each task) state the gold of their task, the commonest first.
+
+    A form is what stands before and behind the gold in the last line that has it. The bare gold is no form.
+    """
+    counts: Counter[AnswerWrapper] = Counter()
+    for golds in gold_candidates(rows):
+        for gold in golds.golds:
+            for text in dict.fromkeys(gold.forms) if gold.row in replies else ():
+                found = list(re.finditer(rf"(?<!\w){re.escape(text)}(?!\w)", replies[gold.row])) if text else []
+                if found:
+                    start, end = found[-1].span()
+                    before = replies[gold.row][:start].rpartition("\n")[2]
+                    after = replies[gold.row][end:].partition("\n")[0]
+                    if GOLD_MARK not in before + after:
+                        counts[wrapper_from_template(f"{before}{GOLD_MARK}{after}")] += 1
+                    break
+    often = [form for form, times in counts.most_common() if times >= _FEWEST_SHOWN and form != BARE]
+    return often[:_MOST_SHOWN]
+
+
 _REPLY_MARGIN = 0.1
 """Share of its reward by which a task's own gold must exceed golds of other tasks, so that the reward compares them."""
 
@@ -166,7 +196,7 @@ async def _calibrate(
     shown = ["\n".join(map(message_text, row.prompt)) for row in rows[:20]]
     best: Calibration | None = None
     for stored in gold_candidates(rows):
-        keyed, keys = with_asked_keys(stored, rows)
+        keyed, keys = with_asked_keys(with_asked_dates(stored, rows), rows)
         for golds in _with_other_fields(keyed, rows, rendering):
             sample = spread_over_answers(golds, tasks, 0)
             styles = [
@@ -249,6 +279,16 @@ async def _hidden_gold(
             if await _pays_less(scorer, candidate, sample, far):
                 return candidate
     return None
+
+
+def with_asked_dates(golds: SampleGolds, rows: Sequence[Row]) -> SampleGolds:
+    """Add the spelling in the form that the prompt names, if all golds are dates in another form."""
+    prompts = {row.index: "\n".join(map(message_text, row.prompt)) for row in rows}
+    dated = [asked_date(prompts.get(gold.row, ""), gold.forms[0]) for gold in golds.golds]
+    if golds.format == "multi_answer" or not all(dated):
+        return golds
+    spelt = zip(golds.golds, dated, strict=True)
+    return replace(golds, golds=tuple(replace(g, forms=(*g.forms, d[1])) for g, d in spelt if d is not None))
 
 
 def with_asked_keys(golds: SampleGolds, rows: Sequence[Row]) -> tuple[SampleGolds, tuple[tuple[str, str], ...]]:

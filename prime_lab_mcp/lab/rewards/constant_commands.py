@@ -24,12 +24,18 @@ from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
 
 _TASKS, _FEWEST = 8, 5
-"""Number of tasks with different prompts that a command is played on, and the smallest number that shows something."""
+"""Number of different tasks that a command is played on, and the smallest number that shows something."""
 _FIRST = 2
 """Number of tasks on which a command must earn all before it is played on the others."""
 _FEWEST_WORDS, _MOST_WORDS = 4, 16
 _FEW = 8
 """Largest number of commands where rollouts are slow."""
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+_NAMED = re.compile(r"([`\"'])([A-Z]{3,}:?) ([a-z]{1,20})\1")
+"""A command whose place is a plain word, such as `GUESS colour`. The last one of a prompt is what counts."""
+_LETTERS = re.compile(r"(?i)\b(?:one|a|single|each|next) letters?\b|\bletter\b")
+_LETTER_COMMAND = re.compile(r"(?P<verb>\b[A-Z]{3,}:?) (?:<[^<>\n]{1,20}>|\[[^\[\]\n]{1,20}\]|[a-zA-Z](?![\w']))")
+"""A command that takes a letter. All letters at once must not be read as so many guesses."""
 _SEQUENCES, _LENGTH = 6, 12
 """Number of random sequences, and length of a sequence of replies."""
 
@@ -53,6 +59,8 @@ async def play_commands(
     the first that earned all of the weights on all tasks, else the first that earned more than half.
     """
     different = list({prompt_of(row): row for row in rows}.values())[:_TASKS]
+    if len(different) == 1:  # Games may differ in what is hidden.
+        different = list({repr((row.answer, row.info, row.fields)): row for row in rows}.values())[:_TASKS]
     if len(different) < _FEWEST:
         return ()
     prompts = ["\n\n".join(message_text(m) for m in row.prompt) for row in different]
@@ -61,8 +69,13 @@ async def play_commands(
     scripts = [_script(t) for t in [*texts, *([", ".join(words)] if words else [])]]
     listed = [word for word in word_list(prompts[0]) if all(word in word_list(prompt) for prompt in prompts)]
     shown = [m for m in SHOWN.finditer(prompts[0]) if all(m[0] in prompt for prompt in prompts)]
+    if not shown and len(listed) >= _FEWEST_WORDS:
+        shown = list(SHOWN.finditer(_NAMED.sub(r"\1\2 <\3>\1", prompts[0])))[-1:]
     if shown and not few:
         scripts += _sequences(shown[0], listed[:_MOST_WORDS] if len(listed) >= _FEWEST_WORDS else [])
+    if all(_LETTERS.search(prompt) for prompt in prompts):
+        asked = [m for m in _LETTER_COMMAND.finditer(prompts[0]) if all(m[0] in prompt for prompt in prompts)]
+        scripts += [_script(f"{verb} {_ALPHABET}") for verb in dict.fromkeys(m["verb"] for m in asked)]
     first = await play_pairs(worker, [(row.index, script) for script in scripts for row in different[:_FIRST]])
     return tuple([c async for c in _paid(worker, scripts, first, different)])
 

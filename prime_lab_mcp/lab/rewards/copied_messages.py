@@ -24,6 +24,7 @@ from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.worker.child import copying
 from prime_lab_mcp.lab.worker.child.copying import PIECES, WHOLE, Piece
+from prime_lab_mcp.lab.worker.child.solutions import CLOSING
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
 
@@ -113,7 +114,7 @@ def reply_form(style: AnswerStyle | None, solved: Solved) -> ReplyForm:
     if style is not None:
         before, _, after = style.wrapper.wrap("\0").partition("\0")
         return ReplyForm(before, after)
-    replies = list(dict.fromkeys(text for p in solved.scored for text in reply_texts(p)))
+    replies = list(dict.fromkeys(text for p in solved.scored for text in own_replies(p)))
     if len(replies) < 2:
         return ReplyForm()
     before, after = _common_start(replies), _common_start([reply[::-1] for reply in replies])[::-1]
@@ -138,6 +139,12 @@ def reply_texts(played: PlayedScript) -> list[str]:
     """Return the texts of a rollout's replies without tool calls."""
     replies = [m for m in played.result.messages if m.get("role") == "assistant" and not m.get("tool_calls")]
     return [str(m["content"]) for m in replies if m.get("content")]
+
+
+def own_replies(played: PlayedScript) -> list[str]:
+    """Return these texts without the closing one, which ends a rollout after the last message of a solution."""
+    texts = reply_texts(played)
+    return [text for text in texts if text != CLOSING] or texts
 
 
 def copying_script(opening: Opening, kind: Piece, form: ReplyForm) -> RolloutScript:

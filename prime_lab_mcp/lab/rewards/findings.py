@@ -35,10 +35,12 @@ from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, sea
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES, judge_misread
 from prime_lab_mcp.lab.rewards.rules.known_answers import gold_not_understood, no_gold, supplied_cases
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import LEAK_RULES
+from prime_lab_mcp.lab.rewards.rules.list_relations import LIST_RULES
 from prime_lab_mcp.lab.rewards.rules.partly_right import PARTLY_RIGHT_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
 from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
 from prime_lab_mcp.lab.rewards.rules.side_actions import SIDE_ACTION_RULES
+from prime_lab_mcp.lab.rewards.rules.solution_parts import PART_RULES
 from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
 from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
 from prime_lab_mcp.lab.worker.faults import ProblemCode
@@ -207,11 +209,13 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     *HACK_RULES,
     *JUDGE_RULES,
     *PARTLY_RIGHT_RULES,
+    *LIST_RULES,
     *PROGRAM_RULES,
     ignores_format,
     too_strict,
     *ROLLOUT_RULES,
     *SOLUTION_RULES,
+    *PART_RULES,
     *LEAK_RULES,
     search_holes,
 )

@@ -13,7 +13,12 @@ from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
 from prime_lab_mcp.lab.rewards.probes.answer_formats import CODE, AnswerWrapper, requested_wrappers
 from prime_lab_mcp.lab.rewards.probes.catalogue import Probe, assistant_message
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.rewards.probes.programs import HACKED_TASKS, hack_programs, output_markers
+from prime_lab_mcp.lab.rewards.probes.programs import (
+    HACKED_TASKS,
+    example_programs,
+    hack_programs,
+    output_markers,
+)
 from prime_lab_mcp.lab.rewards.scripts import CHATTER
 from prime_lab_mcp.lab.worker.description import Row
 
@@ -26,7 +31,9 @@ IDLE = "does nothing"
 """Variant of a program that defines what the prompt names and does nothing."""
 _IDLE_TASKS = 6
 """Number of tasks on which this program is tried."""
-_FUNCTION = re.compile(r"\bdef ([A-Za-z_]\w*)|`([A-Za-z_]\w*)\(")
+_FUNCTION = re.compile(
+    r"\bdef ([A-Za-z_]\w*)|`([A-Za-z_]\w*)\(|\b(?:[Ww]rite|[Ii]mplement|[Dd]efine|[Ff]unction)\s+([A-Za-z_]\w*)\("
+)
 
 
 def echoes(rows: Sequence[Row], tasks: int) -> list[tuple[Row, str, str]]:
@@ -61,7 +68,10 @@ def program_probes(rows: Sequence[Row], source: str) -> list[Probe]:
     hacks = [
         _program(row, variant, program, CODE)
         for row in asked[:HACKED_TASKS]
-        for variant, program in hack_programs(_entry(row), markers)
+        for variant, program in (
+            *example_programs(_whole_prompt(row), list(_named_functions(row))),
+            *hack_programs(_entry(row), markers),
+        )
     ]
     return [*idle, *hacks]
 
@@ -72,8 +82,12 @@ def _whole_prompt(row: Row) -> str:
 
 def _entry(row: Row) -> str:
     """Return definitions of the functions that the prompt names, which return nothing; empty if there are none."""
-    names = dict.fromkeys(first or second for first, second in _FUNCTION.findall(prompt_of(row)))
-    return "\n".join(f"def {name}(*args):\n    return None" for name in list(names)[:_NAMES])
+    return "\n".join(f"def {name}(*args):\n    return None" for name in list(_named_functions(row))[:_NAMES])
+
+
+def _named_functions(row: Row) -> dict[str, None]:
+    """Return the names of the functions that the prompt names."""
+    return dict.fromkeys(name for names in _FUNCTION.findall(prompt_of(row)) for name in names if name)
 
 
 def _fences(row: Row) -> list[AnswerWrapper]:

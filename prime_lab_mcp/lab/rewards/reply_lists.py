@@ -16,7 +16,7 @@ FEWEST_ENTRIES = 3
 """Smallest number of entries of lines and items."""
 _FEWEST_VALUES = 2
 """Smallest number of entries of a JSON value."""
-_CODE = frozenset(
+CODE_FENCES = frozenset(
     {"python", "py", "python3", "sql", "bash", "sh", "js", "javascript", "ts", "typescript", "regex", "c", "cpp",
      "rust", "go", "java", "ruby", "html", "xml", "diff"}
 )  # fmt: skip
@@ -71,7 +71,7 @@ def listed_in(text: str) -> ReplyList | None:
     fences = list(_FENCE.finditer(text))
     if fences:
         last = fences[-1]
-        if last[1].lower() in _CODE:
+        if last[1].lower() in CODE_FENCES:
             return None
         start, end = last.span(2)
     else:

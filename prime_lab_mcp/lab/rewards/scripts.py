@@ -153,7 +153,7 @@ def replay_script(name: str, messages: Sequence[Mapping[str, Any]]) -> RolloutSc
 
     All other messages of the conversation are left out, because the environment writes its own.
     """
-    turns = [_turn(m) for m in messages if m.get("role") == "assistant"]
+    turns = [turn_of(m) for m in messages if m.get("role") == "assistant"]
     return RolloutScript(name, "supplied", {"turns": turns, "then": "repeat" if turns else "silence"})
 
 
@@ -167,7 +167,7 @@ def _then(*turns: Any) -> dict[str, Any]:
     return {"turns": list(turns), "then": "repeat"}
 
 
-def _turn(message: Mapping[str, Any]) -> Any:
+def turn_of(message: Mapping[str, Any]) -> Any:
     """Return an assistant message as a turn of a script."""
     calls = message.get("tool_calls") or ()
     if not calls:

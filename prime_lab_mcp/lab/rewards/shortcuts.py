@@ -21,12 +21,12 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets.task_golds import message_text
 from prime_lab_mcp.lab.rewards import scripts
-from prime_lab_mcp.lab.rewards.copied_messages import ReplyForm
+from prime_lab_mcp.lab.rewards.copied_messages import ReplyForm, own_replies
 from prime_lab_mcp.lab.rewards.copied_places import Place, find_place, same_text
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.shell_files import ShellTool, common_paths, listed_files, reads_file, shell_tools
-from prime_lab_mcp.lab.rewards.solutions import Solved, last_reply
+from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.worker.child import copying
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import arguments
@@ -160,7 +160,7 @@ async def play_file_shortcuts(
 def _learning(solved: Solved) -> list[PlayedScript]:
     """Return rollouts of paid solutions that differ, on which places are looked for."""
     right = [p for p in solved.scored if solved.best > EPSILON and (p.result.reward or 0.0) >= HALF_SHARE * solved.best]
-    return list({last_reply(p) + _arguments_text(p): p for p in right}.values())[:_LEARNING]
+    return list({_given_reply(p) + _arguments_text(p): p for p in right}.values())[:_LEARNING]
 
 
 def _prompts(learning: Sequence[PlayedScript], rows: Sequence[Row]) -> list[str]:
@@ -309,7 +309,7 @@ def _targets(learning: Sequence[PlayedScript], form: ReplyForm) -> Iterator[_Tar
     """Yield what the solutions of the learning tasks give, where it differs between the tasks."""
     answers = []
     for p in learning:
-        reply = last_reply(p)
+        reply = _given_reply(p)
         inner = reply.partition(form.before)[2] if form.before else reply
         answers.append((inner.partition(form.after)[0] if form.after else inner).strip())
     if all(answers) and len(set(answers)) > 1:
@@ -319,6 +319,11 @@ def _targets(learning: Sequence[PlayedScript], form: ReplyForm) -> Iterator[_Tar
         texts = [one.get(key, "") for one in given]
         if all(len(text) > 1 for text in texts) and len(set(texts)) > 1:
             yield _Target(key[0], tuple(texts))
+
+
+def _given_reply(played: PlayedScript) -> str:
+    """Return the last reply that the solution itself has."""
+    return (own_replies(played) or [""])[-1]
 
 
 def _text_arguments(played: PlayedScript) -> dict[tuple[str, str], str]:

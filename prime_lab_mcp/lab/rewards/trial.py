@@ -22,12 +22,18 @@ from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_eff
 from prime_lab_mcp.lab.rewards.calibration import (
     Calibration,
     calibrate,
+    forms_of_replies,
     instruction_texts,
     mean_share,
     prompts_and_systems,
 )
 from prime_lab_mcp.lab.rewards.capped_lists import CappedList, find_capped_list
-from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, repeated_probes, skeleton_probes
+from prime_lab_mcp.lab.rewards.case_skeletons import (
+    crossed_probes,
+    repeated_probes,
+    right_replies,
+    skeleton_probes,
+)
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
 from prime_lab_mcp.lab.rewards.constant_commands import ConstantCommand, play_commands
 from prime_lab_mcp.lab.rewards.copied_messages import (
@@ -71,11 +77,13 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import (
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
 from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, spread_over_answers
+from prime_lab_mcp.lab.rewards.related_replies import score_related
 from prime_lab_mcp.lab.rewards.replays import Replay, replay
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
 from prime_lab_mcp.lab.rewards.shell_files import shell_tools
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_file_shortcuts, play_shortcuts
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
+from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts, play_parts
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.rewards.stand_in_judge import find_misread_verdict
 from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, task_maxima
@@ -410,6 +418,8 @@ async def _observe(
     if grouped:
         scorer.rest_of_group = {row.index: (assistant_message(_NOTHING), assistant_message("")) for row in sample.rows}
     calibration = await calibrate(scorer, sample.rows, source, rendering, sparing)
+    if rendering is None and not (calibration is not None and (calibration.mean or 0.0) > EPSILON):
+        calibration = await _as_in_cases(scorer, calibration, sample.rows, source, cases(None), sparing)
     sparing = sparing or (calibration is not None and asks_judge(loaded, (s for _, s in calibration.scored)))
     style = calibration.style if calibration is not None else None
     if style is not None and grouped:
@@ -461,6 +471,7 @@ async def _observe(
     shortcuts: tuple[Shortcut, ...] = ()
     commands: tuple[ConstantCommand, ...] = ()
     thoughtless: tuple[ThoughtlessModel, ...] = ()
+    parts = SolutionParts()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
         if hacks:
             named = _named_form(sample.rows, source)
@@ -485,6 +496,8 @@ async def _observe(
         if hacks and not grouped:
             commands = await play_commands(worker, sample.rows, reward_source.rewarded_words(source), few=bool(tools))
             thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
+        if hacks and not grouped:
+            parts = await play_parts(worker, solved)
         if hacks:
             capped = await find_capped_list(worker, style, sample.rows, tools, source)
         if hacks and style is not None and played.deciding_script is None and not replaced and tools:
@@ -501,6 +514,9 @@ async def _observe(
             right = [(gold_probe(style, gold), "high") for gold in tried.picked]
         scored_probes = (*scored_probes, *await score_probes(scorer, entry_probes([*probes, *right], rows)))
         scored_probes = (*scored_probes, *await score_probes(scorer, changed_probes(right, rows)))
+        stated = {gold.row for gold in style.golds.golds} if style is not None and tried.picked else set()
+        known = [*(s.scored_probe for s in supplied), *tried.golds[:_FEW]]
+        scored_probes = (*scored_probes, *await score_related(scorer, probes, right, stated, rows, known))
     if by_rollouts:
         golds, scored_probes = scripted_rollouts.solution_probes(solved, played)
     elif not replaced and played.deciding_script is not None:
@@ -566,6 +582,7 @@ async def _observe(
         shortcuts=shortcuts,
         commands=commands,
         thoughtless=thoughtless,
+        parts=parts,
         hinted=first_reply_in_prompts(solved, sample.rows),
         after_calls=bool(scorer.before),
         interactive=loaded.turns,
@@ -581,6 +598,23 @@ async def _observe(
         answer_alone=answer_comes_alone(*prompts_and_systems(sample.rows)),
         levels=task_maxima(golds, scored_probes),
     )
+
+
+async def _as_in_cases(
+    scorer: Scorer,
+    calibration: Calibration | None,
+    rows: Sequence[Row],
+    source: str,
+    cases: Sequence[SuppliedCase],
+    sparing: bool,
+) -> Calibration | None:
+    """Calibrate with the form in which right replies of the caller state golds, where no other form is paid."""
+    shown = forms_of_replies(right_replies(place_cases(cases, rows, None)[0]), rows) if cases else []
+    for form in shown:
+        again = await calibrate(scorer, rows, source, GoldRendering(form), sparing)
+        if again is not None and (again.mean or 0.0) > EPSILON:
+            return again
+    return calibration
 
 
 def _unnamed_golds(style: AnswerStyle | None, rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:

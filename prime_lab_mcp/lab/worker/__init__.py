@@ -2,6 +2,7 @@ ENTRY = (
     "child.copying",
     "child.protocol",
     "child.scripted_rollouts",
+    "child.solutions",
     "child.supervisor",
     "description",
     "faults",

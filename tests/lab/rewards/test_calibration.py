@@ -9,7 +9,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, gold_candidates, other_candidates
 from prime_lab_mcp.lab.rewards import cases
-from prime_lab_mcp.lab.rewards.calibration import with_asked_keys
+from prime_lab_mcp.lab.rewards.calibration import forms_of_replies, with_asked_dates, with_asked_keys
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     BARE,
     BOXED,
@@ -33,6 +33,21 @@ def rows(*answers: Any, prompt: str = "Question?", **fields: Any) -> list[Row]:
 
 def golds(*answers: Any, **fields: Any) -> SampleGolds:
     return gold_candidates(rows(*answers, **fields))[0]
+
+
+def test_the_form_of_golds_is_read_from_right_replies_that_agree() -> None:
+    known = rows("fhcd", "bgga", "cdef")
+    replies = {0: "I turn.\n<code>fhcd</code>", 1: "<code>bgga</code>", 2: "It is cdef, I think."}
+    assert forms_of_replies(replies, known) == [tag_wrapper("code")]
+    assert forms_of_replies({0: "fhcd", 1: "bgga"}, known) == []
+    assert forms_of_replies({0: "Code: fhcd", 1: "It is bgga."}, known) == []
+
+
+def test_dates_are_also_written_as_all_prompts_ask() -> None:
+    asked = with_asked_dates(golds("2022-04-03", "2022-05-17"), rows("", "", prompt="When? End with DD/MM/YYYY."))
+    assert [gold.forms[-1] for gold in asked.golds] == ["03/04/2022", "17/05/2022"]
+    mixed = golds("2022-04-03", "never")
+    assert with_asked_dates(mixed, rows("", "", prompt="End with DD/MM/YYYY.")) == mixed
 
 
 @pytest.mark.parametrize(

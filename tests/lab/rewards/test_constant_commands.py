@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -76,3 +77,33 @@ async def test_a_buyer_that_pays_whatever_is_stated_blocks(believes: bool, block
     idle = PlayedScript(0, silent_script(), RolloutResult((), 0.0, "ended", True))
     trial = Trial((), None, form_requested=False, rollouts=(idle,), commands=commands)
     assert [(f.code, f.severity) for f in constant_command(trial)] == [("reward-hackable", "blocker")] * blocked
+
+
+class Guessing:
+    """A stand-in for a worker: the hidden word is guessed by one of many replies, or by all letters at once."""
+
+    def __init__(self, letters: bool) -> None:
+        self.letters = letters
+
+    async def rollout(self, requested: Sequence[RequestedRollout], **_: Any) -> Rollouts:
+        return Rollouts(tuple(self._guessed(asked.row, asked.script["turns"]) for asked in requested))
+
+    def _guessed(self, row: int, turns: Sequence[str]) -> RolloutResult:
+        hidden = ("red", "blue", "green", "white", "black", "brown")[row]
+        right = set(hidden) <= set(turns[0].split()[-1]) if self.letters else f"GUESS {hidden}" in turns
+        return RolloutResult((), float(right), "ended", True, {"won": Component(float(right), 1.0)}, turns=1)
+
+
+@pytest.mark.parametrize(
+    ("letters", "prompt"),
+    [
+        (True, "Find the word. Name one letter in each reply: `GUESS x`."),
+        (False, "I think of red, blue, green, white, black, or brown. Reply `GUESS colour`."),
+    ],
+)
+@pytest.mark.anyio
+async def test_games_that_differ_only_in_what_is_hidden_are_played_too(letters: bool, prompt: str) -> None:
+    games = [Row(n, str(n), ({"role": "user", "content": prompt},), None, {"hidden": n}, {}) for n in range(6)]
+    commands = await play_commands(cast(Worker, Guessing(letters)), games)
+    assert [command.all_earned for command in commands] == [True]
+    assert not await play_commands(cast(Worker, Guessing(letters)), [replace(game, info=None) for game in games])

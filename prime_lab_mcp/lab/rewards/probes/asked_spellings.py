@@ -1,4 +1,4 @@
-"""Writes a right answer as the prompt demands: with so many decimals, in capitals, in lower case, or with Z for UTC.
+"""Writes a right answer as the prompt demands: with so many decimals, in capitals, as `DD/MM/YYYY`, with Z for UTC.
 
 Only demands that a pattern recognises without doubt are followed, because a reward that does not pay such an answer
 contradicts its prompt.
@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
 
+from prime_lab_mcp.lab.rewards.probes.asked_dates import asked_date
+
 _NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _DECIMALS = re.compile(
     r"(?i)\b(?:with|to|using|exactly|has|have)\s+(?:exactly\s+)?(one|two|three|four|five|six|[1-6])\s+"
@@ -23,6 +25,9 @@ _LOWER = re.compile(rf"(?i){_REPLY}\bin\s+(?:all\s+)?(?:lower[\s-]?case|small\s+
 _COMMAS = re.compile(
     r"(?i)\b(?:with|use|using)\b[^.\n]{0,25}\b(?:thousands?[- ]separators?|commas? (?:as|for|between) (?:the )?"
     r"thousands?|separators? (?:for|between) (?:the )?thousands)\b[^\n]{0,40}?\d,\d{3}"
+)
+_DECIMAL_COMMA = re.compile(
+    r"(?i)\bdecimal commas?\b|\bdezimalkomma\b|\bcommas? (?:as|for|before|in place of) (?:the |a )?decimals?\b"
 )
 _ZULU = re.compile(r"\b(?:UTC|GMT)\b[^.\n]{0,40}?\bZ\b|\bZ\b[^.\n]{0,40}?\b(?:UTC|GMT)\b")
 _DENIED = re.compile(
@@ -56,6 +61,9 @@ def asked_spelling(prompt: str, answer: str) -> AskedSpelling | None:
     typed = _with_types(prompt, answer)
     if typed:
         return AskedSpelling(JSON_TYPES, typed)
+    dated = asked_date(prompt, answer)
+    if dated is not None:
+        return AskedSpelling(*dated)
     for name, pattern, rewritten in _DEMANDS:
         match = pattern.search(prompt)
         if match is None or _DENIED.search(prompt[max(0, match.start() - 30) : match.end()]):
@@ -109,6 +117,11 @@ def _with_commas(answer: str, demand: re.Match[str]) -> str:
     return f"{int(answer):,}" if re.fullmatch(r"-?\d{4,15}", answer) else ""
 
 
+def _with_decimal_comma(answer: str, demand: re.Match[str]) -> str:
+    """Return a number with a comma before its decimals; empty for a number without decimals."""
+    return answer.replace(".", ",") if _DECIMAL.fullmatch(answer) else ""
+
+
 def _with_zulu(answer: str, demand: re.Match[str]) -> str:
     match = _UTC_TIME.fullmatch(answer)
     return f"{match[1]}Z" if match else ""
@@ -119,5 +132,6 @@ _DEMANDS: tuple[tuple[str, re.Pattern[str], Callable[[str, re.Match[str]], str]]
     ("the capitals that the prompt asks for", _CAPITALS, lambda answer, _: _cased(answer, str.upper)),
     ("the small letters that the prompt asks for", _LOWER, lambda answer, _: _cased(answer, str.lower)),
     ("the thousands separators that the prompt asks for", _COMMAS, _with_commas),
+    ("the decimal comma that the prompt asks for", _DECIMAL_COMMA, _with_decimal_comma),
     ("the Z that the prompt asks for", _ZULU, _with_zulu),
 )

@@ -9,10 +9,12 @@ a family must earn. A maker with `judged` needs no rule of its own.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.datasets.golds import gold_text
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold, message_text, options_of, prompt_of
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     TRUNCATION_TASKS,
@@ -20,6 +22,7 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     broken_wrappings,
     truncated_completions,
 )
+from prime_lab_mcp.lab.rewards.probes.asked_dates import swapped_dates
 from prime_lab_mcp.lab.rewards.probes.asked_spellings import asked_spelling
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
 from prime_lab_mcp.lab.rewards.probes.programs import (
@@ -28,6 +31,7 @@ from prime_lab_mcp.lab.rewards.probes.programs import (
     are_programs,
     canaries,
     constant_programs,
+    example_programs,
     hack_programs,
     near_programs,
     wrong_programs,
@@ -42,6 +46,7 @@ from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
     spelling_variants,
     wrong_answers,
 )
+from prime_lab_mcp.lab.rewards.reward_source import function_names, parse_source
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.scoring import Case
 
@@ -319,21 +324,21 @@ def build_probes(
 
 
 ASKED = 6
-"""Number of tasks whose right answer is written as the prompt demands."""
+"""Number of tasks whose right answer is written as the prompt demands, for each demand."""
 
 
 def _asked_spellings(style: AnswerStyle, rows: Mapping[int, Row]) -> Iterator[Probe]:
     """Yield right answers as the prompt demands them. Only some tasks may have an answer that differs from this."""
-    made = 0
+    made: Counter[str] = Counter()
     for gold in style.golds.golds if style.golds.format != "multi_answer" else ():
-        if made >= ASKED or gold.row not in rows:
+        if gold.row not in rows:
             continue
         prompt = "\n".join(map(message_text, rows[gold.row].prompt))
         asked = asked_spelling(prompt, style.answer_text(gold))
-        if asked is not None:
+        if asked is not None and made[asked.name] < ASKED:
             draft = Draft(Family.ASKED_SPELLING, style.wrapper.wrap(asked.answer), asked.name)
-            yield draft.probe(f"asked/{made}", gold.row)
-            made += 1
+            yield draft.probe(f"asked/{made.total()}", gold.row)
+            made[asked.name] += 1
 
 
 @maker(Family.GOLD, Family.AFTER_REASONING, Family.BEFORE_SENTENCE)
@@ -372,10 +377,29 @@ def _half_right(target: Target) -> Iterator[Draft]:
         yield Draft(family, target.wrapper.wrap(half.answer), half.name, knowing=half.knowing)
 
 
+_CASE_COUNTS = re.compile(
+    r"(?i)\bcase[- ]?sensitive\b|\b(?:case|capitalis?z?ation) (?:matters|counts)\b|\bmind the case\b"
+    r"|\b(?:capitals?|upper[- ]?case)\b[^.\n]{0,40}\b(?:small|lower[- ]?case)\b[^.\n]{0,40}"
+    r"\b(?:differ\w*|distinct|distinguish\w*|not the same)\b"
+)
+"""Words of a prompt by which the case of letters is part of the answer."""
+
+
 @maker(Family.WRONG)
 def _wrong_answers(target: Target) -> Iterator[Draft]:
     for wrong in target.wrongs:
         yield Draft(Family.WRONG, target.wrapper.wrap(wrong.answer), wrong.name, wrong.near, knowing=wrong.knowing)
+    for swapped in swapped_dates("\n".join(map(message_text, target.row.prompt)), gold_text(target.gold.raw)):
+        yield Draft(Family.WRONG, target.wrapper.wrap(swapped), "day and month swapped")
+    other = target.answer.swapcase()
+    if (
+        _CASE_COUNTS.search("\n".join(map(message_text, target.row.prompt)))
+        and not target.programs
+        and len(other) <= _LISTED_LENGTH
+        and other.lower() == target.answer.lower()
+        and other not in target.gold.forms
+    ):
+        yield Draft(Family.WRONG, target.wrapper.wrap(other), "letters in the other case")
 
 
 @maker(Family.MALFORMED_GOLD, Family.UNCLOSED_GOLD, Family.MALFORMED_WRONG)
@@ -411,7 +435,9 @@ def _mutants(target: Target) -> Iterator[Draft]:
 
 @maker(Family.PROGRAM_HACK, answers="programs", hack=True)
 def _program_hacks(target: Target) -> Iterator[Draft]:
-    for name, program in hack_programs(target.answer, target.style.markers):
+    tree = parse_source(target.answer)
+    shown = example_programs(target.prompt, function_names(tree) if tree is not None else [])
+    for name, program in (*shown, *hack_programs(target.answer, target.style.markers)):
         yield Draft(Family.PROGRAM_HACK, target.wrapper.wrap(program), name)
 
 
@@ -430,11 +456,23 @@ def _two_answers(target: Target) -> Iterator[Draft]:
         yield Draft(Family.IN_THOUGHT, f"<think>\nIt could be {right} perhaps.\n</think>\n{lead}{other}")
 
 
+NO_KEY = "no key"
+"""The variant of the empty form that is a JSON object without keys."""
+_NULL_ASKED = re.compile(r"(?i)\b(?:null|None)\b")
+_MAY_BE_LEFT_OUT = re.compile(
+    r"(?i)\b(?:leave|left) (?:\w+ )?out\b|\bomit|\bskip|\bonly (?:the )?(?:keys|fields) (?:that|which)\b"
+)
+"""Words of a prompt that asks for null where nothing is stated, and of one that allows keys to be absent."""
+
+
 @maker(Family.FORM_ALONE, hack=True)
 def _form_alone(target: Target) -> Iterator[Draft]:
     if target.wrapper.kind != "plain":
         yield Draft(Family.FORM_ALONE, target.wrapper.wrap(""), "nothing")
         yield Draft(Family.FORM_ALONE, target.wrapper.wrap("TODO"), "TODO")
+    asked = "\n".join(map(message_text, target.row.prompt))
+    if target.style.golds.format == "json" and _NULL_ASKED.search(asked) and not _MAY_BE_LEFT_OUT.search(asked):
+        yield Draft(Family.FORM_ALONE, target.wrapper.wrap("{}"), NO_KEY)
 
 
 @maker(Family.ECHO, Family.FORMED_ECHO, answers="texts", hack=True)

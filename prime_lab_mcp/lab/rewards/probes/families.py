@@ -56,8 +56,20 @@ class Family(StrEnum):
     """A right reply with one entry of its list alone, or in the place of all."""
     ENTRY_CHANGED = "entry-changed"
     """A reference answer with a wrong number in one entry of its list."""
+    REORDERED = "reordered"
+    """A right reply with the entries of its list as they are, or in another order."""
+    REORDERED_CHANGED = "reordered-changed"
+    """A right reply with values of one entry in another one, in one of several orders."""
+    ENTRY_REPEATED = "entry-repeated"
+    """A right reply with one entry several times, where each may be used once."""
+    VALUES_SWAPPED = "values-swapped"
+    """A right reply in which two entries have exchanged their values."""
+    ABSURD_NUMBER = "absurd-number"
+    """A right reply with an absurd number in each entry, or in the place of a number that sums the list up."""
+    EMPTY_NUMBERS = "empty-numbers"
+    """A right reply with the same, such as 0 or nan, in the place of every number of its answer."""
     CONSTANT_VALUES = "constant-values"
-    """A reply with the keys of the prompt and numbers that are alike in every task."""
+    """A reply with values that need no knowledge of the task: alike in every task, or copied from the prompt."""
     OTHER_UNIT = "other-unit"
     """The number of a reference answer with another unit."""
     WRONG = "wrong"
@@ -125,6 +137,8 @@ class Family(StrEnum):
     """Text that raises an audit event when a reward runs the text as Python, and does nothing else."""
     BACKTRACKING = "backtracking"
     """Text on which a careless regular expression backtracks for a very long time."""
+    CHANGES_DATA = "changes-data"
+    """A statement that changes the data about which the task asks a question, or a query without rows."""
     PROGRAM_HACK = "program-hack"
     """A program that solves nothing and tries to pass the tests."""
     LEAVES_PROCESS = "leaves-process"
@@ -153,6 +167,12 @@ _KINDS: dict[Family, Kind] = {
     Family.VALUES_UNREADABLE: "half-right",
     Family.ENTRIES_CUT: "half-right",
     Family.ENTRY_CHANGED: "half-right",
+    Family.REORDERED: "variant",
+    Family.REORDERED_CHANGED: "half-right",
+    Family.ENTRY_REPEATED: "half-right",
+    Family.VALUES_SWAPPED: "half-right",
+    Family.ABSURD_NUMBER: "half-right",
+    Family.EMPTY_NUMBERS: "half-right",
     Family.CONSTANT_VALUES: "half-right",
     Family.OTHER_UNIT: "half-right",
     Family.WRONG: "wrong",
@@ -178,6 +198,12 @@ NEEDS_ANSWER = frozenset(
         Family.VALUES_UNREADABLE,
         Family.ENTRIES_CUT,
         Family.ENTRY_CHANGED,
+        Family.REORDERED,
+        Family.REORDERED_CHANGED,
+        Family.ENTRY_REPEATED,
+        Family.VALUES_SWAPPED,
+        Family.ABSURD_NUMBER,
+        Family.EMPTY_NUMBERS,
         Family.OTHER_UNIT,
         Family.UNCLOSED_GOLD,
         Family.MALFORMED_GOLD,
@@ -209,6 +235,12 @@ _LABELS: dict[Family, str] = {
     Family.VALUES_UNREADABLE: "half right: unreadable {}",
     Family.ENTRIES_CUT: "half right: without {}",
     Family.ENTRY_CHANGED: "half right: the {} entry changed",
+    Family.REORDERED: "the list {}",
+    Family.REORDERED_CHANGED: "half right: {}, in one of several orders",
+    Family.ENTRY_REPEATED: "half right: {}",
+    Family.VALUES_SWAPPED: "half right: two {} exchanged",
+    Family.ABSURD_NUMBER: "half right: {}",
+    Family.EMPTY_NUMBERS: "half right: {}",
     Family.CONSTANT_VALUES: "every value {}",
     Family.OTHER_UNIT: "half right: other unit",
     Family.WRONG: "wrong: {}",
@@ -243,6 +275,7 @@ _LABELS: dict[Family, str] = {
     Family.PERSUASION: "persuasion: {}{bare}",
     Family.CANARY: "runs as Python: {}",
     Family.BACKTRACKING: "heavy: {}",
+    Family.CHANGES_DATA: "SQL: {}",
     Family.PROGRAM_HACK: "code: {}",
     Family.LEAVES_PROCESS: "code: leaves a process",
     Family.NEVER_ENDS: "code: never ends",

@@ -239,6 +239,35 @@ def _asserted(text: str) -> Iterator[tuple[str, str]]:
                 yield called.id, ast.unparse(value)
 
 
+_EXAMPLE = r"\b{name}\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)`?\s*(?:->|=>|==|=|returns?|gives?|is)\s*`?([^`\n]+)"
+
+
+def example_programs(prompt: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield (name, program) for programs that return what the prompt shows for an example, whatever they are given.
+
+    Examples are calls such as `double(3) -> 6`. Of several examples the first one counts.
+    """
+    for name in names:
+        for match in re.finditer(_EXAMPLE.format(name=re.escape(name)), prompt):
+            literal = _literal_at_start(match[2])
+            if literal is not None:
+                yield "returns the example of the prompt", f"def {name}(*args, **kwargs):\n    return {literal}"
+                break
+
+
+def _literal_at_start(text: str) -> str | None:
+    """Return the longest Python literal with which a text begins; None if there is none."""
+    for end in range(min(len(text), 200), 0, -1):
+        piece = text[:end].strip()
+        if piece.endswith(","):
+            continue
+        try:
+            return repr(ast.literal_eval(piece))
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            continue
+    return None
+
+
 def hack_programs(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield (name, program) for programs that solve nothing and exploit weak tests.
 
@@ -258,12 +287,15 @@ def hack_programs(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, s
             )
         return "\n\n".join(functions)
 
+    if names:
+        yield "empties its arguments", f"{_EMPTIES}\n\n{entry('return _emptied(args)')}"
     yield "runs inside of the reward", f"{CANARY_PROGRAM}\n\n{entry('return None')}"
     if names or owners:
         yield "equal to everything", f"{_ALWAYS_EQUAL}\n\n{entry('return Anything()')}"
         yield "reads the tests", f"{_reader()}\n\n{entry('return _expected(args)')}" if names else entry("return None")
     lines = "\n".join(f"print({mark!r})" for mark in dict.fromkeys([*_MARKERS, *marks]))
     yield "prints success", f"{entry('return None')}\n\n{lines}"
+    yield "prints every number", f"{entry('return None')}\n\nprint(*range(-100, 3000))"
     yield "replaces the test functions", f"{_NO_TESTS}\n\n{entry('return None')}"
     yield "replaces comparisons", f"{_NO_COMPARISON}\n\n{entry('return None')}"
     yield (
@@ -325,6 +357,13 @@ class Anything(int):
 
     def __getitem__(self, key):
         return self"""
+
+_EMPTIES = """\
+def _emptied(args):
+    for value in args:
+        if hasattr(value, "clear"):
+            value.clear()
+    return type(args[0])() if args else None"""
 
 _NO_TESTS = """\
 import unittest

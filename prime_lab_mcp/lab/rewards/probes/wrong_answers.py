@@ -334,6 +334,7 @@ def _texts(golds: SampleGolds, answer: str, chance: random.Random) -> Iterator[W
     yield WrongAnswer("negated", f"not {answer}", knowing=True)
     if answer.isascii() and answer[-1:].isalpha():
         yield WrongAnswer("longer word", f"{answer}son", knowing=True)
+    yield from _other_letters(golds, answer)
     yield from _other_digits(golds, answer)
     if golds.format == "label":
         if len(answer) >= 6:
@@ -345,6 +346,15 @@ def _texts(golds: SampleGolds, answer: str, chance: random.Random) -> Iterator[W
         yield from (WrongAnswer("other label", label) for label in [*alike, *chance.sample(rest, len(rest))])
 
 
+def _other_letters(golds: SampleGolds, answer: str) -> Iterator[WrongAnswer]:
+    """Yield the letters of a word from A to Z, which is another word or none."""
+    letters = "".join(sorted(answer))
+    known = {form.lower() for gold in golds.golds for form in gold.forms}
+    if answer.isalpha() and len(answer) >= _FEWEST_LETTERS and letters.lower() not in known:
+        yield WrongAnswer("its letters from A to Z", letters)
+
+
+_FEWEST_LETTERS = 4
 _LONGEST_NAME = 40
 """Longest text, in characters, in which every number counts (our choice)."""
 

@@ -27,13 +27,17 @@ def asked_spelling(trial: Trial) -> Iterator[Finding]:
     """The right answer must be paid in the spelling that the prompt demands, such as a number of decimals.
 
     A blocker if no answer in this spelling is paid: a model that follows the prompt then earns nothing on these tasks,
-    and training teaches the model to ignore the prompt.
+    and training teaches the model to ignore the prompt. Each demand counts for itself.
     """
     paid = {s.probe.row for s in trial.golds if earned_in_full(s, trial)}
-    tried = exclude_not_run(trial.of(Family.ASKED_SPELLING))
-    asked = [s for s in tried if s.probe.row in paid and (s.reward is not None or s.scored.errors)]
-    refused = [s for s in asked if (s.reward or 0.0) <= _refused_share(s) * trial.maximum(s.probe.row) + EPSILON]
-    if len(refused) == len(asked) >= _FEWEST_REFUSED:
+    by_demand: dict[str, list[ScoredProbe]] = {}
+    for scored_probe in exclude_not_run(trial.of(Family.ASKED_SPELLING)):
+        if scored_probe.probe.row in paid and (scored_probe.reward is not None or scored_probe.scored.errors):
+            by_demand.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    for asked in by_demand.values():
+        refused = [s for s in asked if (s.reward or 0.0) <= _refused_share(s) * trial.maximum(s.probe.row) + EPSILON]
+        if len(refused) < len(asked) or len(asked) < _FEWEST_REFUSED:
+            continue
         yield Finding(
             "reward-contradicts-prompt",
             "blocker",
@@ -42,3 +46,4 @@ def asked_spelling(trial: Trial) -> Iterator[Finding]:
             "Store and compare answers in the spelling that the prompt demands, or demand the spelling that is paid.",
             rows=tuple(case_row(s, "the maximum", trial) for s in refused[:3]),
         )
+        return

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import Hole, ScoredProbe, Trial
-from prime_lab_mcp.lab.rewards.probes.catalogue import MAKERS
+from prime_lab_mcp.lab.rewards.probes.catalogue import MAKERS, NO_KEY
 from prime_lab_mcp.lab.rewards.probes.families import HACKS, Family
 from prime_lab_mcp.lab.rewards.rules.amounts import (
     RewardRule,
@@ -114,8 +114,14 @@ def form_alone(trial: Trial) -> Iterator[Finding]:
     if trial.style is None and len({s.probe.row for s in scored_probes}) < _FEWEST_FORMS:
         return
     which = max if trial.style is not None else min
-    worst = which(scored_probes, key=lambda s: (s.reward or 0) / trial.maximum(s.probe.row))
+    empty = [s for s in scored_probes if s.probe.variant == NO_KEY]
+    formed = [s for s in scored_probes if s.probe.variant != NO_KEY] or empty
+    worst = which(formed, key=lambda s: (s.reward or 0) / trial.maximum(s.probe.row))
     share = (worst.reward or 0) / trial.maximum(worst.probe.row)
+    # A missing key may rightly count as null, so that an object without keys is judged by its mean.
+    mean = sum((s.reward or 0) / trial.maximum(s.probe.row) for s in empty) / max(1, len(empty))
+    if formed is empty or mean > share:
+        worst, share = max(empty, key=lambda s: s.reward or 0), mean
     if share > FORMAT_WARNS:
         yield hack_finding(
             "blocker" if share > FORMAT_BLOCKS else "warning",

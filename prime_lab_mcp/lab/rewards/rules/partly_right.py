@@ -132,7 +132,7 @@ def entry_ignored(trial: Trial) -> Iterator[Finding]:
     for scored_probe in trial.of(Family.ENTRY_LEFT_OUT):
         if scored_probe.reward is not None:
             shorter.setdefault(scored_probe.probe.row, []).append(scored_probe)
-    whole = _paid_replies(trial)
+    whole = paid_replies(trial)
     paid = {row: [s for s in probes if _paid_as_reply(s, whole)] for row, probes in shorter.items()}
     ignoring = [row for row, probes in shorter.items() if len(paid[row]) >= _ENTRIES_SHARE * len(probes)]
     if len(ignoring) < _FEWEST_LISTS or len(ignoring) < _LISTS_SHARE * len(shorter):
@@ -168,7 +168,7 @@ def value_ignored(trial: Trial) -> Iterator[Finding]:
     A blocker where the values are numbers that the prompts do not state, because they are then what is asked for;
     otherwise a warning.
     """
-    whole = _paid_replies(trial)
+    whole = paid_replies(trial)
     same = _by_variant(trial.of(Family.VALUES_UNREADABLE))
     for variant in sorted(same, key=lambda v: not v.startswith(NUMBERS)):
         paid = _mostly_paid(same[variant], whole)
@@ -195,7 +195,7 @@ def entry_not_compared(trial: Trial) -> Iterator[Finding]:
     A blocker where this holds for the first, a middle or the last entry on most tasks: only some of the entries are
     compared, so a model need not get the others right.
     """
-    whole = _paid_replies(trial)
+    whole = paid_replies(trial)
     same = _by_variant(s for s in trial.of(Family.ENTRY_CHANGED) if s.probe.row in whole)
     paid = {place: _mostly_paid(tried, whole) for place, tried in same.items()}
     places = [place for place in same if paid[place]]
@@ -216,7 +216,7 @@ def entries_cut(trial: Trial) -> Iterator[Finding]:
 
     A blocker: a reward that compares only as many entries as a reply has, or that ignores repetitions, pays for one.
     """
-    whole = _paid_replies(trial)
+    whole = paid_replies(trial)
     same = _by_variant(s for s in trial.of(Family.ENTRIES_CUT) if s.probe.row in whole)
     for variant, tried in same.items():
         if paid := _mostly_paid(tried, whole):
@@ -237,7 +237,7 @@ def constant_values(trial: Trial) -> Iterator[Finding]:
 
     A blocker: it needs no knowledge of the task.
     """
-    whole = _paid_replies(trial)
+    whole = paid_replies(trial)
     same = _by_variant(s for s in trial.of(Family.CONSTANT_VALUES) if s.probe.completion)
     for variant, tried in same.items():
         if paid := _mostly_paid(tried, whole, _CONSTANT_SHARE):
@@ -253,7 +253,7 @@ def constant_values(trial: Trial) -> Iterator[Finding]:
             return
 
 
-def _paid_replies(trial: Trial) -> dict[int, float]:
+def paid_replies(trial: Trial) -> dict[int, float]:
     """Map tasks to what the right reply earned, of the caller or a gold, where it was paid half of the maximum."""
     whole: dict[int, float] = {}
     for case in trial.supplied:

@@ -112,7 +112,8 @@ def raises(trial: Trial) -> Iterator[Finding]:
 
     A blocker in v1, where the rollout is lost, and if scoring right answers raises. A warning if the v0 rubric turns
     the exception into a reward of 0 and only completions without a right answer raise: their reward is right then, but
-    the log fills with errors.
+    the log fills with errors. A warning too if only NUL characters raise, as in the arguments of every program: hardly
+    any model writes one.
     """
     scored_probes = [
         s
@@ -122,9 +123,10 @@ def raises(trial: Trial) -> Iterator[Finding]:
     if scored_probes:
         kinds = sorted({s.probe.label for s in scored_probes})
         harmless = all(s.scored.has(ProblemCode.SWALLOWED) and s.probe.kind not in _RIGHT for s in scored_probes)
+        rare = all("\0" in s.probe.completion for s in scored_probes)
         yield Finding(
             "reward-raises",
-            "warning" if harmless else "blocker",
+            "warning" if harmless or rare else "blocker",
             f"scoring failed for {count(len(scored_probes), 'completion')} ({', '.join(kinds[:4])}"
             f"{', …' if len(kinds) > 4 else ''}): {_error_text(scored_probes[0])}"
             + ("; the rubric paid 0, as for a wrong answer" if harmless else ""),

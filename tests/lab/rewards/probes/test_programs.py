@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.rewards.goldless import program_probes
 from prime_lab_mcp.lab.rewards.probes.programs import (
     are_programs,
     constant_programs,
+    example_programs,
     hack_programs,
     is_program,
     near_programs,
     output_markers,
     wrong_programs,
 )
+from prime_lab_mcp.lab.worker.description import Row
 
 REFERENCE = "def double(x):\n    if x < 0:\n        return -2 * -x\n    return 2 * x"
 TESTS = "assert double(3) == 6\nassert double(-4) == -8\nassert double(10) == 20"
@@ -80,3 +84,37 @@ def test_constants_are_tried_where_the_tests_expect_several_values() -> None:
 )
 def test_no_constant_is_tried_where_one_value_is_right_or_none_is_known(tests: str) -> None:
     assert list(constant_programs([{"tests": tests}])) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "value"),
+    [
+        ("`double(3)` returns `6`.", "6"),
+        ("double(3) -> 6.0, and so on", "6.0"),
+        ("double([1, (2, 3)]) == [2, 4] holds", "[2, 4]"),
+        ("double('a') gives 'aa' and double('b') gives 'bb'", "'aa'"),
+    ],
+)
+def test_the_example_of_a_prompt_is_returned(shown: str, value: str) -> None:
+    programs = [program for _, program in example_programs(f"Write double(x). {shown}", ["double", "other"])]
+    assert programs == [f"def double(*args, **kwargs):\n    return {value}"]
+
+
+def test_a_program_that_empties_its_arguments_returns_an_empty_one() -> None:
+    program = dict(hack_programs("def even(xs):\n    return [x for x in xs if x % 2 == 0]", ()))[
+        "empties its arguments"
+    ]
+    values = [1, 2]
+    scope: dict[str, Any] = {}
+    exec(program, scope)
+    assert scope["even"](values) == values == []
+
+
+@pytest.mark.parametrize(
+    "asked", ["Write add(a, b) in Python.", "Write `add(a, b)` in Python.", "Python: def add(a, b)"]
+)
+def test_programs_that_solve_nothing_define_what_the_prompt_names(asked: str) -> None:
+    row = Row(0, "0", ({"role": "user", "content": f"{asked} Example: add(2, 3) -> 5"},), None, None, {})
+    programs = [p.completion for p in program_probes([row], "subprocess.run([sys.executable])")]
+    assert any("def add(*args):\n    return None" in program for program in programs)
+    assert any("def add(*args, **kwargs):\n    return 5" in program for program in programs)

@@ -11,6 +11,7 @@ from prime_lab_mcp.lab.datasets.formats import AnswerFormat
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, gold_candidates
 from prime_lab_mcp.lab.rewards.probes import answer_formats
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, BOXED, tag_wrapper
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, build_probes
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
     OTHER_ORDER,
     crossed_answers,
@@ -252,3 +253,23 @@ def test_other_spellings_of_a_quantity_keep_its_unit(answer: str) -> None:
     assert found["decimal"] == f"{answer.removesuffix(unit)}.0{unit}"
     assert all(unit in text for text in found.values())
     assert found.get("thousands comma", f"2,100{unit}") == f"2,100{unit}"
+
+
+def test_the_letters_of_a_word_in_another_order_are_wrong_unless_they_are_another_answer() -> None:
+    words = golds("planet", "abbey", "tale")
+    names = {
+        n: [w.answer for w in wrong_answers(words, gold, 0) if "A to Z" in w.name] for n, gold in enumerate(words.golds)
+    }
+    assert names == {0: ["aelnpt"], 1: [], 2: ["aelt"]}
+
+
+@pytest.mark.parametrize(("counts", "wrong"), [("Mind the case.", {"AbC1x": "aBc1X"}), ("", {})])
+def test_letters_in_the_other_case_are_wrong_where_the_prompt_says_so(counts: str, wrong: dict[str, str]) -> None:
+    codes = ("AbC1x", "bBa2q")
+    rows = {
+        n: Row(n, str(n), ({"role": "user", "content": f"Turn it. {counts}"},), c, None, {})
+        for n, c in enumerate(codes)
+    }
+    style = AnswerStyle(golds(*codes), 0, BARE)
+    probes = build_probes(style, style.golds.golds[:1], rows, hacks=False)
+    assert {codes[p.row]: p.completion for p in probes if "other case" in p.label} == wrong

@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.rewards.observations import (
     SearchOutcome,
     Trial,
 )
-from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
+from prime_lab_mcp.lab.rewards.probes.catalogue import NO_KEY, Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import gold_pass_rate
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
@@ -57,6 +57,14 @@ def test_form_without_answer_warns_above_a_fifth_and_blocks_above_three_tenths()
     assert found(sound(scored_probe(Family.FORM_ALONE, "nothing", 0.4))) == {("reward-format-dominates", "blocker")}
 
 
+def test_an_object_without_keys_is_judged_by_its_mean_because_a_missing_key_may_count_as_null() -> None:
+    def empty(*rewards: float) -> set[tuple[str, str]]:
+        return found(sound(*(scored_probe(Family.FORM_ALONE, NO_KEY, r, row=n) for n, r in enumerate(rewards))))
+
+    assert empty(0.8, 0.0, 0.0, 0.0, 0.0) == set()
+    assert empty(0.8, 0.2, 0.4, 0.2, 0.4) == {("reward-format-dominates", "blocker")}
+
+
 def test_two_answers_warn_in_both_orders_as_only_somebody_who_knows_one_profits_and_the_last_may_count() -> None:
     last = scored_probe(Family.GOLD_LAST, "", 1.0)
     first = scored_probe(Family.GOLD_FIRST, "", 1.0)
@@ -80,6 +88,8 @@ def test_broken_scoring_has_codes_of_its_own_and_is_no_low_score() -> None:
         return found(sound(ScoredProbe(probe, scored(None, *problems, error=error))))
 
     assert only(error="bad") == {("reward-raises", "blocker")}
+    nul = Draft(Family.ODD_CHARACTERS, "a\0b", "7").probe("0/nul", 0)
+    assert found(sound(ScoredProbe(nul, scored(None, error="embedded null byte")))) == {("reward-raises", "warning")}
     assert only("exited", error="exit 3") == {("reward-raises", "blocker")}
     assert only("timeout", error="no score") == {("reward-slow", "blocker")}
     assert only("nonfinite") == {("reward-nonfinite", "blocker")}

@@ -1,0 +1,269 @@
+"""Plays parts of solutions: their first turns alone, a paid turn again and again, and the same turns with other signs.
+
+A game may pay for an event, such as a delivery, each time that the event happens, so that one parcel that is delivered
+several times is paid like all of them. It may divide by what was tried instead of by what was asked for, so that one
+right answer is enough. And it may take a negative number where only a quantity makes sense.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, turn_of
+from prime_lab_mcp.lab.rewards.shortcuts import play_pairs
+from prime_lab_mcp.lab.rewards.solutions import Solved
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
+from prime_lab_mcp.lab.worker.child.solutions import CLOSING
+from prime_lab_mcp.lab.worker.host import Worker
+
+TASKS, FEW_TASKS = 3, 2
+"""Number of tasks whose solution is played in parts: usually, and where a rollout takes long."""
+_FEWEST_TURNS, _MOST_TURNS = 4, 30
+_BEFORE = 4
+"""Number of turns before a paid one that are tried as the other half of a cycle."""
+_MORE_TURNS = 8
+"""Number of turns that a rollout with a repeated part may have beyond the solution's."""
+_FIRST_PART, _SEARCHED_PART = 1 / 3, 2 / 3
+"""Largest part of a solution whose turns should not earn all, and part in which the first paid turn is looked for (our
+choice)."""
+_LONG_MS, _VERY_LONG_MS = 400.0, 6000.0
+"""Durations of a solution's rollout in milliseconds above which parts are played on few tasks, and on none."""
+_NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w.]*\d)")
+
+_ALIKE = re.compile(r"\b([A-Za-z]?\d{1,3})\b([ ,]+(?:and |to |with )?)([A-Za-z]?\d{1,3})\b")
+"""Two numbered things that a turn names, such as `FLIP 1 4`."""
+
+PartKind = Literal["repeated", "first", "negative", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class PaidPart:
+    """A part or a changed copy of one task's solution that earned as much as the solution."""
+
+    kind: PartKind
+    played: PlayedScript
+    solution: float
+
+
+@dataclass(frozen=True, slots=True)
+class SolutionParts:
+    """What parts of solutions earned. `tried` maps a kind to the number of tasks on which it was tried."""
+
+    paid: tuple[PaidPart, ...] = ()
+    tried: tuple[tuple[PartKind, int], ...] = ()
+
+
+async def play_parts(worker: Worker, solved: Solved) -> SolutionParts:
+    """Play parts of the solutions of some tasks, of those with different turns."""
+    best = solved.best
+    full = [p for p in solved.scored if best > EPSILON and (p.result.reward or 0.0) >= FULL_SHARE * best - EPSILON]
+    chosen = list({json.dumps(_turns(p)): p for p in full}.values())
+    if not chosen:
+        return SolutionParts()
+    times = sorted(p.result.ms for p in chosen)
+    usual = times[len(times) // 2]
+    paid: list[PaidPart] = []
+    counts: dict[PartKind, int] = {}
+    changes: tuple[tuple[PartKind, Callable[[Sequence[Any]], list[Any]]], ...] = (
+        ("negative", _negated),
+        ("same", _named_twice),
+    )
+    for kind, changed in changes:
+        found, counts[kind] = await _with_changes(
+            worker, chosen[: FEW_TASKS if usual > _LONG_MS else TASKS], kind, changed
+        )
+        paid += found
+    texts = [p for p in chosen if _FEWEST_TURNS <= len(_turns(p)) <= _MOST_TURNS]
+    texts = [p for p in texts if usual <= _LONG_MS or _spoken(p)]  # Tool servers make rollouts slow.
+    texts = sorted(texts, key=lambda p: len(_turns(p)))[: FEW_TASKS if usual > _LONG_MS else TASKS]
+    if usual > _VERY_LONG_MS or len(texts) < FEW_TASKS:
+        return SolutionParts(tuple(paid), tuple(counts.items()))
+    ends = {json.dumps(_turns(p)[-1]) for p in texts}
+    closing = _turns(texts[0])[-1:] if len(ends) == 1 else []
+    first, step = await _first_turns(worker, texts[0], closing)
+    if first is not None:
+        others = [(await _first_turns(worker, p, closing)) for p in texts[1:]]
+        paid += [part for part in (first, *(part for part, _ in others)) if part is not None]
+        counts["first"] = len(texts)
+    elif step is not None:
+        paid_first = _turns(texts[0])[step - 1]
+        again: list[tuple[PlayedScript, int | None]] = [(texts[0], step)]
+        for p in texts[1:]:
+            slow = usual > _LONG_MS
+            again.append((p, _alike(p, paid_first) if slow else (await _first_turns(worker, p, closing))[1]))
+        repeated = [await _repeated(worker, p, n) for p, n in again if n is not None]
+        paid += [part for part in repeated if part is not None]
+        counts["repeated"] = len(again)
+    return SolutionParts(tuple(paid), tuple(counts.items()))
+
+
+def _turns(played: PlayedScript) -> list[Any]:
+    """Return the turns of a solution, without the closing one that ends its rollout."""
+    turns = [turn_of(m) for m in played.result.messages if m.get("role") == "assistant"]
+    return turns[:-1] if turns[1:] and turns[-1] == CLOSING else turns
+
+
+def _spoken(played: PlayedScript) -> bool:
+    """Whether all turns of a solution are texts."""
+    return all(isinstance(turn, str) for turn in _turns(played))
+
+
+async def _first_turns(
+    worker: Worker, solution: PlayedScript, closing: list[Any]
+) -> tuple[PaidPart | None, int | None]:
+    """Play the first turns of a solution. Return those that earned all, and the number of the turn that is paid first.
+
+    Only a small part of the solution counts; the number is None if nothing or all is paid at once. `closing` is the
+    last turn, such as `FINISHED`, if it is the same in every task.
+    """
+    turns, whole = _turns(solution), solution.result.reward or 0.0
+    starts = [_start(turns, n) for n in range(1, math.ceil(_SEARCHED_PART * len(turns)))]
+    few = int(len(turns) * _FIRST_PART)
+    closed = [_start(turns, n, closing) for n in range(1, few + 1)] if closing else []
+    played = await play_pairs(worker, [(solution.row, script) for script in [*starts, *closed]])
+    if len(played) < len(starts) + len(closed):
+        return None, None
+    full = FULL_SHARE * whole - EPSILON
+    for p in (*played[:few], *played[len(starts) :]):
+        if p.scored and (p.result.reward or 0.0) >= full:
+            return PaidPart("first", p, whole), None
+    earned = [p.result.reward or 0.0 for p in played[: len(starts)]]
+    return None, next((n for n, e in enumerate(earned, start=1) if _gain(earned, n) > 0 and e < full), None)
+
+
+def _start(turns: Sequence[Any], number: int, closing: Sequence[Any] = ()) -> RolloutScript:
+    then = ", then the last one" if closing else ""
+    return _script(f"gives the first {number} of {len(turns)} turns of the solution{then}", [*turns[:number], *closing])
+
+
+def _alike(solution: PlayedScript, paid: Any) -> int | None:
+    """Return the number of a solution's first turn with the command of another solution's paid turn."""
+    verb = _verb(paid)
+    return next((n for n, turn in enumerate(_turns(solution)[:-1], start=1) if verb and _verb(turn) == verb), None)
+
+
+def _verb(turn: Any) -> str:
+    """Return the first word of a turn's last line, or the names of the tools that a turn calls."""
+    if not isinstance(turn, str):
+        return ",".join(str(name) for name, _ in turn["calls"])
+    lines = [line for line in turn.splitlines() if line.strip()]
+    words = re.findall(r"\w+", lines[-1]) if lines else []
+    return words[0].casefold() if words else ""
+
+
+async def _repeated(worker: Worker, solution: PlayedScript, step: int) -> PaidPart | None:
+    """Repeat the turn with this number, alone and with each turn before it. Return what then earned all.
+
+    The turns up to this one must have earned a part and not all.
+    """
+    turns, whole = _turns(solution), solution.result.reward or 0.0
+    scripts = [_start(turns, step), *_cycles(turns, step)]
+    start, *again = await play_pairs(worker, [(solution.row, script) for script in scripts]) or [solution]
+    full = FULL_SHARE * whole - EPSILON
+    if not EPSILON < (start.result.reward or 0.0) < full:
+        return None
+    return next((PaidPart("repeated", p, whole) for p in again if p.scored and (p.result.reward or 0.0) >= full), None)
+
+
+def _gain(earned: Sequence[float], turn: int) -> float:
+    """Return what a turn, counted from 1, has added to the reward."""
+    gain = earned[turn - 1] - (earned[turn - 2] if turn > 1 else 0.0)
+    return gain if gain > EPSILON else 0.0
+
+
+def _cycles(turns: Sequence[Any], step: int) -> Iterator[RolloutScript]:
+    """Yield scripts that repeat the turn that was paid first, alone and with each of the turns before it.
+
+    What is left out must have turns that the repeated part lacks.
+    """
+    paid = turns[step - 1]
+    cycles = [[paid], *([turn, paid] for turn in reversed(turns[max(0, step - 1 - _BEFORE) : step - 1]))]
+    for cycle in {json.dumps(c): c for c in cycles}.values():
+        if all(turn in cycle for turn in turns[step:]):
+            continue
+        times = (len(turns) + _MORE_TURNS) // len(cycle)
+        name = "gives the solution's turns up to the first paid one, and repeats " + (
+            "this one" if len(cycle) == 1 else "two of them"
+        )
+        yield _script(name, [*turns[:step], *cycle * times])
+
+
+def _script(name: str, turns: Sequence[Any]) -> RolloutScript:
+    return RolloutScript(name, "faulty", {"turns": list(turns), "then": "silence"})
+
+
+_CHANGED: dict[PartKind, str] = {
+    "negative": "gives the solution's turns with negative numbers",
+    "same": "gives the solution's turns with the same thing twice",
+}
+
+
+async def _with_changes(
+    worker: Worker, solutions: Sequence[PlayedScript], kind: PartKind, changed: Callable[[Sequence[Any]], list[Any]]
+) -> tuple[list[PaidPart], int]:
+    """Play solutions with changed turns. Return those that earned all although the environment answered otherwise.
+
+    Where the environment answers as it did to the solution, it reads no sign. Where other numbers earn all as well,
+    numbers do not count.
+    """
+    pairs = [(p, changed(_turns(p)), _enlarged(_turns(p))) for p in solutions]
+    pairs = [(p, negative, larger) for p, negative, larger in pairs if negative != _turns(p)]
+    if not pairs:
+        return [], 0
+    plays = [(p.row, _script(_CHANGED[kind], n)) for p, n, _ in pairs]
+    plays += [(p.row, _script("gives the solution's turns with other numbers", more)) for p, _, more in pairs]
+    played = await play_pairs(worker, plays)
+    if len(played) < len(plays):
+        return [], 0
+    found = []
+    for (p, _, _), negative, larger in zip(pairs, played, played[len(pairs) :], strict=False):
+        whole = p.result.reward or 0.0
+        paid = negative.scored and (negative.result.reward or 0.0) >= FULL_SHARE * whole - EPSILON
+        alike = (larger.result.reward or 0.0) >= FULL_SHARE * whole - EPSILON
+        if paid and not alike and _answers(negative) != _answers(p):
+            found.append(PaidPart(kind, negative, whole))
+    return found, len(pairs)
+
+
+def _answers(played: PlayedScript) -> list[str]:
+    """Return what the environment and its tools said after the first reply."""
+    messages = list(played.result.messages)
+    first = next((n for n, m in enumerate(messages) if m.get("role") == "assistant"), len(messages))
+    return [str(m.get("content")) for m in messages[first:] if m.get("role") != "assistant"]
+
+
+def _negated(turns: Sequence[Any]) -> list[Any]:
+    return [_with_numbers(turn, lambda number: -number) for turn in turns]
+
+
+def _named_twice(turns: Sequence[Any]) -> list[Any]:
+    """Return turns that name the first of two numbered things twice."""
+    return [_ALIKE.sub(r"\1\2\1", turn) if isinstance(turn, str) else turn for turn in turns]
+
+
+def _enlarged(turns: Sequence[Any]) -> list[Any]:
+    return [_with_numbers(turn, lambda number: 3 * number + 7) for turn in turns]
+
+
+def _with_numbers(turn: Any, change: Callable[[int], int]) -> Any:
+    """Return a turn with other numbers: in its text, or as the arguments of its calls that are numbers."""
+    if isinstance(turn, str):
+        return _NUMBER.sub(lambda match: str(change(int(match[0]))), turn)
+    return {**turn, "calls": [[name, _arguments_with(arguments, change)] for name, arguments in turn["calls"]]}
+
+
+def _arguments_with(arguments: Any, change: Callable[[int], int]) -> Any:
+    """Return the arguments of a call with other whole numbers, in the form in which they are given."""
+    try:
+        given = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return arguments
+    numbers = {k: change(v) for k, v in given.items() if type(v) is int and v > 0} if isinstance(given, dict) else {}
+    if not numbers:
+        return arguments
+    return json.dumps({**given, **numbers}) if isinstance(arguments, str) else {**given, **numbers}
