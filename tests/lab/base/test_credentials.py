@@ -311,6 +311,7 @@ def test_a_text_that_is_not_searched_holds_no_credential(text: str) -> None:
     "text",
     [
         "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
+        "-----BEGIN CERTIFICATE-----\n" + "x9" * 40 + "\n-----END CERTIFICATE-----",
         "wandb_api_key = the key of your account",
         f"wandb_api_key={drawn(ALNUM, 40)}",
         "aws_secret_access_key: " + "x" * 40,

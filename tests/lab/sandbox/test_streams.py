@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from prime_lab_mcp.lab.sandbox.containers.streams import Client, beginning, copy, pump
+from prime_lab_mcp.lab.sandbox.containers.streams import Client, beginning, copy, pump, reset
 
 pytestmark = pytest.mark.anyio
 
@@ -94,3 +94,25 @@ async def test_a_connection_is_copied_with_its_end_and_ends_where_nobody_reads()
         sender.write_eof()
         await copy(source, target)
         assert target.transport.is_closing()
+
+
+@pytest.mark.parametrize("said", [b"", b"hi"], ids=["nothing was sent", "something unread was sent"])
+async def test_a_connection_that_is_reset_is_an_error_to_its_other_side(said: bytes) -> None:
+    async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reset(writer)
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(said)
+        with pytest.raises(ConnectionResetError):  # a plain close would be an empty answer
+            await reader.read()
+        writer.close()
+
+
+async def test_a_connection_that_has_ended_may_be_reset() -> None:
+    async with connected() as ((_, writer), (received, _)):
+        writer.transport.abort()
+        await received.read()
+        await asyncio.sleep(0)
+        reset(writer)

@@ -5,9 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.state.compared_rewards import COMPARED
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.manifest import Manifest
-from prime_lab_mcp.lab.state.open_warnings import PORT, open_warnings, port_unedited, record_port, warnings_sentence
+from prime_lab_mcp.lab.state.open_warnings import (
+    PORT,
+    due_comparison,
+    open_warnings,
+    port_unedited,
+    record_port,
+    warnings_sentence,
+)
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 from .evidence_rows import row
@@ -54,4 +62,18 @@ def test_what_a_port_left_is_open_until_its_files_are_edited(tmp_path: Path) -> 
     assert port_unedited(ledger, "w", "sums", "s1") == 1
     assert port_unedited(ledger, "w", "sums", "s2") == 0
     assert port_unedited(ledger, "w", "other", "s1") == 0
+    ledger.close()
+
+
+def test_a_port_is_compared_where_its_files_were_not_and_the_older_environment_is_there(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    port = Snapshot("sums", "environments/sums", Path(), "s1", "c1", "h", {}, (), Manifest())
+    record_port(ledger, "w", port, [], {"same_as": "old", "rendering": "GOLD"})
+    assert due_comparison(ledger, "w", "sums", "s2", tmp_path) is None
+    (tmp_path / "old").mkdir()
+    due = due_comparison(ledger, "w", "sums", "s2", tmp_path)
+    assert due is not None
+    assert (due.tool, due.arguments) == ("test_reward", {"environment": "sums", "same_as": "old", "rendering": "GOLD"})
+    ledger.record(row(COMPARED, environment="sums", source="s2", status="failed"))
+    assert due_comparison(ledger, "w", "sums", "s2", tmp_path) is None
     ledger.close()
