@@ -158,6 +158,8 @@ SAMPLE = 64
 REPLAYED_ROLLOUTS = 6
 """Number of stored conversations that are replayed through the present environment."""
 _REPLAY_SECONDS = 40.0
+_COMPARED = 99_000
+"""Most characters of a message that is compared. The worker cuts whole messages at 100,000."""
 _REASONS = {
     "": "none",
     "prompt": "their prompts or system prompts changed",
@@ -327,7 +329,9 @@ async def require_unchanged_environment(
     if not sampled:
         raise _untried("no stored conversation is short and unbranched")
     plays = [
-        RequestedRollout(row, replay_script("stored", [_as_dict(m) for m in _messages(stored, replies)]).data)
+        RequestedRollout(
+            row, {**replay_script("stored", [_as_dict(m) for m in _messages(stored, replies)]).data, "whole": True}
+        )
         for row, stored, replies in sampled
     ]
     try:
@@ -359,6 +363,8 @@ def _require_same_conversation(
     present = [str(m.get("content") or "") for m in replayed.messages if m.get("role") != "assistant"]
     if stored.rollout.truncated:
         present = present[: len(former)]
+    if any(len(text) > _COMPARED for text in former):
+        raise _untried(f"a stored message of a tool or user has more than {_COMPARED:,} characters")
     if list(map(_comparable, former)) != list(map(_comparable, present)):
         pairs = enumerate(zip(former, present, strict=False))
         at = next((n for n, (a, b) in pairs if _comparable(a) != _comparable(b)), min(len(former), len(present)))
@@ -385,11 +391,8 @@ def _as_dict(message: Message) -> dict[str, Any]:
 
 
 def _comparable(text: str) -> str:
-    """Return the first 3,900 characters of a text without white space.
-
-    The parts of a message may be joined in different ways, and the worker cuts texts at 4,000 characters.
-    """
-    return "".join(text[:3_900].split())
+    """Return a text without white space, because the parts of a message may be joined in different ways."""
+    return "".join(text.split())
 
 
 def _untried(why: str) -> RescoreError:
