@@ -86,16 +86,23 @@ def replies(rollout: Rollout) -> list[Message]:
 
 def offered_tools(rollout: Rollout) -> dict[str, Mapping[str, Any]]:
     """Map the name of every tool that the model was offered to the schema of its parameters."""
+    parameters = {str(tool["name"]): tool.get("parameters") for tool in _offered(rollout)}
+    return {name: schema if isinstance(schema, Mapping) else {} for name, schema in parameters.items()}
+
+
+def offered_descriptions(rollout: Rollout) -> dict[str, str]:
+    """Map the name of every tool that the model was offered to its description."""
+    return {str(tool["name"]): str(tool.get("description") or "") for tool in _offered(rollout)}
+
+
+def _offered(rollout: Rollout) -> Iterator[Mapping[str, Any]]:
     record = rollout.record
     tools = record.get("tools") or record.get("tool_defs") or []
-    schemas = {}
     for tool in tools if isinstance(tools, Sequence) else ():
         if isinstance(tool, Mapping):
             inner = tool.get("function") if isinstance(tool.get("function"), Mapping) else tool
             if isinstance(inner, Mapping) and inner.get("name"):
-                parameters = inner.get("parameters")
-                schemas[str(inner["name"])] = parameters if isinstance(parameters, Mapping) else {}
-    return schemas
+                yield inner
 
 
 def task_data(rollout: Rollout) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.evals.rescore.stored import RecordFormat, StoredRecord, missing_reward_error
 from prime_lab_mcp.lab.rewards.scripts import replay_script
 from prime_lab_mcp.lab.rewards.thresholds import same_reward
-from prime_lab_mcp.lab.rollouts.conversation import Message, conversation, offered_tools
+from prime_lab_mcp.lab.rollouts.conversation import Message, conversation, offered_descriptions, offered_tools
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 from prime_lab_mcp.lab.worker.faults import JUDGE_FAILED, ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
@@ -158,6 +159,12 @@ SAMPLE = 64
 REPLAYED_ROLLOUTS = 6
 """Number of stored conversations that are replayed through the present environment."""
 _REPLAY_SECONDS = 40.0
+_DESCRIPTION = 1_000
+"""Characters of a tool's description that the worker reports."""
+_READ = ("type", "enum", "const", "description")
+"""What a model reads of a parameter. Titles and defaults are written in different ways."""
+_COMPARED = 99_000
+"""Most characters of a message that is compared. The worker cuts whole messages at 100,000."""
 _REASONS = {
     "": "none",
     "prompt": "their prompts or system prompts changed",
@@ -327,7 +334,9 @@ async def require_unchanged_environment(
     if not sampled:
         raise _untried("no stored conversation is short and unbranched")
     plays = [
-        RequestedRollout(row, replay_script("stored", [_as_dict(m) for m in _messages(stored, replies)]).data)
+        RequestedRollout(
+            row, {**replay_script("stored", [_as_dict(m) for m in _messages(stored, replies)]).data, "whole": True}
+        )
         for row, stored, replies in sampled
     ]
     try:
@@ -349,16 +358,17 @@ async def require_unchanged_environment(
 def _require_same_conversation(
     stored: StoredRecord, replies: Sequence[Mapping[str, Any]], replayed: RolloutResult
 ) -> None:
-    former_tools = {n: dict(s) for n, s in offered_tools(stored.rollout).items()}
-    present_tools = {t.name: dict(t.parameters) for t in replayed.tools}
-    if set(former_tools) != set(present_tools) or any(
-        _parameter_names(former_tools[n]) != _parameter_names(present_tools[n]) for n in former_tools
-    ):
+    descriptions = offered_descriptions(stored.rollout)
+    former_tools = {n: _offered(descriptions.get(n, ""), s) for n, s in offered_tools(stored.rollout).items()}
+    present_tools = {t.name: _offered(t.description, t.parameters) for t in replayed.tools}
+    if former_tools != present_tools:
         raise _changed_environment("its tools are not those that the model was offered then")
     former = [m.text for m in _messages(stored, replies) if m.role != "assistant"]
     present = [str(m.get("content") or "") for m in replayed.messages if m.get("role") != "assistant"]
     if stored.rollout.truncated:
         present = present[: len(former)]
+    if any(len(text) > _COMPARED for text in former):
+        raise _untried(f"a stored message of a tool or user has more than {_COMPARED:,} characters")
     if list(map(_comparable, former)) != list(map(_comparable, present)):
         pairs = enumerate(zip(former, present, strict=False))
         at = next((n for n, (a, b) in pairs if _comparable(a) != _comparable(b)), min(len(former), len(present)))
@@ -366,9 +376,15 @@ def _require_same_conversation(
         raise _changed_environment(f"a stored conversation goes another way now: it answered {a} then and {b} now")
 
 
-def _parameter_names(schema: Mapping[str, Any]) -> Any:
+def _offered(description: str, schema: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what a model reads of a tool: the description, as far as the worker tells it, and each parameter."""
     fields = schema.get("properties")
-    return sorted(fields) if isinstance(fields, Mapping) else [], sorted(schema.get("required") or ())
+    parameters = {
+        str(name): tuple((key, json.dumps(field[key], sort_keys=True, default=str)) for key in _READ if key in field)
+        for name, field in (fields.items() if isinstance(fields, Mapping) else ())
+        if isinstance(field, Mapping)
+    }
+    return _comparable(description[:_DESCRIPTION]), parameters, tuple(sorted(schema.get("required") or ()))
 
 
 def _is_short(messages: Sequence[Any]) -> bool:
@@ -385,11 +401,8 @@ def _as_dict(message: Message) -> dict[str, Any]:
 
 
 def _comparable(text: str) -> str:
-    """Return the first 3,900 characters of a text without white space.
-
-    The parts of a message may be joined in different ways, and the worker cuts texts at 4,000 characters.
-    """
-    return "".join(text[:3_900].split())
+    """Return a text without white space, because the parts of a message may be joined in different ways."""
+    return "".join(text.split())
 
 
 def _untried(why: str) -> RescoreError:

@@ -9,6 +9,7 @@ A script is JSON data with these fields:
 - `then`: what the model does after the last turn. It can `repeat` the last text, or answer nothing (`silence`).
 - `copy`: what the model copies from the environment's messages after the last turn (copying.py).
 - `into`: the name of a tool that gets the copied text first, as all its text arguments. The reply follows.
+- `whole`: whether the messages of the rollout are compared with stored ones, and so cut far later.
 - `solution`: replaces `turns`. It is a list of messages, or true for the environment's reference solution.
 - `change`: how the solution is changed before it is played (solutions.py).
 """
@@ -34,7 +35,7 @@ MESSAGES = 400
 TEXT = 4000
 """Most characters of a message of a reported rollout."""
 _SOLUTION_TEXT = 100_000
-"""Most characters of a message if the rollout plays a solution."""
+"""Most characters of a message if the rollout plays a solution, or if the script asks for `whole` messages."""
 _MOST_TOOLS = 8
 """Most tools of one environment that a script calls. More calls would use up the turns of the rollout."""
 _DEPTH = 6
@@ -287,9 +288,10 @@ def message_dicts(messages: list[Any]) -> list[dict[str, Any]]:
 def cut(messages: list[dict[str, Any]], script: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the first `MESSAGES` messages, each cut after `TEXT` characters.
 
-    If the script plays a solution, the limit is much higher, because variants of these messages are scored later.
+    If the script plays a solution, the limit is much higher, because variants of these messages are scored later; also
+    if they are compared with stored messages.
     """
-    limit = _SOLUTION_TEXT if script.get("solution") else TEXT
+    limit = _SOLUTION_TEXT if script.get("solution") or script.get("whole") else TEXT
     return [
         {**m, "content": None if m["content"] is None else coercion.text(m["content"], limit)}
         for m in messages[:MESSAGES]

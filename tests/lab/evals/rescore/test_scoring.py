@@ -261,7 +261,7 @@ class Shelf(vf.Toolset[vf.SharedToolsetConfig]):
     @vf.tool
     def look_up(self, name: str) -> str:
         """The price of a thing."""
-        return f"{name} costs 7."
+        return f"{name} costs 7." + " Ask the clerk." * 400 + " Shelf 1."
 
 class PricesConfig(vf.TasksetConfig):
     tools: vf.SharedToolsetConfig = vf.SharedToolsetConfig()
@@ -326,6 +326,14 @@ async def test_tools_are_part_of_the_rollouts_and_rewards_that_read_state_are_re
     other = await rescored(lab, was, "prices")
     assert (other.status, codes(other)) == ("inconclusive", ["rescore-environment-changed"]), other
     assert "costs 8" in other.findings[0].message
+
+    code.write_text(original.replace("The price of a thing.", "What a thing costs: 7."), encoding="utf-8")
+    described = await rescored(lab, was, "prices")
+    assert (described.status, codes(described)) == ("inconclusive", ["rescore-environment-changed"]), described
+
+    code.write_text(original.replace("Shelf 1.", "Shelf 2."), encoding="utf-8")  # after 6,000 characters
+    longer = await rescored(lab, was, "prices")
+    assert (longer.status, codes(longer)) == ("inconclusive", ["rescore-environment-changed"]), longer
 
     code.write_text(original.replace("in trace.last_reply)", "in trace.last_reply and not trace.state.looked)"))
     state = await rescored(lab, was, "prices")
