@@ -17,7 +17,14 @@ from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.evals import verdict
-from prime_lab_mcp.lab.evals.easier import MOST_CALLS, following_calls, form_call, reward_calls, reward_verdict
+from prime_lab_mcp.lab.evals.easier import (
+    MOST_CALLS,
+    following_calls,
+    form_call,
+    paid_form,
+    reward_calls,
+    reward_verdict,
+)
 from prime_lab_mcp.lab.evals.hosted.evaluation import fetch_evaluation
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose, result_purpose
@@ -193,7 +200,7 @@ def _viewed(
         assert judged is not None
         return summary.summary_view(here, judged, files)
     if args.view == "zeros":
-        return zeros.zeros_view(here)
+        return zeros.zeros_view(here, paid_form=paid_form(lab, here.spec.source, here.spec.env_args))
     if args.view == "groups":
         return groups.groups_view(here, args.by, args.page)
     if args.view == "rollouts":

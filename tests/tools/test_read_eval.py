@@ -257,6 +257,6 @@ async def test_a_finished_evaluation_is_shown_with_its_verdict_and_the_call_that
     assert "mean reward" in watched.summary
     assert watched.data["verdict"] == read.data["status"] == "passed", watched.findings
     for told in (watched, read):
-        # The check was never run on these files, so a push is not offered.
-        assert (told.next[0].tool, told.next[0].arguments) == ("check_environment", {"environment": "sums_v1"})
+        # Neither the check nor the test, which runs the check first, was run on these files: a push is not offered.
+        assert (told.next[0].tool, told.next[0].arguments) == ("test_reward", {"environment": "sums_v1"})
     assert "push_environment" not in [one.tool for one in watched.next]

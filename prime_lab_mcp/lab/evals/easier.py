@@ -117,6 +117,12 @@ def reward_verdict(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str | 
     return row.status if row is not None else None
 
 
+def paid_form(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:
+    """Return the form of the answer that the newest `test_reward` of these files found paid; empty if there is none."""
+    row = _newest_test(lab, source, env_args)
+    return str(row.data.get("rendering") or "") if row is not None else ""
+
+
 def untested_sentence(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:
     """Return what is known against the reward of an evaluation that costs money; empty where its test passed."""
     verdict = reward_verdict(lab, source, env_args)
