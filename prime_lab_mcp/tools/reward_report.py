@@ -141,7 +141,7 @@ def reward_outcome(
             any(f.code in _UNREAD for f in blockers),
             "solution_skeleton" in data,
             args.same_as if compared is not None and compared.verdict != "equal" else None,
-            _functions_of(loaded) if older_flaw else None,
+            older_flaw=_functions_of(loaded) if older_flaw else None,
             in_podman=loaded.loaded.container and podman_is_installed(),
         ),
         facts=facts,
@@ -320,8 +320,8 @@ def _next(
     unread: bool,
     unsolved: bool,
     unequal_to: str | None,
-    older_flaw: Mapping[str, Any] | None,
     *,
+    older_flaw: Mapping[str, Any] | None = None,
     in_podman: bool = False,
 ) -> tuple[Next, ...]:
     if status == "passed":
