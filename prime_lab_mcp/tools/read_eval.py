@@ -82,6 +82,8 @@ async def run(call: Call, args: Args) -> Outcome:
         if pair is not None and other is not None and viewed.data.get("to_train", {}).get("model", "") is None:
             sides = ((here, pair[0]), (other, pair[1]))
             viewed = replace(viewed, next=await anyio.to_thread.run_sync(_towards_a_choice, lab, sides, viewed))
+        if isinstance(model := (viewed.data.get("to_train") or {}).get("model"), str):
+            viewed = replace(viewed, next=await _towards_training(lab, here.spec.environment, model, viewed.next))
         if args.view != "summary":
             viewed = await anyio.to_thread.run_sync(_with_verdict, lab, here, judged, viewed)
     if job is not None and any(one.tool in ("write_training_config", "push_environment") for one in viewed.next):
@@ -126,6 +128,17 @@ def _towards_a_choice(
         if ways:
             return (*ways, *(call for call in viewed.next if call.tool != "workflow_status"))[:MOST_CALLS]
     return viewed.next
+
+
+async def _towards_training(lab: Lab, environment: str, model: str, calls: tuple[Next, ...]) -> tuple[Next, ...]:
+    """The calls of a comparison that says which model to train: first the step that is due for that, in place of a look
+    at the status."""
+    due = await due_call(lab, environment) if any(one.tool == "workflow_status" for one in calls) else None
+    if due is None:
+        return calls
+    given = {**(due.arguments or {}), **({"model": model} if due.tool == "write_training_config" else {})}
+    first = Next(due.tool, f"{due.why}: the next step towards training {quote(model, 80)[1:-1]}", given)
+    return (first, *(one for one in calls if one.tool != "workflow_status"))
 
 
 def _with_ways_out(
