@@ -282,7 +282,8 @@ def _next(
 ) -> tuple[Next, ...]:
     """The first step of the main line whose evidence the files lack now, or the file that is no valid code now.
 
-    After an edit of a port it is the comparison with the older environment, which tests the reward as well.
+    After an edit of a port it is the comparison with the older environment, which tests the reward as well. Where a run
+    has ended, and the files hold out tasks that its checkpoint was not evaluated on, that evaluation comes first.
     """
     here = {"environment": folder.name}
     if findings:
@@ -291,7 +292,13 @@ def _next(
         return (Next("read_environment", "lists the files; the package still needs a pyproject.toml", here),)
     comparison = due_comparison(lab.ledger, lab.key, folder.name, snapshot.source, lab.workspace.root)
     due = upcoming_call(folder.name, detect_generation(snapshot).api, standings)
-    return (comparison if comparison is not None and due.tool in _BEFORE_A_PUSH else due,)
+    first = comparison if comparison is not None and due.tool in _BEFORE_A_PUSH else due
+    if not lab.ledger.runs(kind="training"):
+        return (first,)
+    from prime_lab_mcp.lab.training.evaluations import held_out_evaluation
+
+    held_out = held_out_evaluation(lab, folder.name)
+    return (first,) if held_out is None else (held_out, first)
 
 
 _BEFORE_A_PUSH = ("check_environment", "test_reward", "run_eval")

@@ -17,7 +17,14 @@ from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.evals import verdict
-from prime_lab_mcp.lab.evals.easier import MOST_CALLS, following_calls, form_call, reward_calls, reward_verdict
+from prime_lab_mcp.lab.evals.easier import (
+    MOST_CALLS,
+    following_calls,
+    form_call,
+    paid_form,
+    reward_calls,
+    reward_verdict,
+)
 from prime_lab_mcp.lab.evals.hosted.evaluation import fetch_evaluation
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose, result_purpose
@@ -75,6 +82,8 @@ async def run(call: Call, args: Args) -> Outcome:
         if pair is not None and other is not None and viewed.data.get("to_train", {}).get("model", "") is None:
             sides = ((here, pair[0]), (other, pair[1]))
             viewed = replace(viewed, next=await anyio.to_thread.run_sync(_towards_a_choice, lab, sides, viewed))
+        if isinstance(model := (viewed.data.get("to_train") or {}).get("model"), str):
+            viewed = replace(viewed, next=await _towards_training(lab, here.spec.environment, model, viewed.next))
         if args.view != "summary":
             viewed = await anyio.to_thread.run_sync(_with_verdict, lab, here, judged, viewed)
     if job is not None and any(one.tool in ("write_training_config", "push_environment") for one in viewed.next):
@@ -119,6 +128,17 @@ def _towards_a_choice(
         if ways:
             return (*ways, *(call for call in viewed.next if call.tool != "workflow_status"))[:MOST_CALLS]
     return viewed.next
+
+
+async def _towards_training(lab: Lab, environment: str, model: str, calls: tuple[Next, ...]) -> tuple[Next, ...]:
+    """The calls of a comparison that says which model to train: first the step that is due for that, in place of a look
+    at the status."""
+    due = await due_call(lab, environment) if any(one.tool == "workflow_status" for one in calls) else None
+    if due is None:
+        return calls
+    given = {**(due.arguments or {}), **({"model": model} if due.tool == "write_training_config" else {})}
+    first = Next(due.tool, f"{due.why}: the next step towards training {quote(model, 80)[1:-1]}", given)
+    return (first, *(one for one in calls if one.tool != "workflow_status"))
 
 
 def _with_ways_out(
@@ -193,7 +213,7 @@ def _viewed(
         assert judged is not None
         return summary.summary_view(here, judged, files)
     if args.view == "zeros":
-        return zeros.zeros_view(here)
+        return zeros.zeros_view(here, paid_form=paid_form(lab, here.spec.source, here.spec.env_args))
     if args.view == "groups":
         return groups.groups_view(here, args.by, args.page)
     if args.view == "rollouts":

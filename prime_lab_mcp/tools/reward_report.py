@@ -145,7 +145,7 @@ def reward_outcome(
             any(f.code in _UNREAD for f in blockers),
             "solution_skeleton" in data,
             args.same_as if compared is not None and compared.verdict != "equal" else None,
-            _functions_of(loaded) if older_flaw else None,
+            older_flaw=_functions_of(loaded) if older_flaw else None,
             in_podman=_ContainerEvaluation(loaded.loaded.tasks, data.get("rollout_seconds", {}).get("median"))
             if loaded.loaded.container and podman_is_installed()
             else None,
@@ -353,8 +353,8 @@ def _next(
     unread: bool,
     unsolved: bool,
     unequal_to: str | None,
-    older_flaw: Mapping[str, Any] | None,
     *,
+    older_flaw: Mapping[str, Any] | None = None,
     in_podman: _ContainerEvaluation | None = None,
 ) -> tuple[Next, ...]:
     if status == "passed":

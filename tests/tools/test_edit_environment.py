@@ -11,7 +11,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.ledger.rows import evidence_from
+from prime_lab_mcp.lab.state.ledger.rows import Run, evidence_from
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools import edit_environment, read_environment
@@ -355,6 +355,21 @@ async def test_an_edit_leads_to_the_first_step_whose_evidence_the_files_lack(lab
     assert [one.tool for one in readme.next] == ["check_environment"]
     code = await edit(lab, "sums/__init__.py", "A = 3", "A = 2")
     assert [one.tool for one in code.next] == ["test_reward"]
+
+
+async def test_an_edit_after_a_run_that_gives_the_tasks_a_split_leads_to_the_checkpoint_on_held_out_tasks(
+    lab: Lab, folder: Path
+) -> None:
+    run = {"model": "Qwen/Qwen3-0.6B", "environments": ["me/sums@0.1.0"], "max_steps": 20, "ended": "COMPLETED"}
+    lab.ledger.record_run(Run("run_1", "training", "sums-0badcafe", lab.key, "f" * 64, lab.platform, data=run))
+    plain = await edit(lab, "sums/__init__.py", "A = 2", "A = 1")
+    assert [one.tool for one in plain.next] == ["test_reward"]
+    split = 'class SumsConfig(TasksetConfig):\n    split: Literal["train", "eval"] = "train"\n'
+    held_out = (await edit(lab, "sums/taskset.py", split)).next
+    assert [one.tool for one in held_out] == ["run_eval", "test_reward"]
+    given = dict(held_out[0].arguments or {})
+    assert (given["env_args"], given["compare_base"]) == ({"split": "eval"}, True)
+    assert given["model"] == "sums-0badcafe-step-20"
 
 
 async def test_an_edit_that_breaks_the_code_leads_to_the_broken_file(lab: Lab, folder: Path) -> None:

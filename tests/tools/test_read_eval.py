@@ -160,6 +160,28 @@ async def test_a_comparison_with_an_open_verdict_leads_to_the_evaluation_that_de
     assert "workflow_status" not in [one.tool for one in pair.next]
 
 
+async def test_a_comparison_that_says_which_model_to_train_leads_to_the_step_that_is_due(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def offered(_: Lab) -> tuple[str, ...]:
+        return ()
+
+    monkeypatch.setattr(read_eval, "_trained_by_platform", offered)
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    here = {"environment": "sums_v1", "source": snapshot.source, "content": snapshot.content}
+    sizes = {"num_examples": 48, "rollouts": 8, "tasks": 48}
+    weak = finished(lab, guessed_labels(), **here, **sizes, model="Qwen/Qwen3-0.6B")
+    counted = [episode(t, float(r % 2), f"count {t + r % 2}", answer=f"count {t}") for t in range(48) for r in range(8)]
+    strong = finished(lab, counted, id="eval-00000002", **here, **sizes, model="Qwen/Qwen3-4B-Instruct-2507")
+    pair = await look(lab, eval=strong.id, view="compare", other=weak.id)
+    assert pair.data["to_train"]["model"] == "Qwen/Qwen3-4B-Instruct-2507"
+    first = pair.next[0]
+    assert (first.tool, first.arguments) == ("test_reward", {"environment": "sums_v1"})
+    assert "towards training Qwen/Qwen3-4B-Instruct-2507" in first.why
+    assert "workflow_status" not in [one.tool for one in pair.next]
+
+
 async def test_zeros_of_a_reward_that_pays_no_answer_are_not_called_wrong_answers(lab: Lab) -> None:
     """The form of 231 replies was "not at fault" while 157 replies with the reference answer were not paid either."""
     said = ["It is five, I think", "four"]
@@ -257,6 +279,6 @@ async def test_a_finished_evaluation_is_shown_with_its_verdict_and_the_call_that
     assert "mean reward" in watched.summary
     assert watched.data["verdict"] == read.data["status"] == "passed", watched.findings
     for told in (watched, read):
-        # The check was never run on these files, so a push is not offered.
-        assert (told.next[0].tool, told.next[0].arguments) == ("check_environment", {"environment": "sums_v1"})
+        # Neither the check nor the test, which runs the check first, was run on these files: a push is not offered.
+        assert (told.next[0].tool, told.next[0].arguments) == ("test_reward", {"environment": "sums_v1"})
     assert "push_environment" not in [one.tool for one in watched.next]

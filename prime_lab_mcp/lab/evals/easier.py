@@ -18,6 +18,8 @@ from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, run_eval_arguments
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
+from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.state.arguments import same_arguments
 from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
@@ -117,6 +119,12 @@ def reward_verdict(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str | 
     return row.status if row is not None else None
 
 
+def paid_form(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:
+    """Return the form of the answer that the newest `test_reward` of these files found paid; empty if there is none."""
+    row = _newest_test(lab, source, env_args)
+    return str(row.data.get("rendering") or "") if row is not None else ""
+
+
 def untested_sentence(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:
     """Return what is known against the reward of an evaluation that costs money; empty where its test passed."""
     verdict = reward_verdict(lab, source, env_args)
@@ -128,14 +136,29 @@ def untested_sentence(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str
 
 
 def _easier(lab: Lab, spec: EvalSpec, judged: Distribution) -> Iterator[Next]:
-    """Yield evaluations with easier tasks or longer replies, and the search for a stronger model."""
+    """Yield evaluations with easier tasks, longer replies or a stronger model, or the search for one."""
     again = run_eval_arguments(spec)
     for name, arguments in _easiest(lab, spec):
         yield Next("run_eval", f"the easiest tasks, if {name} is what makes them hard", again | {"env_args": arguments})
     if judged.truncation_rate > TRUNCATED_WARN and not judged.cut_early:
         longer = 2 * (spec.max_tokens or MAX_TOKENS)
         yield Next("run_eval", "replies that are not cut off", again | {"max_tokens": longer})
-    yield Next("search_hub", "stronger models, also for a warm-up", {"kind": "model"})
+    if _default_is_stronger(lab, spec):
+        yield Next(
+            "run_eval", "a stronger model that is usually offered, on the same tasks", again | {"model": DEFAULT_MODEL}
+        )
+    else:
+        yield Next("search_hub", "stronger models, also for a warm-up", {"kind": "model"})
+
+
+def _default_is_stronger(lab: Lab, spec: EvalSpec) -> bool:
+    """Whether the model that is advised by default is larger than the evaluated one, and was not evaluated on these
+    files."""
+    size, default = find_model(spec.model).parameters, find_model(DEFAULT_MODEL).parameters
+    if spec.hosted is not None or spec.endpoint.preset != "prime" or size is None or default is None or size >= default:
+        return False
+    jobs = lab.ledger.jobs(lab.key, environment=spec.environment)
+    return all(job.source != spec.source or job.spec.get("model") != DEFAULT_MODEL for job in jobs)
 
 
 def _easiest(lab: Lab, spec: EvalSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:

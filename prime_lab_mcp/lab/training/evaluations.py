@@ -208,6 +208,32 @@ def _held_out_keys(lab: Lab, folder: str, trained: Mapping[str, Any]) -> dict[st
     return {} if all(trained.get(name) == value for name, value in keys.items()) else keys
 
 
+def held_out_evaluation(lab: Lab, environment: str) -> Next | None:
+    """Return the evaluation of the newest checkpoint of an environment and its base model on the tasks that its code
+    holds out; None if no ended run trained on the environment, or if these tasks were evaluated or do not exist."""
+    name = plain_name(environment)
+    trained = [
+        run
+        for run in lab.ledger.runs(kind="training", platform=lab.platform)
+        if run.data.get("ended") == "COMPLETED"
+        and any(plain_name(str(id)) == name for id in run.data.get("environments") or ())
+    ]
+    if not trained:
+        return None
+    run = trained[0]
+    keys = _held_out_keys(lab, environment, {})
+    model = f"{run.name}-step-{run.data['max_steps']}" if isinstance(run.data.get("max_steps"), int) else run.name
+    base = str(run.data.get("model") or "")
+    if not keys or not base or before_and_after(lab, EvaluatedSource(environment, keys, True), base, run.name).trained:
+        return None
+    served = {} if lab.settings.rehearsal else {"endpoint": "vllm"}
+    why = f"the checkpoint of {run.name} and its base model on the held-out tasks: whether it got better" + (
+        "" if lab.settings.rehearsal else ", once it is served"
+    )
+    given = {"environment": environment, "env_args": keys, "model": model, **served, "compare_base": True}
+    return Next("run_eval", why, given)
+
+
 def pull_for_held_out_tasks(lab: Lab, config: Mapping[str, Any]) -> Next | None:
     """Return the call that pulls the environment of a config that evaluates nothing, if its files are not here."""
     pull = pull_of_sources(lab, config) if not _entries(config, "eval") else None

@@ -11,6 +11,8 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.evals.easier import following_calls
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
+from prime_lab_mcp.lab.relay.endpoints import Endpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from tests.lab.distribution.test_judge import rollout
 from tests.lab.evals.test_spec import SPEC
@@ -91,3 +93,14 @@ async def test_replies_that_were_cut_lead_to_a_higher_limit_unless_another_limit
 
 async def test_other_verdicts_get_none_of_these_calls(lab: Lab) -> None:
     assert "search_hub" not in [tool for tool, _, _ in after(lab, "distribution-too-easy")]
+
+
+async def test_a_stronger_model_that_is_known_is_named_as_a_call_and_not_searched_for(lab: Lab) -> None:
+    recorded(lab, "test_reward", "passed")
+    small = {"model": "Qwen/Qwen3-0.6B", "endpoint": Endpoint("prime", "http://127.0.0.1:1/v1")}
+    tool, given, why = after(lab, "distribution-dead", args=[], **small)[-1]
+    assert (tool, given["model"]) == ("run_eval", DEFAULT_MODEL)
+    assert given["env_args"] == dict(SPEC.env_args)
+    assert "a stronger model" in why
+    for other in ({"model": DEFAULT_MODEL}, {"endpoint": Endpoint("url", "http://127.0.0.1:1/v1")}, {"model": "who"}):
+        assert "search_hub" in [tool for tool, _, _ in after(lab, "distribution-dead", args=[], **small | other)]

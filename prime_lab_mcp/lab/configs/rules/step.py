@@ -297,12 +297,10 @@ def _more_signal(config: TrainingConfig, context: ConfigContext, batch: int) -> 
         ways = [dropped[0].lower() + dropped[1:], *ways] if dropped else ways
         told = f"{', '.join(ways[:-1])}, or {ways[-1]}" if len(ways) > 2 else " or ".join(ways)
         return f"{told[0].upper()}{told[1:]}."
-    without = f", {dropped[0].lower()}{dropped[1:]}" if dropped else ""
+    other = f" {dropped}, or" if dropped else " To change it,"
     return (
-        "Nothing has to be changed: steps with fewer such rollouts learn too, with more noise, and the budget that the "
-        f"file names holds no larger batch for as many steps. To change it{without}{', or' if dropped else ','} call "
-        f"write_training_config with batch={batch} and the same budget: it writes fewer steps of {batch} rollouts, or "
-        "names the smallest budget in US dollars that pays for the fewest steps worth a start."
+        "Nothing has to be changed: such steps learn too, with more noise, and the budget holds no larger batch for as "
+        f"many steps.{other} call write_training_config with batch={batch} and the same budget for fewer, larger steps."
     )
 
 

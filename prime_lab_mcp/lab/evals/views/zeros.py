@@ -7,6 +7,7 @@ number of rollouts.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -328,24 +329,34 @@ class _ZeroCounts:
     """Rollouts whose form was found in order."""
     asked_form: int = 0
     """Rollouts of the class `unparsed` whose reply has the form that the prompt asks for."""
+    outside_form: int = 0
+    """Rollouts that answer with the reference answer in another form than the one that the reward is known to read."""
     lengths: ReplyLengths = field(default_factory=ReplyLengths)
-    rows: dict[Zero, list[dict[str, Any]]] = field(default_factory=dict)
-    """Example rows by class."""
+    rows: dict[tuple[Zero, Cause], list[dict[str, Any]]] = field(default_factory=dict)
+    """Example rows by class and cause."""
 
     def of(self, kind: Zero) -> int:
         return sum(n for (k, _), n in self.kinds.items() if k == kind)
 
 
-def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS) -> ViewResult:
-    """Return the classes of rollouts that earned nothing, with up to `rows` example rows of each class."""
+def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS, paid_form: str = "") -> ViewResult:
+    """Return the classes of rollouts that earned nothing, with up to `rows` example rows of each class.
+
+    `paid_form` is the form of the answer that `test_reward` found paid, such as `<answer>…</answer>`; empty if unknown.
+    """
+    opening = _opening(paid_form)
     cap = evaluated.spec.max_tokens
     long = _long(evaluated)
     counts = _ZeroCounts()
     for rollout in evaluated.rollouts():
         classified = classify_zero(rollout, cap=cap, weights=evaluated.spec.weights, long=long)
         _count(counts, rollout, classified)
-        if classified is not None and len(counts.rows.setdefault(classified.kind, [])) < rows:
-            counts.rows[classified.kind].append(_row(rollout, classified))
+        if classified is None:
+            continue
+        is_gold = (classified.kind, classified.cause) == ("wrong", "gold")
+        counts.outside_form += bool(is_gold and opening and opening not in rollout.completion_text)
+        if len(shown := counts.rows.setdefault((classified.kind, classified.cause), [])) < rows:
+            shown.append(_row(rollout, classified))
     if counts.asked_form and not counts.form_paid:
         # Some replies may have the asked form in part only; where no reply of all is in form, the reward reads another.
         counts.kinds["unparsed", ""] -= counts.asked_form
@@ -354,7 +365,8 @@ def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS) -> ViewResult
     zeros = counts.kinds.total()
     if zeros == counts.rollouts and counts.kinds["wrong", ""]:
         _leave_open(counts)
-    advice = _advice(evaluated, counts)
+    unread_form = paid_form if counts.outside_form and counts.outside_form == counts.kinds["wrong", "gold"] else ""
+    advice = _advice(evaluated, counts, unread_form)
     data = {
         "id": evaluated.id,
         "rollouts": counts.rollouts,
@@ -371,7 +383,13 @@ def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS) -> ViewResult
         "advice": advice,
         "examples": _examples(counts, rows),
     }
-    return ViewResult(_summary(counts, zeros), data, next=_next(advice))
+    return ViewResult(_summary(counts, zeros, unread_form), data, next=_next(advice))
+
+
+def _opening(form: str) -> str:
+    """Return what stands before the answer in a form such as `<answer>…</answer>`; empty for the answer alone."""
+    before = form.rpartition("\N{HORIZONTAL ELLIPSIS}")[0]
+    return before.rstrip().rpartition("\n")[2].strip()
 
 
 def _leave_open(counts: _ZeroCounts) -> None:
@@ -379,7 +397,7 @@ def _leave_open(counts: _ZeroCounts) -> None:
     that the reward does not read."""
     counts.unknown = counts.kinds.pop(("wrong", ""))
     counts.kinds["wrong", "unpaid"] = counts.unknown
-    for row in counts.rows.get("wrong", ()):
+    for row in counts.rows.get(("wrong", ""), ()):
         if row["why"] == UNRIGHT[:_EVIDENCE]:
             row["why"] = "an answer that was not paid, in an evaluation that paid none"
 
@@ -433,12 +451,19 @@ def _row(rollout: Rollout, classified: Classified) -> dict[str, Any]:
 
 
 def _examples(counts: _ZeroCounts, rows: int) -> dict[str, list[dict[str, Any]]]:
-    each = rows if rows > ROWS else max(1, min(rows, _MOST_ROWS // max(1, len(counts.rows))))
-    return {kind: counts.rows[kind][:each] for kind in ZEROS if kind in counts.rows}
+    """Return the example rows by class. Right answers that were not paid come first: they show what is at fault."""
+    by_kind: dict[Zero, list[dict[str, Any]]] = {}
+    for kind, cause in sorted(counts.rows, key=lambda entry: entry != ("wrong", "gold")):
+        by_kind.setdefault(kind, []).extend(counts.rows[kind, cause])
+    each = rows if rows > ROWS else max(1, min(rows, _MOST_ROWS // max(1, len(by_kind))))
+    return {kind: by_kind[kind][:each] for kind in ZEROS if kind in by_kind}
 
 
-def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts) -> list[dict[str, Any]]:
-    """Return one entry for each class and cause, most frequent first."""
+def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts, unread_form: str) -> list[dict[str, Any]]:
+    """Return one entry for each class and cause, most frequent first.
+
+    `unread_form` is the form that the reward reads, if no unpaid right answer has it.
+    """
     spec = evaluated.spec
     arguments = {
         "environment": spec.environment,
@@ -456,6 +481,8 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts) -> list[dict[str
                 advice = EARLY_ADVICE
             elif counts.lengths.runaway(spec.max_tokens):
                 advice = RUNAWAY_ADVICE
+        if (kind, cause) == ("wrong", "gold") and unread_form:
+            advice = dataclasses.replace(advice, text=_other_form_advice(unread_form))
         row: dict[str, Any] = {"class": kind, "rollouts": number, "whose": Classified(kind, "", cause).at_fault}
         row |= {"cause": cause} if cause else {}
         which = {"where": "truncated" if kind == "truncated" else "zero"}
@@ -467,13 +494,20 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts) -> list[dict[str
     return rows
 
 
+def _other_form_advice(form: str) -> str:
+    return (
+        f"The replies answer with the reference answer, and none of them has the form that the reward reads, which is "
+        f"{quote(form, 120)} (test_reward). Ask for that form in the prompt, or read the form that the prompt asks for."
+    )
+
+
 def _next(advice: list[dict[str, Any]]) -> tuple[Next, ...]:
     """Return the next call: for a reward that misses right answers if there are any, else for the largest class."""
     chosen = [row for row in advice if row.get("cause") == "gold"][:1] or advice[:1]
     return tuple(Next(row["tool"], f"{row['class']}: {row['advice']}", row["arguments"]) for row in chosen)
 
 
-def _summary(counts: _ZeroCounts, zeros: int) -> str:
+def _summary(counts: _ZeroCounts, zeros: int, unread_form: str) -> str:
     if not zeros:
         return f"All {count(counts.rollouts, 'rollout')} earned something for their answers."
     model = zeros - counts.setup - counts.unknown
@@ -484,16 +518,19 @@ def _summary(counts: _ZeroCounts, zeros: int) -> str:
             f"; no answer was paid at all, so {why}: {counts.unknown:,} may be wrong, or in a form that is not read"
         )
     by_model = f"{model:,} by what the model can do, " if model or not counts.unknown else ""
+    limited = counts.setup - counts.kinds["wrong", "gold"] - counts.kinds["unparsed", "asked"]
     return (
-        f"{zeros:,} of {count(counts.rollouts, 'rollout')} earned nothing for an answer: {by_model}{counts.setup:,} by "
-        f"limits, endpoint, server or environment{_unread(counts)}{open_ones}{_cut_off(counts)}."
+        f"{zeros:,} of {count(counts.rollouts, 'rollout')} earned nothing for an answer: {by_model}{limited:,} by "
+        f"limits, endpoint, server or environment{_unread(counts, unread_form)}{open_ones}{_cut_off(counts)}."
     )
 
 
-def _unread(counts: _ZeroCounts) -> str:
-    """Return the part of the summary about replies that give the reference answer and earned nothing."""
+def _unread(counts: _ZeroCounts, form: str) -> str:
+    """Return the part of the summary about replies that give the reference answer and earned nothing. `form` is the one
+    that the reward reads, if none of them has it."""
     unread, asked = counts.kinds["wrong", "gold"], counts.kinds["unparsed", "asked"]
-    text = f"; {unread:,} answer with the reference answer, which the reward does not pay" if unread else ""
+    why = f": it reads {quote(form, 80)}, which none of them has" if form else ""
+    text = f"; {unread:,} answer with the reference answer, which the reward does not pay{why}" if unread else ""
     if asked:
         text += f"; {asked:,} more are in the form that the prompt asks for, and the reward reads no form in any reply"
     return text

@@ -179,6 +179,25 @@ def test_a_right_answer_in_a_form_that_no_prompt_names_is_the_rewards_fault() ->
     assert found.next[0].tool == "test_reward"
 
 
+def test_right_answers_outside_of_the_form_that_is_paid_name_that_form_come_first_and_are_counted_once() -> None:
+    task = {"key": "k1", "data": {"idx": 0, "answer": "134"}}
+    asked = {"task": task, "prompt": "What is 13 * 13 - 35? Write the number only."}
+    right = v1([said("134")], {"correct": 0.0}, **asked)
+    other = v1([said("133")], {"correct": 0.0}, **asked)
+
+    found = zeros_view(seen([other] * 3 + [right] * 5), paid_form="<answer>…</answer>")
+
+    assert "0 by limits, endpoint" in found.summary
+    assert '5 answer with the reference answer, which the reward does not pay: it reads "<answer>' in found.summary
+    assert "which none of them has" in found.summary
+    advice = next(row for row in found.data["advice"] if row.get("cause") == "gold")["advice"]
+    assert "none of them has the form that the reward reads" in advice
+    assert "LaTeX" not in advice
+    assert [row["tail"] for row in found.data["examples"]["wrong"]] == ['"134"', '"134"']
+    unknown = zeros_view(seen([right] * 5), paid_form="…")
+    assert "it reads" not in unknown.summary
+
+
 def test_wrong_answers_are_read_not_judged_again() -> None:
     found = zeros_view(seen([v1([WRONG])] * 3 + [PAID]))
 
