@@ -10,7 +10,6 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
-from tests.support.containers import why_no_podman
 from tests.templates.public_shapes import FITTING, NAMED, Rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.usefixtures("shared_interpreters")]
@@ -55,7 +54,5 @@ async def test_the_same_dataset_becomes_an_environment_of_the_older_api(lab: Lab
 @pytest.mark.rotate(share=3)
 @pytest.mark.parametrize("template", NAMED)
 async def test_a_template_that_is_named_takes_rows_that_fit_it(lab: Lab, template: str) -> None:
-    if template == "sandboxed" and why_no_podman():
-        pytest.skip(why_no_podman())  # its reward reads commands, which only a container runs
     made = await proven(lab, NAMED[template], template=template)
     assert made["template"] == template

@@ -306,6 +306,7 @@ def solution_lines(trial: Trial) -> dict[str, Any]:
     return {
         "tasks": len(earned),
         "source": "cases" if solved.supplied else "environment",
+        **({"played": False} if solved.unavailable else {}),
         "mean_reward": round(sum(earned) / len(earned), 6) if earned else None,
         "at_maximum": sum(r >= FULL_SHARE * trial.max_reward - EPSILON for r in earned) if trial.max_reward else 0,
         "instead": {str(change): round(sum(r) / len(r), 6) for change, r in of.items() if r},
