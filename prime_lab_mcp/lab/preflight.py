@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.base.versions import NEWEST_PYTHON, OLDEST_PYTHON, SUPPOR
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import PlatformModels, Wallet
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
+from prime_lab_mcp.lab.sandbox.containers.access import podman_is_installed
 from prime_lab_mcp.lab.sandbox.kernel_support import present_support, unconfined_finding
 
 CapabilityName = Literal["local", "account", "training"]
@@ -107,6 +108,7 @@ async def local_capability(lab: Lab) -> Capability:
         "python": platform.python_version(),
         **{name: version for name, version in versions.items() if name != "prime"},
         "uv": bool(lab.toolchain.programs("uv")),
+        "podman": podman_is_installed(),
         "free_gb": round(free / 10**9, 1),
         "confinement": {
             "files": support.files,

@@ -120,10 +120,10 @@ def reward_outcome(
     if trial.solved.played:
         data["solutions"] = solutions.solution_lines(trial)
         durations = [played.result.ms for played in trial.solved.scored]
-        if durations:
+        if durations and not trial.solved.unavailable:
             seconds = round(statistics.median(durations) / 1000, 1)
             data["rollout_seconds"] = {"median": seconds, "rollouts": len(durations)}
-    elif trial.interactive and blocked & {"gold-not-understood", "reward-no-gold"}:
+    elif trial.interactive and not trial.solved.not_played and blocked & {"gold-not-understood", "reward-no-gold"}:
         data["solution_skeleton"] = solutions.solution_skeleton(trial)
     if trial.rollouts:
         data["rollouts"] = rollouts.rollout_lines(trial)[:_ROLLOUTS]

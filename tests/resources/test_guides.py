@@ -33,7 +33,7 @@ vf-eval marbles -m MODEL --no-push
 
 def test_the_reward_on_the_page_does_what_the_page_asserts() -> None:
     code = "\n".join(code for language, code in blocks(page("guide/rewards")) if language == "python")
-    assert code.count("assert ") == 7
+    assert code.count("assert ") == 9
     exec(compile(code, "guide/rewards", "exec"), {"__name__": "guide"})
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,16 @@ async def test_everything_in_place_passes_with_identity_versions_and_wallet(at: 
     assert (shown["account"]["user"], shown["account"]["key_source"]) == ("rehearsal", "rehearsal")
     assert shown["training"]["balance"]["amount"] == 100.0
     assert outcome.data["versions"]["verifiers"] == "0.4.0"
+
+
+async def test_whether_podman_is_here_is_said(at: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    local = (await at.call(TOOL)).data["capabilities"]["local"]
+    assert local["podman"] is (shutil.which("podman") is not None)
+    program = tmp_path / "podman"
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert (await at.call(TOOL)).data["capabilities"]["local"]["podman"] is True
 
 
 async def test_a_workspace_with_a_data_file_alone_is_led_to_it(at: Desk) -> None:

@@ -312,6 +312,8 @@ class Trial:
     """Prompt and gold of each task, if the golds are classes that only the reward shows to be golds."""
     unnamed: tuple[tuple[str, str], ...] = ()
     """Prompt and gold of each task, if only the reward shows which field holds the golds."""
+    asked: str = ""
+    """All messages of the first task: what the model is told to do."""
     systems: str = ""
     """The system prompts of the first task."""
     capped: CappedList | None = None

@@ -367,6 +367,8 @@ class ResolvedNames:
         """Variables that hold what was read from data."""
         self.package_paths: set[str] = set()
         """Variables that hold a path within the package or a new temporary folder."""
+        self.imported_paths: frozenset[str] = frozenset()
+        """Full names of such variables of all files."""
         self._modules: frozenset[str] = frozenset()
         self._tops: frozenset[str] = frozenset()
         self.places = OwnPlaces(self.of, [])
@@ -506,6 +508,7 @@ class ResolvedNames:
                     return False
                 ups += name in ("parent", "dirname")
                 own |= name == "__file__" or (isinstance(part, ast.Name) and name in self.package_paths)
+                own |= resolved in self.imported_paths
                 own |= resolved in ("importlib.resources.files", "tempfile.TemporaryDirectory", "tempfile.mkdtemp")
         return own and ups <= 2
 
@@ -567,8 +570,10 @@ def resolve_names(program: RewardProgram, files: Iterable[SourceFile]) -> dict[s
     others = {
         f"{module_of(path)}.{name}": full for path, names in resolved.items() for name, full in names.exported().items()
     }
+    paths = frozenset(f"{module_of(path)}.{name}" for path, names in resolved.items() for name in names.package_paths)
     for names in resolved.values():
         names.others = others
+        names.imported_paths = paths
     return resolved
 
 

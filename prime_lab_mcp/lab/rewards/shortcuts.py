@@ -45,6 +45,8 @@ _MOST = 3
 """Largest number of places that are tried."""
 _SECONDS = 40.0
 """Time limit in seconds for one request of rollouts."""
+_AGAIN = 4
+"""Most times that rollouts without time left are requested again, as long as some of them are played."""
 _LATE = ("slow", "not-run")
 """Ends of rollouts that say nothing about the environment: the time was up."""
 _FILLS = ("example", "1", "--help", "ls", "SELECT name, sql FROM sqlite_master")
@@ -480,11 +482,16 @@ async def play_pairs(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]
     try:
         results = list((await worker.rollout([scripts.as_play(s, row) for row, s in wanted], seconds=_SECONDS)).results)
         late = [n for n, result in enumerate(results) if result.end in _LATE]
-        if late and (len(late) < len(results) or scripts.began_slowly(results)):  # A busy machine: once more.
+        begins = len(late) < len(results) or scripts.began_slowly(results)
+        for _ in range(_AGAIN if begins else 0):  # A busy machine, or rollouts in containers, which start slowly.
             plays = [scripts.as_play(wanted[n][1], wanted[n][0]) for n in late]
-            again = (await worker.rollout(plays, seconds=_SECONDS)).results
+            again = (await worker.rollout(plays, seconds=_SECONDS)).results if plays else ()
             for n, result in zip(late, again, strict=False):
                 results[n] = result
+            still = [n for n in late if results[n].end in _LATE]
+            if len(still) == len(late):
+                break
+            late = still
     except LabError:
         return []  # The rules about rollouts report an error that breaks the process.
     pairs = zip(wanted, results, strict=False)

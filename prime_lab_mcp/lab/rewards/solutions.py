@@ -24,6 +24,7 @@ from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 from prime_lab_mcp.lab.worker.description import Loaded, Message, Row
 from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import Case, RolloutResult, StatedSolutionTurn
 
 SOLVED_TASKS = 12
 """Largest number of tasks whose solution is played (docs/validation.md, Reward tests, asks for 8)."""
@@ -171,6 +172,8 @@ async def play_solutions(
     else:
         wanted = [(s.row, solution_script([dict(m) for m in s.messages])) for s in supplied[:SOLVED_TASKS]]
     solved = replace(await _play(worker, wanted), supplied=not loaded.solutions)
+    if solved.unavailable and solved.by_design and loaded.solutions:
+        return replace(solved, played=await _scored_unplayed(worker, [row for row, _ in wanted]))
     paid = [p for p in solved.scored if (p.result.reward or 0.0) > EPSILON]
     # Long answers come first: a tool result that contains a long answer does not contain it by chance.
     chosen = sorted(paid, key=lambda p: -min(len(last_reply(p)), _LONG_REPLY))[:CHANGED_TASKS]
@@ -184,6 +187,47 @@ async def play_solutions(
     return replace(
         solved, state_checks=await _state_checks(worker, solved, [r.index for r in rows if r.index not in known])
     )
+
+
+async def _scored_unplayed(worker: Worker, rows: Sequence[int]) -> tuple[PlayedScript, ...]:
+    """Score the messages of stated solutions whose rollouts cannot run here, with empty results of their calls.
+
+    A reward that reads only what the model says and calls pays them all. Otherwise nothing is known, and nothing is
+    returned.
+    """
+    try:
+        stated = await worker.solutions(rows, seconds=SOLVING_SECONDS)
+        cases = [Case(f"stated/{row}", row, _stated_messages(turns)) for row, turns in stated.turns.items()]
+        scored = await worker.score(cases)
+    except LabError:
+        return ()
+    if not scored or min(s.reward or 0.0 for s in scored) <= EPSILON:
+        return ()
+    return tuple(
+        PlayedScript(
+            case.row,
+            solution_script(True),
+            RolloutResult(tuple(case.messages), s.reward, "ended", True, s.components, alone=s.reward, again=s.reward),
+        )
+        for case, s in zip(cases, scored, strict=True)
+    )
+
+
+def _stated_messages(turns: Sequence[StatedSolutionTurn]) -> list[dict[str, Any]]:
+    """Return the turns of a solution as messages, with an empty result behind each call."""
+    messages: list[dict[str, Any]] = []
+    for number, turn in enumerate(turns):
+        calls = [
+            {"id": f"call_{number}_{n}", "type": "function", "function": {"name": name, "arguments": _as_text(given)}}
+            for n, (name, given) in enumerate(turn.calls)
+        ]
+        messages.append({"role": "assistant", "content": turn.text, **({"tool_calls": calls} if calls else {})})
+        messages += [{"role": "tool", "tool_call_id": call["id"], "content": ""} for call in calls]
+    return messages
+
+
+def _as_text(given: Any) -> str:
+    return given if isinstance(given, str) else json.dumps(given)
 
 
 async def _state_checks(

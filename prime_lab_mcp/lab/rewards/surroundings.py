@@ -111,6 +111,8 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
     rewards = {id(at.function.node) for at in reached_functions(code)}
     surroundings: dict[tuple[str, str], SurroundingsRead] = {}
     files = imported_files(code, module)
+    if any(_loads_by_path(file) for file in files):  # Such a file is none that is imported by its name.
+        files = [*files, *(file for file in code.files if file not in files and file.tree is not None)]
     tops = {file.path: module_names(file.tree) if file.tree is not None else frozenset() for file in files}
     ending = frozenset(f for file in files if file.tree is not None for f in ending_functions(file.tree))
     resolved = resolve_names(program, files)
@@ -125,7 +127,7 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
             read = SurroundingsRead(what, file.at(line), recognises, id(owner) in rewards)
             surroundings.setdefault((what, read.where), read)
         for kind, what, line in (
-            *_outside(names, nodes, owner),
+            *_outside(names, nodes, owner, _LOADS_OWN if _loads_own_alone(names, file) else frozenset()),
             *_lasting_state(owner, nodes, tops[file.path], ending),
         ):
             what = what if _PLAIN_CODE.fullmatch(what) else quote(what, 80)
@@ -134,8 +136,39 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
     return sorted(surroundings.values(), key=lambda r: (not r.recognises, not r.in_reward))
 
 
-def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) -> Iterator[tuple[str, str, int]]:
-    """Yield (kind, name, line) for every read that has a kind."""
+_LOADS_BY_PATH = "spec_from_file_location"
+_LOADS_OWN = frozenset(
+    {"importlib", "importlib.util", f"importlib.util.{_LOADS_BY_PATH}", "importlib.util.module_from_spec"}
+)
+"""Names by which code loads a file of its package by the file's path."""
+
+
+def _by_path(file: SourceFile) -> Iterator[ast.Call]:
+    """Yield the calls of a file that load a module by its path."""
+    for node in ast.walk(file.tree) if file.tree is not None else ():
+        if isinstance(node, ast.Call) and _LOADS_BY_PATH in (
+            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", ""),
+        ):
+            yield node
+
+
+def _loads_by_path(file: SourceFile) -> bool:
+    return next(_by_path(file), None) is not None
+
+
+def _loads_own_alone(names: ResolvedNames, file: SourceFile) -> bool:
+    """Whether a file loads modules by their path, and every one of them is a file of the package.
+
+    What such a module reads is considered like the rest of the package.
+    """
+    calls = list(_by_path(file))
+    return bool(calls) and all(len(call.args) > 1 and names.is_below_package(call.args[1]) for call in calls)
+
+
+def _outside(
+    names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None, harmless: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, str, int]]:
+    """Yield (kind, name, line) for every read that has a kind. `harmless` names are no reads."""
     safe: set[int] = set()
     inside: set[int] = set()
     setup = setup_reads(nodes)
@@ -174,7 +207,7 @@ def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) 
             continue
         if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load):
             continue
-        full = names.of(node) - _NAMED_APART
+        full = names.of(node) - _NAMED_APART - harmless
         if counters(owner, full):
             yield STATE, min(full), line
         kinds = {kind: name for name in sorted(full) if (kind := outside_kind(name)) and id(node) not in inside}

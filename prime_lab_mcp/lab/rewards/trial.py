@@ -576,6 +576,7 @@ async def _observe(
         answer_key=key,
         classes=classes_without_name(sample.rows, style.golds) if style is not None else (),
         unnamed=_unnamed_golds(style, sample.rows),
+        asked="\n".join(message_text(m) for m in sample.rows[0].prompt) if sample.rows else "",
         systems="\n".join(message_text(m) for m in sample.rows[0].prompt if m.get("role") == "system"),
         capped=capped,
         copying=copying,

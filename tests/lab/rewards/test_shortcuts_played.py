@@ -435,6 +435,22 @@ async def test_a_file_that_holds_the_gold_of_every_task_blocks_by_its_name(
     assert found[0].message.startswith(f'the gold lies in "{leak.replace("{}", "case-*")}" in 8 of 8 tasks')
 
 
+async def test_a_file_is_found_where_each_request_has_time_for_few_rollouts(tmp_path: Path) -> None:
+    class Slow(Rollouts):
+        async def rollout(self, plays: Any, **more: Any) -> Any:
+            played = await super().rollout(plays[:2], **more)
+            late = [RolloutResult((), None, "not-run", False) for _ in plays[2:]]
+            return SimpleNamespace(results=[*played.results, *late], unavailable="", by_design=False)
+
+    environment = Box(tmp_path, "expected.txt")
+    loaded: Any = SimpleNamespace(turns=True, solutions=True)
+    quick: Any = Rollouts(environment)
+    solved = await play_solutions(quick, loaded, tasks(environment))
+    slow: Any = Slow(environment)
+    found = await play_shortcuts(slow, reply_form(None, solved), solved, tasks(environment))
+    assert [(one.file, len(one.paid)) for one in found] == [("./expected.txt", 8)]
+
+
 async def test_files_without_the_gold_are_no_shortcut(tmp_path: Path) -> None:
     assert await findings(Box(tmp_path)) == []
 

@@ -239,3 +239,33 @@ def test_a_parser_of_arguments_reads_arguments() -> None:
     assert found == ["the arguments of the process (argparse.ArgumentParser)"]
     found = [r.what for r in reads("import argparse; argparse.ArgumentParser().parse_args(reply.split())")]
     assert found == ["the arguments of the process where its caller gives none (argparse.ArgumentParser)"]
+
+
+LOADS = """
+import importlib.util
+from tools import TOOL
+
+def check_by_tool(reply):
+    spec = importlib.util.spec_from_file_location("tool", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.right(reply) and bool(TOOL.read_bytes())
+"""
+WHERE = 'from pathlib import Path\n\nTOOL = Path(__file__).with_name("right.py")\n'
+
+
+def test_a_file_that_the_package_ships_is_no_surrounding_when_it_is_loaded_by_its_path() -> None:
+    found = reads("return check_by_tool(reply)", top=LOADS, tools=WHERE, right="def right(reply):\n    return True\n")
+    assert found == []
+
+
+def test_what_a_file_loaded_by_its_path_reads_is_read_by_the_package() -> None:
+    sneaky = 'import os\n\ndef right(reply):\n    return os.environ.get("CI")\n\nCI = right("")\n'
+    found = reads("return check_by_tool(reply)", top=LOADS, tools=WHERE, right=sneaky)
+    assert any("CI" in read.what for read in found)
+
+
+def test_a_file_loaded_from_elsewhere_stays_a_surrounding() -> None:
+    elsewhere = WHERE.replace('Path(__file__).with_name("right.py")', 'Path("/srv/right.py")')
+    found = reads("return check_by_tool(reply)", top=LOADS, tools=elsewhere, right="")
+    assert any("spec_from_file_location" in read.what for read in found)

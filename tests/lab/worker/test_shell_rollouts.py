@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from prime_lab_mcp.lab.rewards.solutions import SOLVED_TASKS, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.worker import host
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult
@@ -139,3 +140,15 @@ async def test_the_template_pays_a_right_answer_after_a_look_and_keeps_the_gold_
     assert [r.reward for r in found.results] == [1.0, 0.0, 1.0, 0.0, 0.0], found.results
     listed = str(found.results[2].messages[1]["content"])
     assert listed.count("./") == 1, "setup writes the file of the task alone"
+
+
+async def test_solutions_are_scored_as_messages_where_no_container_can_run(
+    tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "podman_is_installed", lambda: False)
+    async with opened(assembled("sandboxed"), module="sandboxed_template") as worker:
+        loaded, rows = await worker.load(), (await worker.rows(limit=200)).rows
+        solved = await play_solutions(worker, loaded, rows)
+    assert "need a container" in solved.unavailable
+    assert [(p.result.reward, p.result.alone) for p in solved.scored] == [(1.0, 1.0)] * SOLVED_TASKS
+    assert len(calls_before_answer(solved)) == SOLVED_TASKS

@@ -159,6 +159,9 @@ def gold_not_understood(trial: Trial) -> Iterator[Finding]:
 
 def _solutions_not_played(trial: Trial) -> Finding:
     """Return the finding for solutions that this machine could not play, so that nothing is known about the reward."""
+    again = " again, when this machine has less to do if something was too slow; the environment need not change. "
+    if trial.solved.by_design:
+        again = " again where they can run (tasks in containers: with Podman); the environment need not change. "
     return Finding(
         "gold-not-understood",
         "blocker",
@@ -167,8 +170,8 @@ def _solutions_not_played(trial: Trial) -> Finding:
         Fix(
             "Call ",
             NamedCall("test_reward"),
-            " again, when this machine has less to do if something was too slow; the environment "
-            "need not change. Where its rollouts cannot run here at all, give cases.",
+            f"{again}Where its rollouts cannot run here at all, give at least {MIN_CASES} cases, {MIN_SIDE} high and "
+            f"{MIN_SIDE} low, whose completion is a list of messages with tool calls.",
         ),
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.rewards.demanded_tools import demanded_use
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
@@ -194,10 +195,28 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
         yield Finding(
             "paid-without-tool",
             "warning",
-            f"of what the solution earns, the right answer earns {text}: a model that guesses well needs no tool",
-            "If the task is to look something up, pay only after a call that worked; if guesses are rare, leave it so.",
+            f"of what the solution earns, the right answer earns {text}: a model that guesses well needs no tool"
+            + _demand(trial),
+            _pay_after_calls(trial),
             rows=tuple(rollout_row(p, "less than the solution") for c, p in solved.changed if c in chosen)[:3],
         )
+
+
+def _demanded(trial: Trial) -> str:
+    """Return the sentence of the task's text that demands the use of a tool; empty without one."""
+    offered = {tool.name for p in (*trial.solved.scored, *trial.rollouts) for tool in p.result.tools}
+    return demanded_use(trial.asked, offered)
+
+
+def _demand(trial: Trial) -> str:
+    sentence = _demanded(trial)
+    return f"; but the task says {quote(sentence, 160)}" if sentence else ""
+
+
+def _pay_after_calls(trial: Trial) -> str:
+    if _demanded(trial):
+        return "Pay only after a call that the task asks for: read the calls of the trace (lab://guide/rewards)."
+    return "If the task is to look something up, pay only after a call that worked; if guesses are rare, leave it so."
 
 
 def _without_knowledge(trial: Trial, calls: bool) -> float:
@@ -218,8 +237,8 @@ def _tools_not_needed(trial: Trial) -> Iterator[Finding]:
             "paid-without-tool",
             "warning",
             f"the right answer earns {paid[0].result.reward:g} without a call of the offered tools: a model that "
-            "knows or guesses it needs none",
-            "If the task is to look something up, pay only after a call that worked; if guesses are rare, leave it so.",
+            "knows or guesses it needs none" + _demand(trial),
+            _pay_after_calls(trial),
             rows=tuple(rollout_row(p, "less than after a call") for p in paid[:2]),
         )
 
@@ -296,6 +315,7 @@ def solution_lines(trial: Trial) -> dict[str, Any]:
     return {
         "tasks": len(earned),
         "source": "cases" if solved.supplied else "environment",
+        **({"played": False} if solved.unavailable else {}),
         "mean_reward": round(sum(earned) / len(earned), 6) if earned else None,
         "at_maximum": sum(r >= FULL_SHARE * trial.max_reward - EPSILON for r in earned) if trial.max_reward else 0,
         "instead": {str(change): round(sum(r) / len(r), 6) for change, r in of.items() if r},

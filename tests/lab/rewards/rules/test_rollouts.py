@@ -47,6 +47,12 @@ def only(*performed: PlayedScript, **more: Any) -> Finding:
     return finding
 
 
+def only_about_tools(tools: tuple[OfferedTool, ...], asked: str) -> Finding:
+    performed = (played("gold", 1.0, tools_offered=tools), WRONG, SILENT)
+    told = reward_findings(sound(rollouts=performed, asked=asked))
+    return next(f for f in told if f.code == "paid-without-tool")
+
+
 def codes(*performed: PlayedScript) -> set[tuple[str, str]]:
     return found(sound(rollouts=performed))
 
@@ -54,6 +60,11 @@ def codes(*performed: PlayedScript) -> set[tuple[str, str]]:
 def test_the_right_answer_paid_without_a_call_of_an_offered_tool_warns() -> None:
     tools = (OfferedTool("look_up", "", {}),)
     assert ("paid-without-tool", "warning") in codes(played("gold", 1.0, tools_offered=tools), WRONG, SILENT)
+    may = only_about_tools(tools, "Answer the question. You may call look_up.")
+    assert may.fix.endswith("leave it so.")
+    must = only_about_tools(tools, "You must call look_up before you answer.")
+    assert "leave it so" not in must.fix
+    assert 'the task says "You must call look_up' in must.message
     called = played("gold", 1.0, tools=True, tools_offered=tools)
     assert ("paid-without-tool", "warning") not in codes(called, WRONG, SILENT)
 
