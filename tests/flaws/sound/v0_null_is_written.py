@@ -25,11 +25,11 @@ def load_environment(**kwargs):
     for n in range(64):
         fields = {"name": f"{rng.choice(['Ada', 'Per', 'Ines', 'Kurt'])} {rng.choice(['Holm', 'Lund', 'Roy', 'Sol'])}", "phone": None, "room": None, "guests": None}
         text = [f"Booking {n + 1}.", f"My name is {fields['name']}."]
-        if n % 3 != 0:
+        if n % 2:
             fields["phone"] = str(rng.randint(10000, 99999)); text.append(f"My number is {fields['phone']}.")
-        if n % 4 != 1:
+        if n % 4 in (1, 2):
             fields["room"] = str(rng.randint(1, 40)); text.append(f"I liked room {fields['room']}.")
-        if n % 5 != 2:
+        if n % 5 > 1:
             fields["guests"] = str(rng.randint(2, 9)); text.append(f"We are {fields['guests']}.")
         rows.append({"question": " ".join(text), "answer": json.dumps(fields)})
     return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), system_prompt=SYSTEM, rubric=vf.Rubric(funcs=[share], weights=[1.0]), **kwargs)
