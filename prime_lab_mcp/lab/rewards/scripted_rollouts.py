@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, Scrip
 from prime_lab_mcp.lab.rewards.solutions import Change, Solved, SuppliedSolution
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.worker.description import Loaded, Row
+from prime_lab_mcp.lab.worker.faults import NOT_RUN
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import SCORING, Scored
 
@@ -251,16 +252,25 @@ async def replay_calls(worker: Worker, supplied: Sequence[ScoredCase]) -> tuple[
 async def replay_cases(worker: Worker, supplied: Sequence[ScoredCase]) -> tuple[ScoredCase, ...]:
     """Play the assistant messages of supplied cases in rollouts of the environment.
 
-    A case whose rollout has no reward keeps its earlier score.
+    A case whose rollout had not ended in time was not run: its messages alone are not what the environment rewards. A
+    case whose rollout has no reward for another reason keeps its earlier score.
     """
     wanted = [
         (s.scored_probe.probe.row, scripts.replay_script(s.scored_probe.probe.label, s.scored_probe.probe.messages))
         for s in supplied
     ]
     played = await _play(worker, wanted)
-    if len(played.rollouts) != len(supplied):
-        return tuple(supplied)
-    return tuple(
-        ScoredCase(_scored_probe(p, Family.SUPPLIED, s.scored_probe.probe.label), s.expected) if p.scored else s
-        for p, s in zip(played.rollouts, supplied, strict=True)
-    )
+    by_script = {id(p.script): p for p in played.rollouts}
+    late = any(p.result.end == "slow" for p in played.rollouts)
+    return tuple(_replayed(by_script.get(id(script)), s, late) for (_, script), s in zip(wanted, supplied, strict=True))
+
+
+def _replayed(performed: PlayedScript | None, case: ScoredCase, late: bool) -> ScoredCase:
+    """Return a case with the reward of its rollout. `late` says that another rollout had not ended in time, so that a
+    case without a rollout was not begun."""
+    if performed is not None and performed.scored:
+        return ScoredCase(_scored_probe(performed, Family.SUPPLIED, case.scored_probe.probe.label), case.expected)
+    if performed.result.end != "slow" if performed is not None else not late:
+        return case
+    probe = case.scored_probe.probe
+    return ScoredCase(ScoredProbe(probe, Scored(probe.id, None, problems=NOT_RUN)), case.expected)

@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.worker import scoring
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import ScriptedModel, arguments
 from prime_lab_mcp.lab.worker.child.solutions import SolutionTurn
+from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult
 from tests.conftest import TEMPLATES
@@ -27,7 +28,7 @@ from .conftest import Opened, Write
 pytestmark = pytest.mark.anyio
 
 GAME = """
-import os, time
+import asyncio, os, time
 import verifiers.v1 as vf
 
 class Kept(vf.State):
@@ -176,6 +177,23 @@ async def test_supplied_conversations_are_played(write: Write, opened: Opened) -
         (played,) = await rollouts.replay_cases(worker, [case])
     assert (scored.reward, played.scored_probe.reward) == (0.0, 1.0)
     assert (played.expected, played.scored_probe.probe.label) == ("high", "mine")
+
+
+async def test_a_supplied_conversation_that_does_not_end_in_time_was_not_run(
+    write: Write, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollouts, "SCRIPTED_SECONDS", 2.0)
+    probes = [
+        Probe(f"c{n}", Family.SUPPLIED, f"mine {n}", 2, ({"role": "assistant", "content": str(n)},)) for n in range(6)
+    ]
+    answers = "await asyncio.sleep(60)"
+    async with opened(game(write, answers=answers, reward="return 0.0")) as worker:
+        scored = await worker.score([p.case for p in probes])
+        cases = [ScoredCase(ScoredProbe(p, s), "high") for p, s in zip(probes, scored, strict=True)]
+        played = await rollouts.replay_cases(worker, cases)
+    assert [s.reward for s in scored] == [0.0] * 6
+    assert [c.scored_probe.reward for c in played] == [None] * 6
+    assert all(c.scored_probe.scored.has(ProblemCode.NOT_RUN) for c in played)
 
 
 @pytest.mark.slow

@@ -50,13 +50,14 @@ def gold_beaten(trial: Trial) -> Iterator[Finding]:
 def constant(trial: Trial) -> Iterator[Finding]:
     """A reward must vary: equal rewards give every rollout of a group an advantage of zero, so nothing is learned.
 
-    If all completions earned 0 and the gold is not understood, the right answer may be missing among them. Then
-    `gold_not_understood` reports the reward instead.
+    If all completions earned 0 and the gold is not understood, or no solution could be played to its end on this
+    machine, the right answer may be missing among them. Then other rules report what is not known instead.
     """
     rewards = [s.reward for s in trial.everything if s.reward is not None]
     if trial.style is None and not trial.supplied:
         return  # The rules in rules/goldless.py judge tasks without golds.
-    if not any(rewards) and (trial.solved.scored or not gold_is_understood(trial)):
+    unknown = trial.solved.scored or trial.solved.not_played or not gold_is_understood(trial)
+    if not any(rewards) and unknown:
         return
     kinds = {s.probe.kind for s in trial.everything if s.reward is not None}
     if len(rewards) >= 4 and max(rewards) - min(rewards) < EPSILON and (len(kinds) > 1 or len(trial.supplied) > 3):

@@ -146,6 +146,17 @@ def test_a_reward_that_a_rollout_does_not_earn_is_not_constant() -> None:
     assert [c.passed for c in sanity_checks(played) if c.code == "reward-constant"] == [True]
 
 
+def test_where_no_rollout_had_ended_in_time_nothing_is_constant() -> None:
+    wrong = tuple(scored_probe(Family.WRONG, f"wrong {n}", 0.0) for n in range(5))
+    slow = RolloutResult((), None, "slow", False)
+    late = Solved(tuple(PlayedScript(n, solution_script(True), slow) for n in range(3)), supplied=True)
+    supplied = tuple(ScoredCase(scored_probe(Family.SUPPLIED, f"case {n}", 0.0), "low") for n in range(4))
+    assert found(Trial(REWARDS, None, False, probes=wrong, supplied=supplied, solved=late)) == {
+        ("gold-not-understood", "blocker")
+    }
+    assert ("reward-constant", "blocker") in found(Trial(REWARDS, None, False, probes=wrong, supplied=supplied))
+
+
 def test_without_golds_eight_cases_of_both_sides_decide() -> None:
     def cases(high: int, low: int) -> tuple[ScoredCase, ...]:
         made = [(1.0, "high")] * high + [(0.0, "low")] * low
