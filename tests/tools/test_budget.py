@@ -308,7 +308,7 @@ def test_a_weak_signal_of_a_config_for_a_budget_is_not_to_be_raised_against_the_
     for config, raised in ((plain, True), (tight, False)):
         [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16))
         assert ("raise batch_size" in weak.fix) is raised
-        assert ("smallest budget in US dollars" in weak.fix) is not raised
+        assert ("and the same budget for fewer, larger steps" in weak.fix) is not raised
         for dropped, told in ((0, ""), (3, "the 3 evaluated tasks that are always or never solved")):
             each = {"a/b": SourceMeasurement(never_or_always=dropped)}
             [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16, each=each))

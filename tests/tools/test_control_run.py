@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.training.preparation import RunPreparation
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools import control_run, submit_training
+from prime_lab_mcp.tools.planned_submission import SubmissionPlan
 from prime_lab_mcp.tools.tool import Call, Intent, Plan
 from tests.tools.stand_in_prime import StandInPrime, lost, run_row, server
 
@@ -162,7 +163,7 @@ async def test_a_run_that_is_resumed_while_a_submission_is_approved_is_not_conti
     prepared = RunPreparation(
         CostBound(None, None, None, ""), None, Wallet(9.0, "USD"), ValidateAnswer("not-offered"), (), ()
     )
-    plan = Plan(submit_training.SubmissionPlan(GOES_ON, prepared), Intent("submit", at.key, "Start it."))
+    plan = Plan(SubmissionPlan(GOES_ON, prepared), Intent("submit", at.key, "Start it."))
     await control(labs[0], "p", "resume")
     with pytest.raises(LabError) as caught:
         await submit_training.run(continued, plan)
