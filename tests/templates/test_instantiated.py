@@ -15,8 +15,9 @@ from tests.templates.public_shapes import FITTING, NAMED, Rows
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.usefixtures("shared_interpreters")]
 V0_KINDS = ("gsm8k", "mmlu", "squad", "xlam")
 """One of each way to answer; test_v0_single_turn.py scores the golds of every kind on the older API."""
-WITH_TOOLS = ("tool_use", "v0_tools", "v0_stateful_tools")
-"""Templates whose tools only help: these questions can be answered without a call, and test_reward says so."""
+WITH_TOOLS = ("tool_use", "v0_tools", "v0_stateful_tools", "sandboxed")
+"""Templates whose tools only help: these questions can be answered without a call, and test_reward says so. These rows
+bring no files for a sandbox, so any command counts there; test_reward knows this only where Podman can play it."""
 
 
 async def proven(lab: Lab, rows: Rows, **asked: object) -> dict[str, object]:

@@ -120,7 +120,7 @@ def form_alone(trial: Trial) -> Iterator[Finding]:
     share = (worst.reward or 0) / trial.maximum(worst.probe.row)
     # A missing key may rightly count as null, so that an object without keys is judged by its mean.
     mean = sum((s.reward or 0) / trial.maximum(s.probe.row) for s in empty) / max(1, len(empty))
-    if formed is empty or mean > share:
+    if empty and (formed is empty or mean > share):
         worst, share = max(empty, key=lambda s: s.reward or 0), mean
     if share > FORMAT_WARNS:
         yield hack_finding(

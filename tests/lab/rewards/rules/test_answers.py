@@ -55,6 +55,7 @@ def test_form_without_answer_warns_above_a_fifth_and_blocks_above_three_tenths()
     assert found(sound(scored_probe(Family.FORM_ALONE, "nothing", 0.2))) == set()
     assert found(sound(scored_probe(Family.FORM_ALONE, "nothing", 0.25))) == {("reward-format-dominates", "warning")}
     assert found(sound(scored_probe(Family.FORM_ALONE, "nothing", 0.4))) == {("reward-format-dominates", "blocker")}
+    assert found(sound(scored_probe(Family.FORM_ALONE, "nothing", -0.2))) == {("reward-range", "info")}
 
 
 def test_an_object_without_keys_is_judged_by_its_mean_because_a_missing_key_may_count_as_null() -> None:
