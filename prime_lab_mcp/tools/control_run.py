@@ -13,7 +13,7 @@ from pydantic import Field
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
-from prime_lab_mcp.lab.distribution.sample_size import needed_size
+from prime_lab_mcp.lab.distribution.sample_size import is_too_small, needed_size
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
@@ -100,7 +100,7 @@ def _nothing_finished(call: Call, job: Job) -> Outcome:
     again = run_eval_arguments(spec)
     tasks, rollouts = needed_size(spec.available)
     why = "the same evaluation, from its beginning"
-    if spec.uses_podman or spec.planned_tasks < tasks or spec.planned < tasks * rollouts:
+    if spec.uses_podman or is_too_small(spec.planned_tasks, spec.planned, spec.available):
         again |= {"num_examples": tasks, "rollouts": rollouts}
         why = f"{tasks} tasks x {rollouts} rollouts, the smallest size that can pass"
     return Outcome(

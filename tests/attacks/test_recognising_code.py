@@ -22,9 +22,8 @@ from prime_lab_mcp.lab.rewards import side_effects
 from prime_lab_mcp.lab.rewards.observations import RepeatedScore, Witnessed
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.rewards.scorer import Scorer
+from prime_lab_mcp.lab.rewards.scorer import Scorer, score_probes
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
-from prime_lab_mcp.lab.rewards.trial import score_probes
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools import push_environment
 from tests.conftest import TEMPLATES

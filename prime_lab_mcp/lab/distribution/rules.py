@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.distribution.sample_size import (
     ADVISED_ROLLOUTS,
     ADVISED_TASKS,
     advised_size,
+    is_too_small,
     larger_sample,
     larger_size,
     needed_size,
@@ -173,7 +174,7 @@ def on_size(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
     tasks, rollouts = advised_size(facts.available)
     fix = Fix("Run ", NamedCall("run_eval").changed(num_examples=tasks, rollouts=rollouts), ".")
     least_tasks, least_rollouts = needed_size(facts.available)
-    if estimates.full_tasks < least_tasks or facts.scored < least_tasks * least_rollouts:
+    if is_too_small(estimates.full_tasks, facts.scored, facts.available):
         # In an environment with few tasks, more rollouts of each task make the sample large enough.
         needed = f"{least_tasks} are needed"
         if least_tasks < MIN_TASKS:

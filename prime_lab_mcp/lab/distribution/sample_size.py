@@ -27,6 +27,12 @@ def needed_size(available: int | None) -> tuple[int, int]:
     return tasks, min(MOST_ROLLOUTS, math.ceil(MIN_TASKS * MIN_ROLLOUTS / tasks))
 
 
+def is_too_small(tasks: int, rollouts: int, available: int | None) -> bool:
+    """Whether an evaluation of so many tasks, and rollouts in all, is too small to decide anything."""
+    least, each = needed_size(available)
+    return tasks < least or rollouts < least * each
+
+
 def advised_size(available: int | None) -> tuple[int, int]:
     """Return the advised numbers of tasks and of rollouts for each task, never more tasks than `available`."""
     if available is None or available >= ADVISED_TASKS:

@@ -7,7 +7,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import amount_text, count
-from prime_lab_mcp.lab.distribution.sample_size import needed_size
+from prime_lab_mcp.lab.distribution.sample_size import is_too_small, needed_size
 from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
 from prime_lab_mcp.lab.evals.results import result_purpose
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -79,7 +79,7 @@ def evidence_of(lab: Lab, spec: EvalSpec) -> tuple[dict[str, Any], tuple[Finding
         return {"kind": "foreign", "opens": [], "summary": "It would be no evidence for a local environment."}, ()
     limits: list[Finding] = []
     tasks, rollouts = needed_size(spec.available)
-    if spec.planned_tasks < tasks or spec.planned < tasks * rollouts:
+    if is_too_small(spec.planned_tasks, spec.planned, spec.available):
         limits.append(
             Finding(
                 "distribution-too-small",

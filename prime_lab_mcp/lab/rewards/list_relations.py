@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prime_lab_mcp.lab.rewards.listed_entries import ends_reply
+from prime_lab_mcp.lab.rewards.listed_entries import ends_reply, prompts_by_row
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.reply_lists import FEWEST_ENTRIES, MARK, NUMBER, ReplyList, listed_in
-from prime_lab_mcp.lab.rewards.scorer import Scorer
+from prime_lab_mcp.lab.rewards.scorer import Scorer, score_probes
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 from prime_lab_mcp.lab.worker.description import Row
 
@@ -60,7 +60,7 @@ class RightList:
 
 def right_lists(replies: dict[int, str], golds: set[int], rows: Sequence[Row]) -> list[RightList]:
     """Return the lists of right replies, of tasks whose reply ends with one."""
-    prompts = {row.index: "\n".join(str(m.get("content") or "") for m in row.prompt) for row in rows}
+    prompts = prompts_by_row(rows)
     found = []
     for row, text in replies.items():
         listed = listed_in(text)
@@ -77,25 +77,22 @@ async def score_relations(scorer: Scorer, lists: Sequence[RightList]) -> tuple[S
     """
     if len(lists) < FEWEST_TASKS or scorer.gave_up:
         return ()
-    first = await _score(scorer, [p for right in lists for p in (*_orders(right), *_absurd(right), *_swapped(right))])
+    first = await score_probes(
+        scorer, [p for right in lists for p in (*_orders(right), *_absurd(right), *_swapped(right))]
+    )
     each = max(0.2, sum(s.scored.ms for s in first) / max(1, len(first)))
     left = min(_MOST_COMPLETIONS, int(1000 * _SECONDS / each))
     free = [right for right in lists if _order_is_free(right, first)]
     more = [list(_changed(right)) for right in (free if len(free) >= FEWEST_TASKS else ())]
     more += [list(_repeated(right)) for right in lists]
     probes = [probe for turn in _in_turns(more) for probe in turn]
-    return (*first, *await _score(scorer, probes[:left]))
+    return (*first, *await score_probes(scorer, probes[:left]))
 
 
 def _in_turns(groups: Sequence[list[list[Probe]]]) -> Iterator[list[Probe]]:
     """Yield the first changed list of each task, then the second one of each, and so on."""
     for number in range(max(map(len, groups), default=0)):
         yield from (group[number] for group in groups if number < len(group))
-
-
-async def _score(scorer: Scorer, probes: Sequence[Probe]) -> tuple[ScoredProbe, ...]:
-    scored = await scorer.score([p.case for p in probes])
-    return tuple(ScoredProbe(p, s) for p, s in zip(probes, scored, strict=True))
 
 
 AS_IT_IS, ALLOWED = "as it is", "in another order, which the prompt allows"
@@ -256,7 +253,7 @@ def claim_probes(replies: Mapping[int, str], rows: Sequence[Row]) -> list[Probe]
 
     Replies count whose last line of this form has a number that the prompt does not state.
     """
-    prompts = {row.index: "\n".join(str(m.get("content") or "") for m in row.prompt) for row in rows}
+    prompts = prompts_by_row(rows)
     probes: list[Probe] = []
     for row, text in list(replies.items())[:_MOST_TASKS]:
         claims = list(_CLAIM.finditer(text))
@@ -266,7 +263,7 @@ def claim_probes(replies: Mapping[int, str], rows: Sequence[Row]) -> list[Probe]
         if re.search(rf"(?<![\w.]){claims[-1][1]}(?!\w|\.\d)", prompts.get(row, "")):
             continue
         start, end = claims[-1].span(1)
-        for claimed in ("0", "987654"):
+        for claimed in ABSURD:
             changed = f"{text[:start]}{claimed}{text[end:]}"
             draft = Draft(Family.ABSURD_NUMBER, changed, f"{CLAIMED}: {claimed}")
             probes.append(draft.probe(f"claimed/{row}/{claimed}", row))

@@ -44,9 +44,14 @@ _ANY_NUMBER = re.compile(
 )
 
 
+def prompts_by_row(rows: Sequence[Row]) -> dict[int, str]:
+    """Map tasks to the text of all messages of their prompts."""
+    return {row.index: "\n".join(str(m.get("content") or "") for m in row.prompt) for row in rows}
+
+
 def entry_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) -> list[Probe]:
     """Return right replies of some tasks with one entry less, and with values that cannot be read."""
-    prompts = {row.index: "\n".join(str(m.get("content") or "") for m in row.prompt) for row in rows}
+    prompts = prompts_by_row(rows)
     own = {row.index: prompt_of(row) for row in rows}
     probes: list[Probe] = []
     for row, text in list(right_replies(placed).items())[:_MOST_TASKS]:
@@ -188,7 +193,7 @@ def changed_probes(right: Sequence[tuple[Probe, Expected]], rows: Sequence[Row])
 
     A gold states what is right, and numbers that the prompt does not state are what is asked for.
     """
-    prompts = {row.index: "\n".join(str(m.get("content") or "") for m in row.prompt) for row in rows}
+    prompts = prompts_by_row(rows)
     probes: list[Probe] = []
     for row, text in list(right_replies(right).items())[:_MOST_TASKS]:
         listed = listed_in(text)

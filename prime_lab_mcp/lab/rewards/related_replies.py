@@ -13,7 +13,7 @@ from prime_lab_mcp.lab.rewards.list_relations import claim_probes, right_lists, 
 from prime_lab_mcp.lab.rewards.observations import Expected, ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Probe
 from prime_lab_mcp.lab.rewards.probes.data_changes import change_probes
-from prime_lab_mcp.lab.rewards.scorer import Scorer
+from prime_lab_mcp.lab.rewards.scorer import Scorer, score_probes
 from prime_lab_mcp.lab.worker.description import Row
 
 _SLOW_MS = 250.0
@@ -37,12 +37,7 @@ async def score_related(
     right = right_replies([*placed, *golds])
     times = sorted(s.scored.ms for s in known)
     if times and times[len(times) // 2] > _SLOW_MS:
-        return await _score(scorer, change_probes(dict(list(right.items())[:_FEW])))
-    scored = await _score(scorer, [*change_probes(right), *claim_probes(right, rows)])
-    blind = await _score(scorer, replies_knowing_nothing(right_replies(placed), rows))
+        return await score_probes(scorer, change_probes(dict(list(right.items())[:_FEW])))
+    scored = await score_probes(scorer, [*change_probes(right), *claim_probes(right, rows)])
+    blind = await score_probes(scorer, replies_knowing_nothing(right_replies(placed), rows))
     return (*scored, *blind, *await score_relations(scorer, right_lists(right, set(stated), rows)))
-
-
-async def _score(scorer: Scorer, probes: Sequence[Probe]) -> tuple[ScoredProbe, ...]:
-    scored = await scorer.score([p.case for p in probes]) if probes else []
-    return tuple(ScoredProbe(p, s) for p, s in zip(probes, scored, strict=True))

@@ -163,6 +163,13 @@ def is_stress(probe: Probe) -> bool:
     return probe.family is Family.BACKTRACKING
 
 
+async def score_probes(scorer: Scorer, probes: Sequence[Probe]) -> tuple[ScoredProbe, ...]:
+    """Score probes, and return them with their scores in the same order."""
+    probes = [scorer.prepared(p) for p in probes]
+    scored = await scorer.score([p.case for p in probes])
+    return tuple(ScoredProbe(p, s) for p, s in zip(probes, scored, strict=True))
+
+
 async def score_stress(
     scorer: Scorer, heavy: Sequence[Probe], style: AnswerStyle, gold: TaskGold
 ) -> tuple[ScoredProbe, ...]:

@@ -79,7 +79,7 @@ from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, spread_over_answers
 from prime_lab_mcp.lab.rewards.related_replies import score_related
 from prime_lab_mcp.lab.rewards.replays import Replay, replay
-from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
+from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_probes, score_stress
 from prime_lab_mcp.lab.rewards.shell_files import shell_tools
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_file_shortcuts, play_shortcuts
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
@@ -321,13 +321,6 @@ async def _twice(scorer: Scorer, scored_probes: Sequence[ScoredProbe]) -> tuple[
         id(s): reverse for (s, _), reverse in zip(comparable, last, strict=True) if not reverse.has(ProblemCode.NOT_RUN)
     }
     return tuple(RepeatedScore(s.probe, s.scored, a, third.get(id(s), a)) for s, a in pairs)
-
-
-async def score_probes(scorer: Scorer, probes: Sequence[Probe]) -> tuple[ScoredProbe, ...]:
-    """Score probes, and return them with their scores in the same order."""
-    probes = [scorer.prepared(p) for p in probes]
-    scored = await scorer.score([p.case for p in probes])
-    return tuple(ScoredProbe(p, s) for p, s in zip(probes, scored, strict=True))
 
 
 GOLD_TASKS = 500

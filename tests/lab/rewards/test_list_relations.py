@@ -11,6 +11,7 @@ import pytest
 
 from prime_lab_mcp.lab.rewards.list_relations import fields_of, right_lists, score_relations
 from prime_lab_mcp.lab.rewards.observations import ScoredCase
+from prime_lab_mcp.lab.rewards.probes.catalogue import Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.worker.description import Row
@@ -31,6 +32,9 @@ class Rewarded:
 
     def __init__(self, reward: Reward) -> None:
         self.reward = reward
+
+    def prepared(self, probe: Probe) -> Probe:
+        return probe
 
     async def score(self, cases: Sequence[Case]) -> list[Scored]:
         return [scored(self.reward(str(case.messages[-1]["content"]))) for case in cases]

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe
-from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
+from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.related_replies import score_related
 from prime_lab_mcp.lab.rewards.scorer import Scorer
@@ -25,6 +25,9 @@ class Scoring:
     """A stand-in for a scorer."""
 
     gave_up = False
+
+    def prepared(self, probe: Probe) -> Probe:
+        return probe
 
     async def score(self, cases: Sequence[Case]) -> list[Scored]:
         return [scored(0.0) for _ in cases]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count
@@ -11,7 +11,7 @@ from prime_lab_mcp.lab.rewards.list_relations import ALLOWED, CLAIMED
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, hack_finding
-from prime_lab_mcp.lab.rewards.rules.partly_right import paid_replies
+from prime_lab_mcp.lab.rewards.rules.partly_right import by_variant, mostly_paid, paid_as_reply, paid_replies
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 
 _FEWEST_ORDERED, _FEWEST_TASKS = 2, 3
@@ -65,7 +65,7 @@ def order_changes_verdict(trial: Trial) -> Iterator[Finding]:
     for (row, _), orders in groups.items():
         best = max(orders, key=lambda s: s.reward or 0.0)
         worst = min(orders, key=lambda s: s.reward or 0.0)
-        if _paid(best, whole) and (worst.reward or 0.0) < (1 - _LESS) * whole[row] - EPSILON:
+        if paid_as_reply(best, whole) and (worst.reward or 0.0) < (1 - _LESS) * whole[row] - EPSILON:
             found.setdefault(row, [best, worst])
     if len(found) >= _FEWEST_ORDERED:
         tried = len({row for row, _ in groups})
@@ -105,7 +105,7 @@ def values_swapped(trial: Trial) -> Iterator[Finding]:
     """
     whole = paid_replies(trial)
     tried = [s for s in trial.of(Family.VALUES_SWAPPED) if s.reward is not None and s.probe.row in whole]
-    paid = [s for s in tried if _paid(s, whole)]
+    paid = [s for s in tried if paid_as_reply(s, whole)]
     if len({s.probe.row for s in paid}) < _FEWEST_TASKS or len(paid) < _SWAPPED_SHARE * len(tried):
         return
     certain = [s for s in paid if s.probe.variant != "values"]
@@ -134,7 +134,7 @@ def absurd_number(trial: Trial) -> Iterator[Finding]:
                 continue
             places.setdefault(place, {}).setdefault(scored_probe.probe.row, []).append(scored_probe)
     for tasks in places.values():
-        paid = {row: s for row, s in tasks.items() if len(s) > 1 and all(_paid(one, whole) for one in s)}
+        paid = {row: s for row, s in tasks.items() if len(s) > 1 and all(paid_as_reply(one, whole) for one in s)}
         if len(paid) >= _FEWEST_TASKS and len(paid) >= _ABSURD_SHARE * len(tasks):
             yield hack_finding(
                 "blocker",
@@ -154,16 +154,12 @@ def empty_numbers(trial: Trial) -> Iterator[Finding]:
     A blocker: such a reply needs no knowledge of the task. Where other numbers are paid as well, numbers do not count.
     """
     whole = paid_replies(trial)
-    variants: dict[str, list[ScoredProbe]] = {}
-    for scored_probe in trial.of(Family.EMPTY_NUMBERS):
-        if scored_probe.reward is not None and scored_probe.probe.row in whole:
-            variants.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    variants = by_variant(s for s in trial.of(Family.EMPTY_NUMBERS) if s.probe.row in whole)
     control = variants.pop(CONTROL, [])
-    if sum(_paid(s, whole) for s in control) > HALF_SHARE * len(control):
+    if sum(paid_as_reply(s, whole) for s in control) > HALF_SHARE * len(control):
         return
     for variant, tried in variants.items():
-        paid = [s for s in tried if _paid(s, whole)]
-        if len(paid) >= _FEWEST_TASKS and len(paid) >= _SWAPPED_SHARE * len(tried):
+        if paid := mostly_paid(tried, whole, _SWAPPED_SHARE):
             yield hack_finding(
                 "blocker",
                 paid,
@@ -187,7 +183,7 @@ def claim_trusted(trial: Trial) -> Iterator[Finding]:
     for scored_probe in trial.of(Family.ABSURD_NUMBER):
         if scored_probe.probe.variant.startswith(CLAIMED) and scored_probe.probe.row in whole:
             tasks.setdefault(scored_probe.probe.row, []).append(scored_probe)
-    found = {row: [s for s in two if _paid(s, whole)] for row, two in tasks.items()}
+    found = {row: [s for s in two if paid_as_reply(s, whole)] for row, two in tasks.items()}
     trusted = {row: paid[0] for row, paid in found.items() if len(paid) == 1 and len(tasks[row]) > 1}
     if len(trusted) >= _FEWEST_TASKS and len(trusted) >= _ABSURD_SHARE * len(tasks):
         yield hack_finding(
@@ -207,13 +203,9 @@ def data_changed(trial: Trial) -> Iterator[Finding]:
     Some questions have no rows as their answer, so few such tasks say nothing.
     """
     whole = paid_replies(trial)
-    variants: dict[str, list[ScoredProbe]] = {}
-    for scored_probe in trial.of(Family.CHANGES_DATA):
-        if scored_probe.reward is not None and scored_probe.probe.row in whole:
-            variants.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    variants = by_variant(s for s in trial.of(Family.CHANGES_DATA) if s.probe.row in whole)
     for variant, tried in variants.items():
-        paid = [s for s in tried if _paid(s, whole)]
-        if len(paid) >= _FEWEST_TASKS and len(paid) >= HALF_SHARE * len(tried):
+        if paid := mostly_paid(tried, whole, HALF_SHARE):
             yield hack_finding(
                 "blocker",
                 paid,
@@ -230,15 +222,9 @@ def _paid_by_task(trial: Trial, family: Family) -> dict[int, list[ScoredProbe]]:
     whole = paid_replies(trial)
     paid: dict[int, list[ScoredProbe]] = {}
     for scored_probe in trial.of(family):
-        if _paid(scored_probe, whole):
+        if paid_as_reply(scored_probe, whole):
             paid.setdefault(scored_probe.probe.row, []).append(scored_probe)
     return paid
-
-
-def _paid(scored_probe: ScoredProbe, whole: Mapping[int, float]) -> bool:
-    """Whether a reply earned as much as the right one to its task."""
-    row = scored_probe.probe.row
-    return row in whole and (scored_probe.reward or 0.0) >= whole[row] - EPSILON
 
 
 LIST_RULES: tuple[RewardRule, ...] = (

@@ -133,7 +133,7 @@ def entry_ignored(trial: Trial) -> Iterator[Finding]:
         if scored_probe.reward is not None:
             shorter.setdefault(scored_probe.probe.row, []).append(scored_probe)
     whole = paid_replies(trial)
-    paid = {row: [s for s in probes if _paid_as_reply(s, whole)] for row, probes in shorter.items()}
+    paid = {row: [s for s in probes if paid_as_reply(s, whole)] for row, probes in shorter.items()}
     ignoring = [row for row, probes in shorter.items() if len(paid[row]) >= _ENTRIES_SHARE * len(probes)]
     if len(ignoring) < _FEWEST_LISTS or len(ignoring) < _LISTS_SHARE * len(shorter):
         return
@@ -169,9 +169,9 @@ def value_ignored(trial: Trial) -> Iterator[Finding]:
     otherwise a warning.
     """
     whole = paid_replies(trial)
-    same = _by_variant(trial.of(Family.VALUES_UNREADABLE))
+    same = by_variant(trial.of(Family.VALUES_UNREADABLE))
     for variant in sorted(same, key=lambda v: not v.startswith(NUMBERS)):
-        paid = _mostly_paid(same[variant], whole)
+        paid = mostly_paid(same[variant], whole)
         if not paid:
             continue
         numbers = variant.startswith(NUMBERS)
@@ -196,8 +196,8 @@ def entry_not_compared(trial: Trial) -> Iterator[Finding]:
     compared, so a model need not get the others right.
     """
     whole = paid_replies(trial)
-    same = _by_variant(s for s in trial.of(Family.ENTRY_CHANGED) if s.probe.row in whole)
-    paid = {place: _mostly_paid(tried, whole) for place, tried in same.items()}
+    same = by_variant(s for s in trial.of(Family.ENTRY_CHANGED) if s.probe.row in whole)
+    paid = {place: mostly_paid(tried, whole) for place, tried in same.items()}
     places = [place for place in same if paid[place]]
     if places:
         yield hack_finding(
@@ -217,9 +217,9 @@ def entries_cut(trial: Trial) -> Iterator[Finding]:
     A blocker: a reward that compares only as many entries as a reply has, or that ignores repetitions, pays for one.
     """
     whole = paid_replies(trial)
-    same = _by_variant(s for s in trial.of(Family.ENTRIES_CUT) if s.probe.row in whole)
+    same = by_variant(s for s in trial.of(Family.ENTRIES_CUT) if s.probe.row in whole)
     for variant, tried in same.items():
-        if paid := _mostly_paid(tried, whole):
+        if paid := mostly_paid(tried, whole):
             yield hack_finding(
                 "blocker",
                 paid,
@@ -238,9 +238,9 @@ def constant_values(trial: Trial) -> Iterator[Finding]:
     A blocker: it needs no knowledge of the task.
     """
     whole = paid_replies(trial)
-    same = _by_variant(s for s in trial.of(Family.CONSTANT_VALUES) if s.probe.completion)
+    same = by_variant(s for s in trial.of(Family.CONSTANT_VALUES) if s.probe.completion)
     for variant, tried in same.items():
-        if paid := _mostly_paid(tried, whole, _CONSTANT_SHARE):
+        if paid := mostly_paid(tried, whole, _CONSTANT_SHARE):
             yield hack_finding(
                 "blocker",
                 paid,
@@ -266,7 +266,7 @@ def paid_replies(trial: Trial) -> dict[int, float]:
     return whole
 
 
-def _by_variant(scored_probes: Iterable[ScoredProbe]) -> dict[str, list[ScoredProbe]]:
+def by_variant(scored_probes: Iterable[ScoredProbe]) -> dict[str, list[ScoredProbe]]:
     """Group the completions that have a reward by the variant of their probe."""
     same: dict[str, list[ScoredProbe]] = {}
     for scored_probe in scored_probes:
@@ -275,15 +275,15 @@ def _by_variant(scored_probes: Iterable[ScoredProbe]) -> dict[str, list[ScoredPr
     return same
 
 
-def _mostly_paid(
+def mostly_paid(
     tried: Sequence[ScoredProbe], whole: Mapping[int, float], share: float = _LISTS_SHARE
 ) -> list[ScoredProbe]:
     """Return the changed replies that earned as much as the right ones; empty if these are too few or below `share`."""
-    paid = [s for s in tried if _paid_as_reply(s, whole)]
+    paid = [s for s in tried if paid_as_reply(s, whole)]
     return paid if len(paid) >= _FEWEST_LISTS and len(paid) >= share * len(tried) else []
 
 
-def _paid_as_reply(scored_probe: ScoredProbe, whole: Mapping[int, float]) -> bool:
+def paid_as_reply(scored_probe: ScoredProbe, whole: Mapping[int, float]) -> bool:
     """Whether a changed reply earned as much as the right reply to its task."""
     row = scored_probe.probe.row
     return row in whole and (scored_probe.reward or 0.0) >= whole[row] - EPSILON

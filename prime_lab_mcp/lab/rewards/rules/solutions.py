@@ -192,31 +192,25 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
     if paid:
         text = ", ".join(f"{share:.0%} {how}" for share, how, _ in paid)
         chosen = {change for _, _, change in paid}
+        but, fix = _demand_and_fix(trial)
         yield Finding(
             "paid-without-tool",
             "warning",
-            f"of what the solution earns, the right answer earns {text}: a model that guesses well needs no tool"
-            + _demand(trial),
-            _pay_after_calls(trial),
+            f"of what the solution earns, the right answer earns {text}: a model that guesses well needs no tool{but}",
+            fix,
             rows=tuple(rollout_row(p, "less than the solution") for c, p in solved.changed if c in chosen)[:3],
         )
 
 
-def _demanded(trial: Trial) -> str:
-    """Return the sentence of the task's text that demands the use of a tool; empty without one."""
+def _demand_and_fix(trial: Trial) -> tuple[str, str]:
+    """Return what the task's text says about its tools, as the end of a message, and the fix that follows."""
     offered = {tool.name for p in (*trial.solved.scored, *trial.rollouts) for tool in p.result.tools}
-    return demanded_use(trial.asked, offered)
-
-
-def _demand(trial: Trial) -> str:
-    sentence = _demanded(trial)
-    return f"; but the task says {quote(sentence, 160)}" if sentence else ""
-
-
-def _pay_after_calls(trial: Trial) -> str:
-    if _demanded(trial):
-        return "Pay only after a call that the task asks for: read the calls of the trace (lab://guide/rewards)."
-    return "If the task is to look something up, pay only after a call that worked; if guesses are rare, leave it so."
+    sentence = demanded_use(trial.asked, offered)
+    if sentence:
+        fix = "Pay only after a call that the task asks for: read the calls of the trace (lab://guide/rewards)."
+        return f"; but the task says {quote(sentence, 160)}", fix
+    fix = "If the task is to look something up, pay only after a call that worked; if guesses are rare, leave it so."
+    return "", fix
 
 
 def _without_knowledge(trial: Trial, calls: bool) -> float:
@@ -233,12 +227,13 @@ def _tools_not_needed(trial: Trial) -> Iterator[Finding]:
     no_call = [p for p in trial.rollouts if p.result.tools and p.script.part == "gold" and not p.script.tools]
     paid = [p for p in no_call if p.scored and (p.result.reward or 0.0) >= FULL_SHARE * trial.maximum(p.row) - EPSILON]
     if paid and trial.max_reward > EPSILON:
+        but, fix = _demand_and_fix(trial)
         yield Finding(
             "paid-without-tool",
             "warning",
             f"the right answer earns {paid[0].result.reward:g} without a call of the offered tools: a model that "
-            "knows or guesses it needs none" + _demand(trial),
-            _pay_after_calls(trial),
+            f"knows or guesses it needs none{but}",
+            fix,
             rows=tuple(rollout_row(p, "less than after a call") for p in paid[:2]),
         )
 
