@@ -70,6 +70,8 @@ class SourceMeasurement:
     """Taskset keys that select held-out tasks, as the check recorded them."""
     held_out_tasks: int | None = None
     """Number of tasks that these keys select; None if they are more than a check samples."""
+    easiest: Mapping[str, Any] | None = None
+    """The arguments that select the easiest tasks, as the check recorded them; None if none are known."""
     sampled: int | None = None
     """Number of tasks in the platform's evaluation, where the files of that version are here to be compared with."""
     turns: int | None = None

@@ -282,8 +282,8 @@ def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
         unclear = unclear_finding(f"mean of attainable beside {floor_text}", mean, floor, facts, HARDER_TASKS_FIX)
         message = (
             f"mean of attainable {mean.value:.3f} ({_mean_bounds(mean, facts)}) is above what "
-            f"{facts.floor.description} earns if answers are balanced, {floor:.3f}, and not clearly above what the most frequent answer of these "
-            f"tasks earns, {highest:.3f}"
+            f"{facts.floor.description} earns if answers are balanced, {floor:.3f}, and not clearly above what the "
+            f"most frequent answer of these tasks earns, {highest:.3f}"
         )
         yield dataclasses.replace(unclear, message=message)
     elif "near" in (standing, upper):
