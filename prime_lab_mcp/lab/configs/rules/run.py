@@ -13,9 +13,10 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.statistics import least_shown_rise
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
-from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
+from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule, SourceMeasurement
 from prime_lab_mcp.lab.configs.schema import prime_rl_refuses
 
 LR_LORA, LR_FULL = (3e-6, 2e-4), (1e-7, 1e-5)
@@ -94,14 +95,14 @@ def checkpoints(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
 
 def passes(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """The run should not repeat few tasks so often that the model memorises them."""
-    count = passes_over(config, context)
-    if count is None or count <= SOME_PASSES:
+    number = passes_over(config, context)
+    if number is None or number <= SOME_PASSES:
         return
-    severity: Literal["warning", "info"] = "warning" if count > MANY_PASSES else "info"
+    severity: Literal["warning", "info"] = "warning" if number > MANY_PASSES else "info"
     yield Finding(
         "config-passes",
         severity,
-        f"{config.max_steps} steps pass {count:.1f} times over the {context.tasks} training tasks"
+        f"{config.max_steps} steps pass {number:.1f} times over the {context.tasks} training tasks"
         + (": they will be memorised." if severity == "warning" else "."),
         "Lower max_steps, or add tasks."
         if severity == "warning"
@@ -175,12 +176,43 @@ def evaluation(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
             )
 
 
+SMALL_RISE = 0.25
+"""A rise of the mean that evaluations of a run should show (our judgement): a run rarely gains more."""
+_UNKNOWN_MEAN = 0.5
+"""The mean of an environment that was not evaluated. It has the widest interval."""
+
+
+def few_held_out_tasks(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The held-out tasks should be enough to show what a run usually gains."""
+    for source in config.eval_sources:
+        asked = source.table.get("num_examples") or config.number("orchestrator.eval.num_examples")
+        there = context.each.get(source.id, SourceMeasurement()).held_out_tasks
+        numbers = [n for n in (asked, there) if isinstance(n, int) and n > 0]
+        if not numbers:
+            continue
+        tasks, mean = min(numbers), context.mean
+        rise = least_shown_rise(min(1.0, max(0.0, mean)) if mean is not None else _UNKNOWN_MEAN, tasks)
+        if rise <= SMALL_RISE:
+            continue
+        more = "set orchestrator.eval.num_examples higher" if there is None or there > tasks else "give that split more"
+        yield Finding(
+            "config-no-eval",
+            "warning",
+            f"{count(tasks, 'held-out task')}, each evaluated once, show a rise of the mean from {rise:.2f} of "
+            "attainable on only: the run's own evaluations will call less than that chance.",
+            f"After the run, run_eval(compare_base=true) of the checkpoint evaluates the same tasks several times and "
+            f"pairs them, which shows less; for still less, {more}.",
+            "orchestrator.eval",
+        )
+
+
 COURSE_RULES: tuple[ConfigRule, ...] = (
     learning_rate,
     step_limit,
     checkpoints,
     passes,
     evaluation,
+    few_held_out_tasks,
 )
 
 

@@ -329,8 +329,8 @@ def _more_signal(config: TrainingConfig, context: ConfigContext, batch: int) -> 
         )
     return (
         "Nothing has to be changed: such steps learn too, with more noise, and the budget holds no larger batch for as "
-        f"many steps.{limit}{other} call write_training_config with batch={batch} and the same budget for fewer, larger "
-        "steps."
+        f"many steps.{limit}{other} call write_training_config with batch={batch} and the same budget for fewer, "
+        "larger steps."
     )
 
 
