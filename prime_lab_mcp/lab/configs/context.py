@@ -158,6 +158,8 @@ class ConfigContext:
     """The folder of this workspace that holds the files of a source, by the id of the source."""
     without_held_out: frozenset[str] = frozenset()
     """Ids of sources whose code is here and selects no held-out tasks."""
+    own_splits: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Of such sources, the folder here whose files have held-out tasks by now, and the keys that select them."""
     models: PlatformModels | None = None
     """The models and GPUs that the platform offers now; None if it was not asked."""
     read_by_prime: OldParserReading | None = None

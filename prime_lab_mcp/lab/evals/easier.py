@@ -21,7 +21,7 @@ from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.models.registry import find_model
-from prime_lab_mcp.lab.state.arguments import same_arguments
+from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
 from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 
@@ -128,6 +128,14 @@ def untested_sentence(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str
     if verdict == "passed":
         return ""
     if verdict is None:
+        rows = lab.ledger.evidence(lab.key, tool="test_reward", source=source)
+        other = next((row for row in rows if row.status == "passed"), None)
+        if other is not None:
+            known = arguments_summary(other.env_args) if other.env_args else "the default arguments"
+            return (
+                f" Its reward passed the test with these files and {known}, and was not tested with "
+                f"{arguments_summary(env_args) if env_args else 'the default arguments'}: test_reward is free."
+            )
         return " Its reward was not tested with these files: test_reward is free and may show that they mean nothing."
     return f" test_reward {verdict} with these files: the rewards may mean nothing until what it names is mended."
 

@@ -9,7 +9,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
-from prime_lab_mcp.lab.evals.easier import following_calls
+from prime_lab_mcp.lab.evals.easier import following_calls, untested_sentence
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.relay.endpoints import Endpoint
@@ -117,3 +117,12 @@ async def test_tasks_that_carry_their_level_lead_to_the_easiest_of_them_by_the_a
     easiest = {"where": {"level": ["easy"]}}
     found = after(lab, "distribution-at-floor", args=[], easiest=easiest)
     assert next(a["env_args"] for tool, a, _ in found if tool == "run_eval") == {"split": "train", **easiest}
+
+
+async def test_a_reward_that_was_tested_with_other_arguments_is_not_said_to_be_untested(lab: Lab) -> None:
+    assert "was not tested with these files" in untested_sentence(lab, SPEC.source, {"split": "eval"})
+    recorded(lab, "test_reward", "passed")
+    told = untested_sentence(lab, SPEC.source, {"split": "eval"})
+    assert "passed the test with these files" in told
+    assert 'was not tested with env_args={"split": "eval"}' in told
+    assert untested_sentence(lab, SPEC.source, dict(SPEC.env_args)) == ""

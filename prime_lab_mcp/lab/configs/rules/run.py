@@ -8,10 +8,11 @@ say.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.statistics import least_shown_rise
 from prime_lab_mcp.lab.base.text import count, quote
@@ -133,7 +134,7 @@ def evaluation(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
             f"The code of {quote(', '.join(blind[:3]), limit=160)} has no held-out tasks, so this run cannot show "
             "whether the model gets better at tasks that it was not trained on: a rising reward could be memorising or "
             "hacking.",
-            f"{OWN_SPLIT} Or tell the user what the run will not show.",
+            _own_split(blind, context) or f"{OWN_SPLIT} Or tell the user what the run will not show.",
             "orchestrator.eval",
         )
     elif not config.eval_sources:
@@ -204,6 +205,19 @@ def few_held_out_tasks(config: TrainingConfig, context: ConfigContext) -> Iterat
             f"pairs them, which shows less; for still less, {more}.",
             "orchestrator.eval",
         )
+
+
+def _own_split(ids: Sequence[str], context: ConfigContext) -> Fix | None:
+    """What to do after a run whose source has held-out tasks in the folder here only; None where no folder has any."""
+    for id in ids:
+        if id in context.own_splits:
+            folder, keys = context.own_splits[id]
+            return Fix(
+                f"The folder {folder} has held-out tasks by now, which this run does not see. Before it ends, call ",
+                NamedCall("test_reward", environment=folder, env_args=dict(keys)),
+                "; after it, run_eval(compare_base=true) of the checkpoint with the same env_args judges it by them.",
+            )
+    return None
 
 
 COURSE_RULES: tuple[ConfigRule, ...] = (
