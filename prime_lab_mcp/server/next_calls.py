@@ -286,6 +286,12 @@ def _due(one: Next, present: PresentCall) -> Next:
     lab = present.lab
     if named is not None and config_waits_for(lab, snapshot, named):
         return step_after_the_push(lab, snapshot) or one
+    if named is not None and held_out_argument(named) is not None and present.tool.name == "test_reward":
+        from prime_lab_mcp.lab.training.evaluations import held_out_evaluation
+
+        comparison = held_out_evaluation(lab, snapshot.name)
+        if comparison is not None and (comparison.arguments or {}).get("env_args") == named:
+            return comparison  # of a trained checkpoint: its base alone would show no difference
     if named is not None and held_out_argument(named) is not None:
         named = None  # arguments for held-out tasks belong to a config; those of training decide which step is due
     standings = _standings(present, snapshot, named)

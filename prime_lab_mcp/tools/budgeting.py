@@ -63,13 +63,36 @@ def fuller_sentence(fuller: FullerRun | None, *, call: str) -> str:
 
 
 def _fuller_call(fuller: FullerRun, args: Arguments) -> dict[str, Any]:
-    """The call that writes the other run. Its bound is above the budget that the user named, so no report offers it as
-    the next step."""
+    """The call that writes the other run. Its bound is above the budget that the user named."""
     given = args.model_dump(mode="json", exclude_unset=True, exclude={"budget"})
     return {
         "tool": "write_training_config",
         "arguments": given | ({"steps": fuller.steps} if fuller.fewer_steps else {}),
     }
+
+
+def fuller_call(fuller: FullerRun | None, args: Arguments, budget: float | None) -> Next | None:
+    """The call that writes the other run, for a user who agrees to its bound; None without one."""
+    if fuller is None or budget is None:
+        return None
+    why = (
+        f"only if the user agrees to a bound of ${fuller.at_most:.2f}, above the budget of ${budget:.2f}: the full "
+        f"run, likely ${fuller.likely:.2f}, to be followed with watch_run"
+    )
+    return Next("write_training_config", why, _fuller_call(fuller, args)["arguments"])
+
+
+def shorter_call(written: WrittenConfig, args: Arguments) -> Next | None:
+    """The call that writes a run of more rollouts for the same budget, with a lower token limit; None without one."""
+    weak = any(finding.code == "config-weak-signal" for finding in written.findings)
+    if written.shorter_limit is None or not weak:
+        return None
+    given = args.model_dump(mode="json", exclude_unset=True)
+    why = (
+        f"more rollouts for the same budget: replies of {written.reply_tokens} tokens (p95) need no limit of "
+        f"{written.config.max_completion_tokens}"
+    )
+    return Next("write_training_config", why, {**given, "max_tokens": written.shorter_limit})
 
 
 def wallet_call(wallet: WalletBudget | None, given: Mapping[str, Any]) -> Next | None:

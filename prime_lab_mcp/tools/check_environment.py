@@ -16,6 +16,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distributions import local_distributions
 from prime_lab_mcp.lab.environment import load_check, loaded_checks, package, static_checks
 from prime_lab_mcp.lab.environment.build_code import BUILD_RUNS_CODE, may_build
+from prime_lab_mcp.lab.environment.easy_tasks import easiest_arguments
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
 from prime_lab_mcp.lab.environment.requirements import local_distribution_findings
 from prime_lab_mcp.lab.interpreter import interpreter_requirements
@@ -216,6 +217,9 @@ def _data(checked: load_check.LoadCheck) -> dict[str, Any]:
     }
     if traits.roles:
         data["roles"] = [{"name": r.name, "harness": r.harness, "runtime": r.runtime} for r in traits.roles[:6]]
+    easiest = easiest_arguments(traits.args, (row.fields for row in checked.observed.rows))
+    if easiest is not None:
+        data["easiest"] = easiest
     if loaded.container:
         data["container"] = True
     if checked.opened.env_args:

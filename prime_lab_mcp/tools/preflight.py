@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.preflight import Capability
 from prime_lab_mcp.lab.prime.client import KEEP_SECONDS
 from prime_lab_mcp.lab.relay.endpoints import presets_without_key
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.tools.first_calls import first_calls
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 
@@ -158,6 +159,8 @@ def _next(call: Call, broken: list[Finding], tried: bool) -> tuple[Next, ...]:
     workspace = call.lab.workspace
     if not workspace.list_environments() and (files := workspace.data_files()):
         return tuple(Next("inspect_dataset", "start from this file", {"dataset": name}) for name in files)
+    if not workspace.list_environments():
+        return (*first_calls(()), Next("workflow_status", "shows where the environments stand"))
     return (Next("workflow_status", "shows where the environments stand"),)
 
 

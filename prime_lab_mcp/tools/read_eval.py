@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.easier import (
     MOST_CALLS,
+    easiest_tasks,
     following_calls,
     form_call,
     paid_form,
@@ -219,7 +220,8 @@ def _viewed(
     if args.view == "rollouts":
         return rollouts.rollouts_view(here, args.where, args.page)
     if args.view == "difficulty":
-        return difficulty.difficulty_view(here, args.page, barred=_barred(lab, here, judged))
+        easiest = easiest_tasks(lab, here.spec.source)
+        return difficulty.difficulty_view(here, args.page, barred=_barred(lab, here, judged), easiest=easiest)
     assert other is not None
     candidates = [e.spec.model for e in (here, other) if _can_be_trained(lab, e, trained)]
     return compare.compare_view(here, other, candidates=candidates, verdicts=pair)

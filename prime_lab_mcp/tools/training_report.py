@@ -106,6 +106,8 @@ def _worked(after: RunOutcome | None, reading: RunReading, rehearsed: bool) -> s
         return ""
     anomalies, because = explaining_codes(reading.anomalies), after.data["because"]
     answer = _WORKED[after.worked].format(anomalies=anomalies, because=because)
+    if after.worked == "not shown" and any(call.tool == "run_eval" for call in after.next):
+        answer += " The evaluation in next has more rollouts of the same tasks and pairs them, which can show it."
     if not rehearsed or after.worked == "unknown":
         return f" {answer}"
     return f" In the rehearsal, where nothing is trained: {answer[0].lower()}{answer[1:]}"

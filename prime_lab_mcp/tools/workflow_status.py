@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.training.declined import calls_after_decline, newest_decline
 from prime_lab_mcp.lab.training.next_step import live_runs, watch_call
+from prime_lab_mcp.tools.first_calls import first_calls
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _LISTED = 10
@@ -93,6 +94,7 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     if declined is not None:
         data["declined"] = _decline_row(lab, declined)
     due = tuple(Next(e["next"]["tool"], e["next"]["why"], e["next"].get("arguments")) for e in environments[:5])
+    due = (*due, *_ports(environments[:_MOST_PORTS]))
     live = [watch_call(run) for run in live_runs(lab)[:_MOST_LIVE]] if whole else []
     # A run on an environment of the Hub belongs to no folder here.
     next_calls = (*(c for c in live if not any(c.arguments == d.arguments for d in due)), *due)
@@ -101,10 +103,7 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
         next_calls = again
     elif not environments and not live:
         next_calls = (
-            *(
-                Next("inspect_dataset", "start from this file", {"dataset": name})
-                for name in call.lab.workspace.data_files()
-            ),
+            *first_calls(call.lab.workspace.data_files()),
             Next("read_reference", "how to start from a dataset or from nothing", {"topic": "guide/workflow"}),
         )
     pushed = [e for e in environments if _pushed(e)]
@@ -117,6 +116,21 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     if declined is not None:
         summary += f" A submission was declined by {declined.data['declined_by']}."
     return Outcome("passed", summary, data=data, next=next_calls)
+
+
+_MOST_PORTS = 3
+"""Most environments of which the port is offered beside the due step."""
+
+
+def _ports(environments: Sequence[Mapping[str, Any]]) -> Iterator[Next]:
+    """Yield the port of each v0 environment that has none beside it and whose due step is another."""
+    names = {e["name"] for e in environments}
+    for one in environments:
+        name = one["name"]
+        if one["api"] != "v0" or f"{name}_v1" in names or one["next"]["tool"] == "create_environment":
+            continue
+        given = {"name": f"{name}_v1", "port": name}
+        yield Next("create_environment", f"{name} is v0, which cannot be trained; makes a v1 port beside it", given)
 
 
 def _calls_without_folders(lab: Lab, declined: Evidence | None) -> tuple[Next, ...]:

@@ -33,8 +33,10 @@ from prime_lab_mcp.tools.budgeting import (
     bound_sentence,
     budget_data,
     far_bound_reason,
+    fuller_call,
     fuller_sentence,
     over_budget,
+    shorter_call,
     wallet_call,
 )
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -145,7 +147,8 @@ async def run(call: Call, args: Args) -> Outcome:
     short = affordable is not None and _falls_short(likely, held)
     usual = (_count_tasks(call, written), untested, check, _own_split(written), pull)
     calls = (affordable, *usual) if short else (*usual, affordable)
-    following = [one for one in calls if one is not None]
+    others = (shorter_call(written, args), fuller_call(fuller, args, args.budget))
+    following = [one for one in (*calls, *others) if one is not None]
     return Outcome(
         "passed",
         _summary(written)
@@ -154,7 +157,7 @@ async def run(call: Call, args: Args) -> Outcome:
         + _arguments_sentence(written, args)
         + _uncounted_sentence(written)
         + _cost_sentence(budget, cost)
-        + fuller_sentence(fuller, call="the call in data.budget.by_likely_cost")
+        + fuller_sentence(fuller, call="the last call of next")
         + ("" if short else low)
         + blind,
         (*written.findings, *own.findings),

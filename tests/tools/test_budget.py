@@ -338,7 +338,10 @@ async def test_a_budget_that_its_bound_shrinks_also_names_the_full_run_that_is_l
     assert f"likely ${other['likely']:.2f}" in fitted.summary
     assert f"at most ${other['at_most']:.2f}" in fitted.summary
     assert 'control_run(action="stop")' in fitted.summary
-    assert "write_training_config" not in [one.tool for one in fitted.next]  # it would leave the user's budget
+    last = fitted.next[-1]  # it leaves the user's budget, so that the user's agreement is its first word
+    assert (last.tool, last.arguments) == ("write_training_config", other["call"]["arguments"])
+    assert f"only if the user agrees to a bound of ${other['at_most']:.2f}" in last.why
+    assert [one.tool for one in fitted.next].index("check_training_config") < len(fitted.next) - 1
     assert other["call"]["tool"] == "write_training_config"
     chosen = await write(lab, **other["call"]["arguments"])
     assert bound(lab, chosen.data["path"]) == other["at_most"]
@@ -353,6 +356,27 @@ async def test_a_config_that_its_check_will_call_weak_says_so_when_it_is_written
     checked = await check(lab, fitted.data["path"])
     assert weak.message in [f.message for f in checked.findings]
     assert "of 64 rollouts a step" in weak.message
+
+
+async def test_a_small_run_for_a_budget_names_the_limit_of_replies_that_makes_it_small_and_the_call_that_lowers_it(
+    lab: Lab, platform: Platform
+) -> None:
+    judged_with(lab, 0.9)
+    fitted = await write(lab, environments=[PINNED], budget=30, max_tokens=1024)
+    [weak] = [f for f in fitted.findings if f.code == "config-weak-signal"]
+    assert "limit of 1024 tokens a reply sets the bound" in weak.fix
+    assert "have 60 (p95)" in weak.fix
+    assert "max_tokens=256" in weak.fix
+    [shorter] = [one for one in fitted.next if (one.arguments or {}).get("max_tokens") == 256]
+    larger = await write(lab, **dict(shorter.arguments or {}))
+    assert larger.data["budget"]["at_most"] <= 30
+    rollouts = [w.data["budget"]["steps"] * w.data["budget"]["batch"] for w in (fitted, larger)]
+    assert rollouts[0] < rollouts[1]
+    lengths = [change["why"] for change in larger.data["changes"] if change["key"] == "seq_len"]
+    assert "rounded up to 2048, the default of prime-rl" in lengths[0]
+    assert shorter.arguments not in [one.arguments for one in larger.next]
+    cut = await write(lab, environments=[PINNED], budget=30)
+    assert not any("max_tokens" in (one.arguments or {}) for one in cut.next)
 
 
 async def test_a_budget_that_holds_the_whole_run_offers_no_other(lab: Lab, platform: Platform) -> None:

@@ -271,6 +271,8 @@ async def test_keys_of_an_environment_of_others_are_judged_by_the_files_that_wer
     [blind] = [f for f in (await check(lab, written.data["path"])).findings if f.code == "config-no-eval"]
     assert "has no held-out tasks" in blind.message
     assert 'eval={"split"' not in str(blind.fix)
+    assert "The folder tiny_env has held-out tasks by now" in blind.fix
+    assert "Give the taskset in the folder here" not in blind.fix
 
 
 async def after(lab: Lab, tool: str, folder: str = "tiny_env") -> Next:

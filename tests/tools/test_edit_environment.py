@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Run, evidence_from
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.server.next_calls import PresentCall, with_right_calls
 from prime_lab_mcp.tools import edit_environment, read_environment
+from prime_lab_mcp.tools.registry import TOOLS
 from prime_lab_mcp.tools.tool import Call
 
 pytestmark = pytest.mark.anyio
@@ -370,6 +372,12 @@ async def test_an_edit_after_a_run_that_gives_the_tasks_a_split_leads_to_the_che
     given = dict(held_out[0].arguments or {})
     assert (given["env_args"], given["compare_base"]) == ({"split": "eval"}, True)
     assert given["model"] == "sums-0badcafe-step-20"
+    tools = {tool.name: tool for tool in TOOLS}
+    tested = {"environment": "sums", "env_args": {"split": "eval"}}
+    present = PresentCall(lab, tools["test_reward"], tested, tools, await lab.snapshot("sums"))
+    base_alone = Report("passed", "", next=(Next("run_eval", "shows whether rewards vary", tested),))
+    [after] = with_right_calls(base_alone, present).next
+    assert (after.tool, after.arguments) == ("run_eval", given)
 
 
 async def test_an_edit_that_breaks_the_code_leads_to_the_broken_file(lab: Lab, folder: Path) -> None:

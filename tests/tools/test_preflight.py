@@ -57,7 +57,8 @@ async def test_a_workspace_with_a_data_file_alone_is_led_to_it(at: Desk) -> None
         ("inspect_dataset", {"dataset": "problems.csv"})
     ]
     (root / "problems.csv").unlink()
-    assert [one.tool for one in (await at.call(TOOL)).next] == ["workflow_status"]
+    calls = [one.tool for one in (await at.call(TOOL)).next]
+    assert calls == ["create_environment", "search_hub", "workflow_status"]
 
 
 async def test_the_account_is_asked_in_one_start_and_then_remembered_until_the_login_changes(at: Desk) -> None:

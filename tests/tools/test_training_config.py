@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
-from prime_lab_mcp.lab.distribution.sample import EASY_FIRST
+from prime_lab_mcp.lab.distribution.sample import easy_first
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.listing import search_gpus
 from prime_lab_mcp.lab.prime.answers import HostedGpuOffer, PlatformModels, ValidateAnswer, Wallet
@@ -303,7 +303,8 @@ async def test_several_environments_have_shares_and_evidence_of_their_own(lab: L
     assert codes(written, "info") == {"config-curriculum-advised", "config-source-without-eval"}
     assert codes(written, "warning") == {"config-secret-needed"}
     (advised,) = [f for f in written.findings if f.code == "config-curriculum-advised" and "other" in f.message]
-    assert EASY_FIRST in advised.fix
+    assert easy_first(None) in advised.fix
+    assert '"level"' not in advised.fix
     assert 'curriculum="both"' in advised.fix
     commands = {f.fix.partition("`")[2].partition("`")[0] for f in written.findings}
     assert "prime env secret create alice/other-env -n SEARCH_KEY" in commands

@@ -71,6 +71,26 @@ async def test_each_proof_opens_the_next_gate_and_names_the_next_call(lab: Lab, 
     assert found["next"]["tool"] == "write_training_config"
 
 
+async def test_an_empty_workspace_is_shown_the_calls_that_begin_one_and_a_file_the_call_that_starts_from_it(
+    lab: Lab,
+) -> None:
+    calls = Calls(lab, TOOLS, References())
+    found = {one.tool: one.arguments for one in (await calls.execute("workflow_status", {})).next}
+    assert found["create_environment"] == {"name": "my_tasks", "template": "procedural"}
+    assert found["search_hub"] == {"kind": "environment"}
+    (lab.workspace.root / "rows.jsonl").write_text('{"question": "1?", "answer": "1"}\n', encoding="utf-8")
+    first = (await calls.execute("workflow_status", {})).next[0]
+    assert (first.tool, first.arguments) == ("inspect_dataset", {"dataset": "rows.jsonl"})
+
+
+async def test_a_v0_environment_is_offered_its_port_beside_the_step_that_is_due(lab: Lab, folder: Path) -> None:
+    code = "import verifiers as vf\n\n\ndef load_environment():\n    return vf.SingleTurnEnv(dataset=None)\n"
+    (folder / "sums" / "__init__.py").write_text(code, encoding="utf-8")
+    report = await Calls(lab, TOOLS, References()).execute("workflow_status", {})
+    port = next(one.arguments for one in report.next if one.tool == "create_environment")
+    assert port == {"name": "sums_v1", "port": "sums"}
+
+
 async def test_an_environment_whose_tasks_need_a_container_is_to_be_evaluated_in_the_one_that_is_here(
     lab: Lab, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -304,6 +304,26 @@ def score_interval(p: float, n: float, z: float = NORMAL_975) -> Interval:
     return Interval(p, max(0.0, middle - half) if p > 0 else 0.0, min(1.0, middle + half) if p < 1 else 1.0)
 
 
+def difference_half_width(first: float, last: float, tasks: int) -> float:
+    """Return half the width of the 95 % interval of the difference of two means in [0, 1], each over so many tasks.
+
+    The means count as independent, and a mean m has a variance of at most m(1-m) for each task. Agresti and Caffo
+    (2000): one added success and failure per mean gives means of 0 and 1 a variance above 0.
+    """
+    spread = sum((p := (mean * tasks + 1) / (tasks + 2)) * (1 - p) / (tasks + 2) for mean in (first, last))
+    return NORMAL_975 * math.sqrt(spread)
+
+
+def least_shown_rise(mean: float, tasks: int) -> float:
+    """Return the smallest rise of a mean in [0, 1] that evaluations of so many tasks would show; 1 if none would."""
+    steps = 100
+    for step in range(1, steps + 1):
+        rise = step / steps
+        if mean + rise <= 1 and rise > difference_half_width(mean, mean + rise, tasks):
+            return rise
+    return 1.0
+
+
 def student_interval(values: Sequence[float]) -> Interval:
     """Return the mean of the values with Student's interval. Each value belongs to one task."""
     n = len(values)

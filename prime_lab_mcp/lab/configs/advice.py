@@ -15,8 +15,9 @@ from prime_lab_mcp.lab.configs.make import ConfigProposal
 from prime_lab_mcp.lab.configs.own_gpus import gpu_not_free_finding
 from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
 from prime_lab_mcp.lab.configs.plan.decide import near_models
+from prime_lab_mcp.lab.configs.rules.run import few_held_out_tasks
 from prime_lab_mcp.lab.configs.rules.step import usable_signal
-from prime_lab_mcp.lab.distribution.sample import EASY_FIRST, suggested_curriculum
+from prime_lab_mcp.lab.distribution.sample import easy_first, suggested_curriculum
 from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 
@@ -33,6 +34,7 @@ def advise_on_config(proposal: ConfigProposal, config: TrainingConfig, context: 
     yield from _curriculum(proposal, config, context)
     yield from _secrets(config, context)
     yield from _not_evaluated(config)
+    yield from few_held_out_tasks(config, context)
 
 
 def _renderer(proposal: ConfigProposal, context: ConfigContext) -> Iterator[Finding]:
@@ -173,7 +175,8 @@ def _curriculum(proposal: ConfigProposal, config: TrainingConfig, context: Confi
             "info",
             f"{quote(source.name, limit=60)}: {why}"
             + (f" (evaluation {measurement.evaluation})." if measurement.evaluation else "."),
-            f'Pass curriculum="{advised}"; read_eval(view="difficulty") shows the tasks. {EASY_FIRST}',
+            f'Pass curriculum="{advised}"; read_eval(view="difficulty") shows the tasks. '
+            + easy_first(measurement.easiest),
             "orchestrator.train.source.curriculum",
         )
 

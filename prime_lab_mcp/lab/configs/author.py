@@ -46,6 +46,7 @@ from prime_lab_mcp.lab.configs.resolve import (
     without_held_out,
 )
 from prime_lab_mcp.lab.configs.rules.sources import environment_keys, harness_keys, taskset_keys
+from prime_lab_mcp.lab.configs.rules.step import shorter_limit
 from prime_lab_mcp.lab.configs.write import finish_text
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL, require_trained
@@ -118,6 +119,10 @@ class WrittenConfig:
     """The folder of each training source whose number of tasks is unknown; None where its files are not here."""
     folders: Mapping[str, str] = field(default_factory=dict)
     """The folder of this workspace that holds the files of a source, by the id of the source."""
+    shorter_limit: int | None = None
+    """A token limit far below the written one that holds the evaluated replies, where the bound makes the run small."""
+    reply_tokens: int | None = None
+    """95th percentile of the tokens of the evaluated replies."""
 
     @property
     def hardware(self) -> str:
@@ -324,6 +329,8 @@ def _written_config(
             if not (measured := context.each.get(source.id, SourceMeasurement())).tasks and not measured.infinite
         },
         folders=context.folders,
+        shorter_limit=shorter_limit(config, context),
+        reply_tokens=context.completion_tokens,
     )
 
 

@@ -70,6 +70,8 @@ class SourceMeasurement:
     """Taskset keys that select held-out tasks, as the check recorded them."""
     held_out_tasks: int | None = None
     """Number of tasks that these keys select; None if they are more than a check samples."""
+    easiest: Mapping[str, Any] | None = None
+    """The arguments that select the easiest tasks, as the check recorded them; None if none are known."""
     sampled: int | None = None
     """Number of tasks in the platform's evaluation, where the files of that version are here to be compared with."""
     turns: int | None = None
@@ -156,6 +158,8 @@ class ConfigContext:
     """The folder of this workspace that holds the files of a source, by the id of the source."""
     without_held_out: frozenset[str] = frozenset()
     """Ids of sources whose code is here and selects no held-out tasks."""
+    own_splits: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Of such sources, the folder here whose files have held-out tasks by now, and the keys that select them."""
     models: PlatformModels | None = None
     """The models and GPUs that the platform offers now; None if it was not asked."""
     read_by_prime: OldParserReading | None = None

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.base.text import finite_or_none
+from prime_lab_mcp.lab.base.text import as_mapping, finite_or_none
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
 from prime_lab_mcp.lab.environment.credentials import variables_of
@@ -127,6 +127,7 @@ def _with_facts_of_pull(lab: Lab, id: str, measured: SourceMeasurement) -> Sourc
         held_out_tasks=measured.held_out_tasks or check.held_out_tasks,
         secrets=measured.secrets or check.secrets,
         turns=measured.turns or check.turns,
+        easiest=measured.easiest or check.easiest,
     )
 
 
@@ -239,6 +240,7 @@ def _measurement(
         fields["secrets"] = variables_of(check.findings)
         fields["held_out"] = _held_out(check.data.get("held_out"))
         fields["held_out_tasks"] = _held_out_tasks(check.data.get("held_out"))
+        fields["easiest"] = as_mapping(check.data.get("easiest")) or None
         fields["turns"] = _turns(check.data.get("args"))
         fields["stated"] = _stated_defaults(check.data.get("args"))
     fields["plays"] = tuple(_plays(rows, model))

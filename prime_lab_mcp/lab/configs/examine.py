@@ -21,7 +21,7 @@ from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.context import BatchEstimate, ConfigContext, ConfigRule, estimate_batch, price_per_hour
 from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas, present_proofs
 from prime_lab_mcp.lab.configs.older_platforms import old_reading_here, old_reading_of_prime
-from prime_lab_mcp.lab.configs.resolve import without_held_out
+from prime_lab_mcp.lab.configs.resolve import own_splits, without_held_out
 from prime_lab_mcp.lab.configs.rules import (
     algorithm,
     deployment,
@@ -126,6 +126,7 @@ async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformRea
         shapes=shapes,
         read_by_prime=elsewhere,
     )
+    context = replace(context, own_splits=own_splits(lab, context))
     findings = [
         *config_findings(config, context),
         *model_readiness(config),

@@ -63,6 +63,18 @@ def without_held_out(
     )
 
 
+def own_splits(lab: Lab, context: ConfigContext) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Return the folder here and the keys of held-out tasks that its files have now, by the id of a source of which the
+    published version has none."""
+    found: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for id in context.without_held_out:
+        folder = context.folders[id]
+        keys = held_out_keys(lab.workspace.root / "environments" / folder)
+        if keys:
+            found[id] = (folder, keys)
+    return found
+
+
 def _selects(folder: Path, schemas: EnvironmentSchemas | None) -> bool:
     """Whether the code of a source has a key that selects held-out tasks."""
     keys = held_out_keys(folder)

@@ -152,8 +152,8 @@ def judge_rollouts(
     tasks = tasks_of(sample)
     grouped = [t for t in tasks if len(t.rewards) > 1]
     complete = available is not None and len(tasks) >= available
-    mean, error = _mean_interval([t.mean / best for t in tasks], sample.scored, complete=complete)
-    answers = _answers(sample, tasks, complete=complete)
+    mean, error = clustered_interval([t.mean / best for t in tasks], sample.scored)
+    answers = _answers(sample, tasks)
     judged, judged_best = (answers.grouped, answers.best) if answers is not None else (grouped, best)
     every = usable_interval(task_outcomes(grouped, best), group_size, seed) if grouped else None
     signal = every
@@ -211,8 +211,13 @@ def judge_rollouts(
         cut_early=was_cut_early(sample.longest_cut, max_tokens),
         traces=sample.traces or None,
     )
+    if complete:
+        mean = _of_these_tasks(mean, sample.scored, len(tasks))
+    answer = answers.summary.mean if answers is not None else None
+    if complete and answers is not None and answer is not None:
+        answer = _of_these_tasks(answer, answers.summary.scored, len(answers.tasks))
     return decide_verdict(
-        facts, Estimates.of(sample, tasks, mean, signal, _deviation(tasks, sample, best), form_interval)
+        facts, Estimates.of(sample, tasks, mean, answer, signal, _deviation(tasks, sample, best), form_interval)
     )
 
 
@@ -230,7 +235,7 @@ class _Answers:
     summary: AnswerSummary
 
 
-def _answers(sample: RolloutSample, every: Sequence[TaskRewards], *, complete: bool) -> _Answers | None:
+def _answers(sample: RolloutSample, every: Sequence[TaskRewards]) -> _Answers | None:
     """Return the rewards for the answers; None if the components do not separate the answer from form and style."""
     if not sample.separates_answer:
         return None
@@ -238,23 +243,22 @@ def _answers(sample: RolloutSample, every: Sequence[TaskRewards], *, complete: b
     highest = max((t.high for t in tasks), default=0.0)
     best = attainable_reward(sample.answer_stated, highest)
     scored = sum(len(t.rewards) for t in tasks)
-    mean, _ = _mean_interval([t.mean / best for t in tasks], scored, complete=complete)
+    mean, _ = clustered_interval([t.mean / best for t in tasks], scored)
     paid = sum(r > EPSILON for t in tasks for r in t.rewards)
     grouped = [t for t in tasks if len(t.rewards) > 1]
     return _Answers(tasks, grouped, best, AnswerSummary(mean, paid, scored, sample.style_names))
 
 
-def _mean_interval(means: Sequence[float], rollouts: int, *, complete: bool) -> tuple[Interval, float]:
-    """Return the mean over tasks with its interval, and the standard error.
+def _of_these_tasks(mean: Interval, rollouts: int, tasks: int) -> Interval:
+    """Return the interval of the mean over exactly the evaluated tasks, which are all that the environment has.
 
-    `complete` means that every task of the environment was evaluated. Then the choice of tasks adds no uncertainty, and
-    the interval covers only that of the rollouts.
+    Training draws these tasks and no others, so that the choice of tasks adds no uncertainty to the verdict on them.
+    What an evaluation shows of a model is not limited to them: the reported interval is the clustered one.
     """
-    mean, error = clustered_interval(means, rollouts)
-    if complete and len(means) > 1 and mean.low >= 0.0 and mean.high <= 1.0:
-        within = score_interval(mean.value, rollouts)
-        mean = Interval(mean.value, max(mean.low, within.low), min(mean.high, within.high))
-    return mean, error
+    if tasks < 2 or mean.low < 0.0 or mean.high > 1.0:
+        return mean
+    within = score_interval(mean.value, rollouts)
+    return Interval(mean.value, max(mean.low, within.low), min(mean.high, within.high))
 
 
 def _best(sample: RolloutSample, given: float | None, weights: Mapping[str, float]) -> tuple[float, Basis]:

@@ -103,6 +103,13 @@ def bounds_text(interval: Interval) -> str:
     return f"95% {max(interval.low, 0):.3f} to {interval.high:.3f}"
 
 
+def _mean_bounds(mean: Interval, facts: Distribution) -> str:
+    """Return the bounds of a mean that decides the verdict, which are narrower than the reported ones if every task of
+    the environment was evaluated."""
+    whole = facts.available is not None and facts.tasks > 1 and facts.available <= facts.tasks
+    return bounds_text(mean) + (f" for exactly these {facts.tasks} tasks" if whole else "")
+
+
 def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
     """Judge the numbers of failed rollouts, of rollouts with a non-finite reward and of truncated rollouts."""
     if estimates.completed == 0:
@@ -202,15 +209,15 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
     The mean is that of the rewards for answers if the components separate the answer from form and style.
     """
     mean, what = estimates.mean, "mean of attainable"
-    if facts.answer is not None:
-        mean, what = facts.answer.mean, "mean of attainable for the answer"
+    if estimates.answer is not None:
+        mean, what = estimates.answer, "mean of attainable for the answer"
     if facts.answer is not None and not facts.answer.paid and mean.side(MEAN_LOW) == "below":
         yield _dead_finding(facts, facts.answer)
     elif mean.side(MEAN_LOW) == "below":
         yield Finding(
             "distribution-all-zero",
             "blocker",
-            f"{what} is {mean.value:.3f}, wholly below {MEAN_LOW} ({bounds_text(mean)})",
+            f"{what} is {mean.value:.3f}, wholly below {MEAN_LOW} ({_mean_bounds(mean, facts)})",
             NOTHING_SOLVED_FIX,
         )
     elif mean.side(MEAN_LOW) == "across":
@@ -219,7 +226,7 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
         yield Finding(
             "distribution-all-one",
             "blocker",
-            f"{what} is {mean.value:.3f}, wholly above {MEAN_HIGH} ({bounds_text(mean)})",
+            f"{what} is {mean.value:.3f}, wholly above {MEAN_HIGH} ({_mean_bounds(mean, facts)})",
             EASIER_TASKS_FIX,
         )
     elif mean.side(MEAN_HIGH) == "across":
@@ -264,7 +271,8 @@ def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
         yield Finding(
             "distribution-at-floor",
             "blocker",
-            f"mean of attainable {mean.value:.3f} ({bounds_text(mean)}) is no better than {floor_text}: {floor:.3f}",
+            f"mean of attainable {mean.value:.3f} ({_mean_bounds(mean, facts)}) is no better than {floor_text}: "
+            f"{floor:.3f}",
             Fix(f"Choose tasks the model can do better than by guessing{balance}. ", HARDER_TASKS_FIX),
         )
     elif standing == "unclear":
@@ -273,9 +281,9 @@ def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
     elif upper in ("at", "unclear"):
         unclear = unclear_finding(f"mean of attainable beside {floor_text}", mean, floor, facts, HARDER_TASKS_FIX)
         message = (
-            f"mean of attainable {mean.value:.3f} ({bounds_text(mean)}) is above what {facts.floor.description} earns "
-            f"if answers are balanced, {floor:.3f}, and not clearly above what the most frequent answer of these tasks "
-            f"earns, {highest:.3f}"
+            f"mean of attainable {mean.value:.3f} ({_mean_bounds(mean, facts)}) is above what "
+            f"{facts.floor.description} earns if answers are balanced, {floor:.3f}, and not clearly above what the "
+            f"most frequent answer of these tasks earns, {highest:.3f}"
         )
         yield dataclasses.replace(unclear, message=message)
     elif "near" in (standing, upper):

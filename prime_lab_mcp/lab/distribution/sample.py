@@ -7,11 +7,12 @@ with the full mean reward are counted separately: prime-rl draws them too, but t
 
 from __future__ import annotations
 
+import json
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from prime_lab_mcp.lab.base.statistics import Interval, clustered_interval
 from prime_lab_mcp.lab.rollouts.components import judges_answer, measures_form, pays_for_form
@@ -63,13 +64,22 @@ def pool_of(mean: float, highest: float) -> str:
     return next(name for name, pool in POOLS.items() if mean <= pool.threshold)
 
 
-EASY_FIRST = (
-    'Easy tasks first is a phase for each set of env_args, e.g. {"level": "easy"}: call test_reward, run_eval and '
-    "write_training_config with the same env_args, then with those of the next phase. curriculum= only weighs the "
-    "tasks of a phase."
-)
-"""Advice, in the same words in every tool, on training on easy tasks before hard ones. The gates apply separately to
-each set of environment arguments."""
+def easy_first(easiest: Mapping[str, Any] | None) -> str:
+    """Return the advice, in the same words in every tool, on training on easy tasks before hard ones.
+
+    `easiest` are the arguments of this environment that select its easiest tasks; None if it is known to have none. The
+    gates apply separately to each set of environment arguments.
+    """
+    if not easiest:
+        return (
+            "Easy tasks first is a phase for each set of env_args. No argument of this environment is known to select "
+            "easy tasks: to have one, give its taskset a field that filters the tasks by what makes them hard."
+        )
+    return (
+        f"Easy tasks first is a phase for each set of env_args, here {json.dumps(dict(easiest), ensure_ascii=False)}: "
+        "call test_reward, run_eval and write_training_config with the same env_args, then with those of the next "
+        "phase. curriculum= only weighs the tasks of a phase."
+    )
 
 
 def suggested_curriculum(usable: float, solved: int, unsolved: int) -> Curriculum | None:

@@ -327,16 +327,21 @@ def _bootstrap(tasks: Sequence[Outcomes], value: float, group_size: int, seed: i
 
 
 def _at_least(interval: Interval, mixed: int, table: OutcomeTable, group_size: int) -> Interval:
-    """Widen the interval of a share below 0.5 to at least that of the share of mixed tasks.
+    """Widen the interval to what so few tasks can show.
 
     A mixed task has rollouts with different rewards; `mixed` is their number. Resampling underestimates the uncertainty
-    if there are few of them. Wilson's interval of their share is scaled by the ratio of the two estimates.
+    if few tasks are mixed, or all but few, down to an interval without width. Of a share below 0.5 the interval is at
+    least that of the share of mixed tasks, which is Wilson's interval scaled by the ratio of the two estimates. Above
+    it is at least Wilson's interval for one group of every task.
     """
     tasks = sum(table.sizes.values())
+    if interval.value >= 0.5:
+        group = score_interval(interval.value, tasks)
+        return Interval(interval.value, min(interval.low, group.low), max(interval.high, group.high))
     mixed_share = wilson_interval(mixed, tasks)
     ratio = interval.value / mixed_share.value
     low, high = min(interval.low, mixed_share.low * ratio), max(interval.high, mixed_share.high * ratio)
-    return Interval(interval.value, low, min(1.0, high)) if interval.value < 0.5 else interval
+    return Interval(interval.value, low, min(1.0, high))
 
 
 def _jackknife(tasks: Sequence[Outcomes], table: OutcomeTable, value: float, group_size: int, seed: int) -> Interval:

@@ -263,9 +263,14 @@ MIN_TASKS, MIN_ROLLOUTS = 30, 4
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """The intervals and counts that decide the verdict."""
+    """The intervals and counts that decide the verdict.
+
+    If every task of the environment was evaluated, the means are those of exactly these tasks.
+    """
 
     mean: Interval
+    answer: Interval | None
+    """Mean reward for the answer; None if the components do not separate the answer."""
     signal: Interval | None
     """Share of usable groups; None if no task has two rollouts."""
     deviation: Interval
@@ -283,10 +288,11 @@ class Estimates:
         sample: RolloutSample,
         tasks: Sequence[TaskRewards],
         mean: Interval,
+        answer: Interval | None,
         signal: Interval | None,
         deviation: Interval,
         form: Interval | None,
     ) -> Estimates:
         """Return the estimates of a sample. The arguments after `tasks` are the intervals."""
         full = sum(len(t.rewards) >= MIN_ROLLOUTS for t in tasks)
-        return cls(mean, signal, deviation, form, len(tasks), full, sample.completed, sample.nonfinite)
+        return cls(mean, answer, signal, deviation, form, len(tasks), full, sample.completed, sample.nonfinite)

@@ -4,6 +4,7 @@ ENTRY = (
     "build_code",
     "credentials",
     "data_files",
+    "easy_tasks",
     "load_check",
     "loaded_checks",
     "package",

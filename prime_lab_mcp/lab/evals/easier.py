@@ -11,16 +11,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Next
-from prime_lab_mcp.lab.base.text import clip, quote
+from prime_lab_mcp.lab.base.text import as_mapping, clip, quote
 from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.rules import TRUNCATED_WARN
 from prime_lab_mcp.lab.distribution.summary import Distribution
+from prime_lab_mcp.lab.environment.easy_tasks import ALL_LEVELS, LEVEL_NAMES
 from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, run_eval_arguments
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.models.registry import find_model
-from prime_lab_mcp.lab.state.arguments import same_arguments
+from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
 from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 
@@ -34,10 +35,6 @@ _TOO_HARD = frozenset(
     }
 )
 _NOTHING_SOLVED = frozenset({"distribution-dead", "distribution-all-zero"})
-LEVEL_NAMES = frozenset({"level", "levels", "difficulty", "difficulties", "tier", "stage", "hardness"})
-"""Names of arguments that choose how hard the tasks are. Their choices are listed from the easiest on."""
-ALL_LEVELS = frozenset({"all", "any", "mixed", "mix", "every"})
-
 
 MOST_CALLS = 3
 
@@ -131,6 +128,14 @@ def untested_sentence(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str
     if verdict == "passed":
         return ""
     if verdict is None:
+        rows = lab.ledger.evidence(lab.key, tool="test_reward", source=source)
+        other = next((row for row in rows if row.status == "passed"), None)
+        if other is not None:
+            known = arguments_summary(other.env_args) if other.env_args else "the default arguments"
+            return (
+                f" Its reward passed the test with these files and {known}, and was not tested with "
+                f"{arguments_summary(env_args) if env_args else 'the default arguments'}: test_reward is free."
+            )
         return " Its reward was not tested with these files: test_reward is free and may show that they mean nothing."
     return f" test_reward {verdict} with these files: the rewards may mean nothing until what it names is mended."
 
@@ -161,8 +166,17 @@ def _default_is_stronger(lab: Lab, spec: EvalSpec) -> bool:
     return all(job.source != spec.source or job.spec.get("model") != DEFAULT_MODEL for job in jobs)
 
 
+def easiest_tasks(lab: Lab, source: str) -> Mapping[str, Any]:
+    """Return the arguments that select the easiest tasks, as the newest check of these files recorded them."""
+    checks = lab.ledger.evidence(lab.key, tool="check_environment", source=source, limit=1)
+    return as_mapping(checks[0].data.get("easiest")) if checks else {}
+
+
 def _easiest(lab: Lab, spec: EvalSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield (argument, arguments of the environment) with the easiest level, unless it was evaluated already."""
+    selecting = as_mapping(easiest_tasks(lab, spec.source).get("where"))
+    if selecting and spec.env_args.get("where") != selecting:
+        yield " and ".join(selecting), {**spec.env_args, "where": selecting}
     checks = lab.ledger.evidence(lab.key, tool="check_environment", source=spec.source, limit=1)
     listed = checks[0].data.get("args") if checks else None
     for argument in listed if isinstance(listed, list) else ():

@@ -497,7 +497,9 @@ def _time_left(spec: EvalSpec, job: Job, completed: int, planned: int) -> str:
     if completed < _TIMED or completed >= planned or elapsed <= 0 or job.progress.get("seconds"):
         return spec.minutes_sentence
     minutes = elapsed / completed * (planned - completed) / 60
-    return f" At the rate so far it takes about {count(round(minutes), 'more minute')}." if minutes >= 1 else ""
+    if minutes < 1:
+        return ""
+    return f" At the rate so far, its start included, it takes at most about {count(round(minutes), 'more minute')}."
 
 
 def running_outcome(lab: Lab, job: Job) -> Outcome:

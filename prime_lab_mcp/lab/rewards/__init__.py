@@ -13,6 +13,7 @@ ENTRY = (
     "judge_relay",
     "observations",
     "probes.answer_formats",
+    "probes.asked_forms",
     "probes.catalogue",
     "probes.row_fields",
     "reward_source",

@@ -21,6 +21,7 @@ from shlex import quote
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.statistics import difference_half_width
 from prime_lab_mcp.lab.configs.config import value_at
 from prime_lab_mcp.lab.configs.own_gpus import LaunchStep
 from prime_lab_mcp.lab.evals.views.columns import ViewResult
@@ -30,8 +31,6 @@ from prime_lab_mcp.lab.training.anomalies import Anomaly
 from prime_lab_mcp.lab.training.evaluations import BeforeAndAfter, before_and_after
 
 HeldOutWord = Literal["rose", "fell", "no difference shown", "not judged"]
-Z_VALUE = 1.96
-"""The two-sided 95 % quantile of the normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +89,7 @@ def _half_width(points: Sequence[tuple[int, float]], tasks: int | None) -> float
     means = (points[0][1], points[-1][1])
     if tasks is None or tasks < 2 or any(not 0 <= mean <= 1 for mean in means):
         return None
-    # Agresti and Caffo (2000): one added success and failure per mean gives means of 0 and 1 a variance above 0.
-    spread = sum((p := (m * tasks + 1) / (tasks + 2)) * (1 - p) / (tasks + 2) for m in means)
-    return Z_VALUE * math.sqrt(spread)
+    return difference_half_width(*means, tasks)
 
 
 def _point(point: tuple[int, float]) -> dict[str, Any]:

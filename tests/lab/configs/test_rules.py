@@ -11,7 +11,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.report import Severity
 from prime_lab_mcp.lab.configs.config import parse_config
-from prime_lab_mcp.lab.configs.context import ConfigContext, estimate_batch
+from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, estimate_batch
 from prime_lab_mcp.lab.configs.examine import CONFIG_RULES, config_findings
 from tests.lab.configs.examples import OLDER_PRIME_RL, SHARED_LORA, SOUND, codes, sound
 
@@ -55,6 +55,7 @@ FLAWS: list[tuple[str, Severity, str, str]] = [
     ("config-no-checkpoint", W, "[ckpt]\ninterval = 50\n", ""),
     ("config-checkpoint-interval", INFO, "interval = 50", "interval = 500"),
     ("config-no-eval", W, EVAL, ""),
+    ("config-no-eval", W, "interval = 20", "interval = 20\nnum_examples = 8"),
     ("config-no-eval-source", B, EVAL, "[orchestrator.eval]\ninterval = 20\n"),
     ("config-eval-on-train", W, 'split = "eval"\n', ""),
     ("config-eval-interval", W, "interval = 20", "interval = 60"),
@@ -313,3 +314,18 @@ def test_fine_tuning_asks_for_a_volume_and_an_end() -> None:
     }
     good = "max_steps = 5\nvolume = 'v'\n[data]\nname = 'datasets/x'"
     assert codes(parse_config(good, Path("sft.toml"))) == set()
+
+
+@pytest.mark.parametrize(("there", "asked", "warned"), [(10, 128, True), (None, 10, True), (64, 128, False)])
+def test_held_out_tasks_too_few_to_show_what_a_run_gains_are_named_before_it_is_paid_for(
+    there: int | None, asked: int, warned: bool
+) -> None:
+    config = sound(("interval = 20", f"interval = 20\nnum_examples = {asked}"))
+    source = config.eval_sources[0].id
+    context = ConfigContext(mean=0.44, each={source: SourceMeasurement(held_out_tasks=there)})
+    found = [f for f in config_findings(config, context) if f.code == "config-no-eval"]
+
+    assert len(found) == warned
+    for finding in found:
+        assert "10 held-out tasks, each evaluated once, show a rise of the mean from 0.38" in finding.message
+        assert "compare_base=true" in finding.fix

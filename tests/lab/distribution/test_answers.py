@@ -98,3 +98,19 @@ def test_an_environment_of_few_tasks_is_decided_by_more_rollouts_of_all_of_them(
 
 def test_the_most_rollouts_that_are_advised_can_be_asked_for() -> None:
     run_eval.Args.model_validate({"environment": "sums", "model": "m", "rollouts": MOST_ROLLOUTS})
+
+
+@pytest.mark.parametrize("available", [16, 144])
+def test_a_mean_is_shown_with_its_width_over_tasks_whether_or_not_these_are_all_there_are(available: int) -> None:
+    rows = [
+        Rollout(str(task), float(right), {"correct": (float(right), 1.0), "answer_format": (1.0, 0.1)})
+        for task in range(16)
+        for right in [task > 1 or attempt < 2 for attempt in range(8)]
+    ]
+    found = judge_rollouts(rows, available=available)
+
+    over_tasks = found.pass_at_k_intervals[1]
+    assert found.answer is not None
+    assert (found.answer.mean.low, found.answer.mean.high) == pytest.approx((over_tasks.low, over_tasks.high), abs=0.01)
+    assert found.mean_low is not None
+    assert found.mean_low < (found.mean or 0) - 1.5 * (found.standard_error or 0)

@@ -160,3 +160,13 @@ def test_two_kinds_of_tasks_are_told_from_a_beta_where_rollouts_suffice() -> Non
 
 def _of(interval: Interval) -> tuple[float, float, float]:
     return interval.value, interval.low, interval.high
+
+
+@pytest.mark.parametrize(("mixed", "low"), [(16, 0.81), (15, 0.85)])
+def test_a_share_of_nearly_all_groups_has_an_interval_with_a_width_over_tasks(mixed: int, low: float) -> None:
+    tasks = [[(0, 3), (1, 5)]] * mixed + [[(1, 8)]] * (16 - mixed)
+    found = usable_interval(tasks, G, 0)
+
+    assert found.value > 0.9
+    assert found.low < low
+    assert found.low <= found.value <= found.high <= 1.0

@@ -9,7 +9,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
-from prime_lab_mcp.lab.evals.easier import following_calls
+from prime_lab_mcp.lab.evals.easier import following_calls, untested_sentence
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.relay.endpoints import Endpoint
@@ -22,10 +22,17 @@ LEVELS = {"name": "level", "type": "Literal", "default": "all", "choices": ["all
 
 
 def after(
-    lab: Lab, code: str, *, args: list[Any] | None = None, truncated: float = 0.0, early: bool = False, **given: Any
+    lab: Lab,
+    code: str,
+    *,
+    args: list[Any] | None = None,
+    truncated: float = 0.0,
+    early: bool = False,
+    easiest: Any = None,
+    **given: Any,
 ) -> list[tuple[str, Any, str]]:
     spec = dataclasses.replace(SPEC, **given)
-    data = {"args": [LEVELS] if args is None else args}
+    data = {"args": [LEVELS] if args is None else args} | ({"easiest": easiest} if easiest else {})
     lab.ledger.record(Evidence("check_environment", "passed", lab.key, "e", spec.source, "c", data=data))
     unpaid = judge_rollouts([rollout(str(t), 0.0) for t in range(30) for _ in range(4)])
     finding = Finding(code, "blocker", "m", "f")  # type: ignore[arg-type]
@@ -104,3 +111,18 @@ async def test_a_stronger_model_that_is_known_is_named_as_a_call_and_not_searche
     assert "a stronger model" in why
     for other in ({"model": DEFAULT_MODEL}, {"endpoint": Endpoint("url", "http://127.0.0.1:1/v1")}, {"model": "who"}):
         assert "search_hub" in [tool for tool, _, _ in after(lab, "distribution-dead", args=[], **small | other)]
+
+
+async def test_tasks_that_carry_their_level_lead_to_the_easiest_of_them_by_the_argument_that_selects(lab: Lab) -> None:
+    easiest = {"where": {"level": ["easy"]}}
+    found = after(lab, "distribution-at-floor", args=[], easiest=easiest)
+    assert next(a["env_args"] for tool, a, _ in found if tool == "run_eval") == {"split": "train", **easiest}
+
+
+async def test_a_reward_that_was_tested_with_other_arguments_is_not_said_to_be_untested(lab: Lab) -> None:
+    assert "was not tested with these files" in untested_sentence(lab, SPEC.source, {"split": "eval"})
+    recorded(lab, "test_reward", "passed")
+    told = untested_sentence(lab, SPEC.source, {"split": "eval"})
+    assert "passed the test with these files" in told
+    assert 'was not tested with env_args={"split": "eval"}' in told
+    assert untested_sentence(lab, SPEC.source, dict(SPEC.env_args)) == ""

@@ -183,14 +183,18 @@ def choose_sequence_length(choices: ConfigChoices, context: ConfigContext, budge
     kind += ", in rollouts of the rehearsal's stand-in" if context.prompt_tokens and context.stand_in else ""
     times = f" x {turns} turns" if turns > 1 and not is_measured else ", all turns together" if is_measured else ""
     completion = f"{longest}{times}" if not is_measured or longest == budget else f"{longest} (p99{times})"
-    size = max(2048, round_up(needed, 1024))
+    size = max(LEAST_SAMPLE, round_up(needed, 1024))
     longest_context = find_model(model).context
     if longest_context is not None and size > longest_context >= prompt + budget:
         return ChosenValue(
             longest_context, f"the context of the model; {prompt} + {completion} tokens would take {size}"
         )
-    return ChosenValue(size, f"{prompt} prompt tokens ({kind}) + {completion}, rounded up")
+    least = f" to {LEAST_SAMPLE}, the default of prime-rl" if needed <= LEAST_SAMPLE - 1024 else ""
+    return ChosenValue(size, f"{prompt} prompt tokens ({kind}) + {completion}, rounded up{least}")
 
+
+LEAST_SAMPLE = 2048
+"""The least seq_len that is written: the default of prime-rl, below which nothing is saved."""
 
 EVAL_TASKS = 128
 """Default number of held-out tasks in each evaluation of a run."""

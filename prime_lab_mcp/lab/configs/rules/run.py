@@ -8,14 +8,16 @@ say.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.statistics import least_shown_rise
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
-from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
+from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule, SourceMeasurement
 from prime_lab_mcp.lab.configs.schema import prime_rl_refuses
 
 LR_LORA, LR_FULL = (3e-6, 2e-4), (1e-7, 1e-5)
@@ -94,14 +96,14 @@ def checkpoints(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
 
 def passes(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """The run should not repeat few tasks so often that the model memorises them."""
-    count = passes_over(config, context)
-    if count is None or count <= SOME_PASSES:
+    number = passes_over(config, context)
+    if number is None or number <= SOME_PASSES:
         return
-    severity: Literal["warning", "info"] = "warning" if count > MANY_PASSES else "info"
+    severity: Literal["warning", "info"] = "warning" if number > MANY_PASSES else "info"
     yield Finding(
         "config-passes",
         severity,
-        f"{config.max_steps} steps pass {count:.1f} times over the {context.tasks} training tasks"
+        f"{config.max_steps} steps pass {number:.1f} times over the {context.tasks} training tasks"
         + (": they will be memorised." if severity == "warning" else "."),
         "Lower max_steps, or add tasks."
         if severity == "warning"
@@ -132,7 +134,7 @@ def evaluation(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
             f"The code of {quote(', '.join(blind[:3]), limit=160)} has no held-out tasks, so this run cannot show "
             "whether the model gets better at tasks that it was not trained on: a rising reward could be memorising or "
             "hacking.",
-            f"{OWN_SPLIT} Or tell the user what the run will not show.",
+            _own_split(blind, context) or f"{OWN_SPLIT} Or tell the user what the run will not show.",
             "orchestrator.eval",
         )
     elif not config.eval_sources:
@@ -175,12 +177,56 @@ def evaluation(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
             )
 
 
+SMALL_RISE = 0.25
+"""A rise of the mean that evaluations of a run should show (our judgement): a run rarely gains more."""
+_UNKNOWN_MEAN = 0.5
+"""The mean of an environment that was not evaluated. It has the widest interval."""
+
+
+def few_held_out_tasks(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The held-out tasks should be enough to show what a run usually gains."""
+    for source in config.eval_sources:
+        asked = source.table.get("num_examples") or config.number("orchestrator.eval.num_examples")
+        there = context.each.get(source.id, SourceMeasurement()).held_out_tasks
+        numbers = [n for n in (asked, there) if isinstance(n, int) and n > 0]
+        if not numbers:
+            continue
+        tasks, mean = min(numbers), context.mean
+        rise = least_shown_rise(min(1.0, max(0.0, mean)) if mean is not None else _UNKNOWN_MEAN, tasks)
+        if rise <= SMALL_RISE:
+            continue
+        more = "set orchestrator.eval.num_examples higher" if there is None or there > tasks else "give that split more"
+        yield Finding(
+            "config-no-eval",
+            "warning",
+            f"{count(tasks, 'held-out task')}, each evaluated once, show a rise of the mean from {rise:.2f} of "
+            "attainable on only: the run's own evaluations will call less than that chance.",
+            f"After the run, run_eval(compare_base=true) of the checkpoint evaluates the same tasks several times and "
+            f"pairs them, which shows less; for still less, {more}.",
+            "orchestrator.eval",
+        )
+
+
+def _own_split(ids: Sequence[str], context: ConfigContext) -> Fix | None:
+    """What to do after a run whose source has held-out tasks in the folder here only; None where no folder has any."""
+    for id in ids:
+        if id in context.own_splits:
+            folder, keys = context.own_splits[id]
+            return Fix(
+                f"The folder {folder} has held-out tasks by now, which this run does not see. Before it ends, call ",
+                NamedCall("test_reward", environment=folder, env_args=dict(keys)),
+                "; after it, run_eval(compare_base=true) of the checkpoint with the same env_args judges it by them.",
+            )
+    return None
+
+
 COURSE_RULES: tuple[ConfigRule, ...] = (
     learning_rate,
     step_limit,
     checkpoints,
     passes,
     evaluation,
+    few_held_out_tasks,
 )
 
 

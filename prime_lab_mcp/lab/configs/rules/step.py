@@ -280,6 +280,26 @@ def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
         )
 
 
+_ROOM, _LEAST_LIMIT, _TOKENS = 2.0, 256, 128
+"""A shorter token limit holds this many times the longest replies of the evaluation, and at least so many tokens, as a
+multiple of `_TOKENS` (our judgement)."""
+_CUT = 0.05
+"""Share of truncated rollouts above which the measured lengths show a limit, not the length that replies need."""
+
+
+def shorter_limit(config: TrainingConfig, context: ConfigContext) -> int | None:
+    """Return a token limit that holds the evaluated replies with room to spare, where the config's is twice as large.
+
+    A budget is divided by the token limit of a completion, so that a limit far above the replies makes a run small.
+    None where the limit is not the reason, or where no budget made the run small.
+    """
+    limit, tokens = config.max_completion_tokens, context.completion_tokens
+    if limit is None or not tokens or BUDGET_REASON not in config.text or (context.truncated or 0.0) > _CUT:
+        return None
+    enough = max(_LEAST_LIMIT, math.ceil(_ROOM * max(tokens, context.longest or 0) / _TOKENS) * _TOKENS)
+    return enough if 2 * enough <= limit else None
+
+
 def dropped_sentence(context: ConfigContext) -> str:
     """Advice to drop the tasks without a gradient, without a full stop; empty where the evaluation found none."""
     number = context.never_or_always
@@ -298,9 +318,19 @@ def _more_signal(config: TrainingConfig, context: ConfigContext, batch: int) -> 
         told = f"{', '.join(ways[:-1])}, or {ways[-1]}" if len(ways) > 2 else " or ".join(ways)
         return f"{told[0].upper()}{told[1:]}."
     other = f" {dropped}, or" if dropped else " To change it,"
+    shorter = shorter_limit(config, context)
+    limit = ""
+    if shorter is not None:
+        stand_in = " (of the rehearsal's stand-in)" if context.stand_in else ""
+        limit = (
+            f" The limit of {config.max_completion_tokens} tokens a reply sets the bound, and the evaluated replies "
+            f"have {context.completion_tokens}{stand_in} (p95): with max_tokens={shorter} the same budget holds more "
+            "rollouts."
+        )
     return (
         "Nothing has to be changed: such steps learn too, with more noise, and the budget holds no larger batch for as "
-        f"many steps.{other} call write_training_config with batch={batch} and the same budget for fewer, larger steps."
+        f"many steps.{limit}{other} call write_training_config with batch={batch} and the same budget for fewer, "
+        "larger steps."
     )
 
 

@@ -7,7 +7,7 @@ distributions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,9 +17,9 @@ from prime_lab_mcp.lab.base.text import rounded
 from prime_lab_mcp.lab.distribution.rules import USABLE_FAIL, USABLE_WARN
 from prime_lab_mcp.lab.distribution.sample import (
     CURRICULUM_BELOW,
-    EASY_FIRST,
     POOLS,
     Curriculum,
+    easy_first,
     suggested_curriculum,
 )
 from prime_lab_mcp.lab.distribution.sample_size import advised_size, needed_size
@@ -113,6 +113,8 @@ class DifficultyFacts:
     """Id of the evaluation."""
     barred: str | None = None
     """Why a config for these tasks would be refused whatever their difficulty; None if it would not."""
+    easiest: Mapping[str, Any] | None = None
+    """The environment's arguments that select its easiest tasks; None if none are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,7 @@ def _lines(facts: DifficultyFacts, state: State) -> Iterator[str]:
     if facts.start and state != "ready":
         yield (
             "Begin with tasks between 0.2 and 0.8. Give the taskset an argument that selects them, by a field of the "
-            f'tasks that tells easy from hard (view="groups") or by a file of keys. {EASY_FIRST}'
+            f'tasks that tells easy from hard (view="groups") or by a file of keys. {easy_first(facts.easiest)}'
         )
         yield _regression(facts)
     elif state != "ready":
@@ -231,7 +233,7 @@ def _unsolved_lines(facts: DifficultyFacts, state: State) -> Iterator[str]:
     if state == "undecided":
         need = _rollouts_to_call_dead(facts)
         yield f"That is too few to call the tasks dead for groups of {facts.group}: {need:,} rollouts would decide it."
-    yield f"Make easier tasks, or give partial credit that cannot be gamed. {EASY_FIRST}"
+    yield f"Make easier tasks, or give partial credit that cannot be gamed. {easy_first(facts.easiest)}"
     if state == "dead":
         yield (
             "No group size brings these tasks to life. Warm up by supervised fine-tuning on solved examples: "

@@ -101,12 +101,18 @@ PAGE = 12
 
 
 def difficulty_view(
-    evaluated: FinishedEvaluation, page: int = 1, group: int = DEFAULT_GROUP_SIZE, *, barred: str | None = None
+    evaluated: FinishedEvaluation,
+    page: int = 1,
+    group: int = DEFAULT_GROUP_SIZE,
+    *,
+    barred: str | None = None,
+    easiest: Mapping[str, Any] | None = None,
 ) -> ViewResult:
     """Return the pools of tasks by difficulty, single tasks of each pool, and advice on training.
 
     `group` is the number of rollouts per task in training. `barred` says why a config for these tasks would be refused
-    whatever their difficulty, such as a verdict that did not pass. Raises EvalError (`eval-nothing-scored`).
+    whatever their difficulty, such as a verdict that did not pass. `easiest` are the environment's arguments that
+    select its easiest tasks, if any are known. Raises EvalError (`eval-nothing-scored`).
     """
     sample = collect_sample(evaluated.rollouts(), evaluated.spec.weights)
     tasks = _by_key(sample, tasks_of(sample))
@@ -132,7 +138,7 @@ def difficulty_view(
         sized_best = attainable_reward(sample.answer_stated, max(t.high for t in sized_tasks.values()))
     sizes = _sizes(list(sized_tasks.values()), sized_best, list(solved.values()), prior, group)
     pools = _pools(sample, tasks, best)
-    facts = _facts(sample, sized_tasks, sized_best, solved, prior, sizes, group, evaluated, pools, barred)
+    facts = _facts(sample, sized_tasks, sized_best, solved, prior, sizes, group, evaluated, pools, barred, easiest)
     advice = advise_curriculum(facts)
     names = task_names(evaluated.rollouts(), [key for name in POOL_NAMES for key in _on_page(pools[name], page)])
     data: dict[str, Any] = {
@@ -283,6 +289,7 @@ def _facts(
     evaluated: FinishedEvaluation,
     pools: Mapping[str, Sequence[str]],
     barred: str | None,
+    easiest: Mapping[str, Any] | None,
 ) -> DifficultyFacts:
     means = {key: task.mean / best for key, task in tasks.items()}
     start = [k for k, m in means.items() if 0.2 <= m <= 0.8]
@@ -309,6 +316,7 @@ def _facts(
         model=evaluated.spec.model,
         evaluation=evaluated.id,
         barred=barred,
+        easiest=easiest,
     )
 
 

@@ -15,6 +15,8 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.zeros import tool_calls
 from prime_lab_mcp.lab.evals.zeros.tool_calls import Tools, call_fault, timed_out
 from prime_lab_mcp.lab.evals.zeros.turns import Cause, Classified, Turn, token_limit, turns_of
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
+from prime_lab_mcp.lab.rewards.probes.asked_forms import asked_form
 from prime_lab_mcp.lab.rollouts.components import answer_scores, earned_for_answer, is_about_form, words
 from prime_lab_mcp.lab.rollouts.conversation import (
     GoldMention,
@@ -329,10 +331,26 @@ def _asked_marks(text: str, marks: Sequence[str]) -> list[str]:
 
 
 def has_asked_form(rollout: Rollout) -> bool:
-    """Whether the last reply has the marks that the prompt asks to put around the answer."""
+    """Whether the last reply has the marks that the prompt asks to put around the answer, or is the answer alone where
+    the prompt asks for that."""
     messages = conversation(rollout)
     reply = messages[-1].text if messages and messages[-1].role == "assistant" else ""
-    return bool(_asked_marks(reply, requested_marks(messages)))
+    marks = requested_marks(messages)
+    return bool(_asked_marks(reply, marks)) if marks else _is_bare(reply) and _asks_for_bare(messages)
+
+
+_BARE_WORDS = 2
+"""Most words of a reply that is an answer alone and no sentence (our choice): a number with its unit."""
+
+
+def _is_bare(reply: str) -> bool:
+    return 1 <= len(reply.split()) <= _BARE_WORDS and not {"<", "{", "\\", "`"} & set(reply)
+
+
+def _asks_for_bare(messages: Sequence[Message]) -> bool:
+    prompts = [message.text for message in messages if message.role == "user"][:1]
+    form = asked_form(prompts, [message.text for message in messages if message.role == "system"][:1])
+    return form is not None and form.wrappers == (BARE,)
 
 
 def form_is_paid(rollout: Rollout) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.configs import schema
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
-from prime_lab_mcp.lab.distribution.sample import EASY_FIRST, suggested_curriculum
+from prime_lab_mcp.lab.distribution.sample import easy_first, suggested_curriculum
 from prime_lab_mcp.lab.evals.views.columns import ViewResult
 from prime_lab_mcp.lab.evals.views.difficulty import difficulty_view
 from prime_lab_mcp.tools.write_training_config import Args
@@ -154,7 +154,7 @@ def test_easy_tasks_first_is_a_phase_for_each_set_of_arguments(tmp_path: Path) -
     low, dead = of(tmp_path / "low", drawn(0.2, 1.5)), of(tmp_path / "dead", [0.0] * 60)
     assert low.data["phases"]
     for found in (low, dead):
-        assert any(EASY_FIRST in line for line in found.data["advice"]), found.data["advice"]
+        assert any(easy_first(None) in line for line in found.data["advice"]), found.data["advice"]
 
 
 def test_nothing_scored_is_no_difficulty(tmp_path: Path) -> None:

@@ -179,6 +179,17 @@ def test_a_right_answer_in_a_form_that_no_prompt_names_is_the_rewards_fault() ->
     assert found.next[0].tool == "test_reward"
 
 
+def test_wrong_answers_that_are_the_number_alone_that_the_prompt_asks_for_are_no_form_error_of_the_model() -> None:
+    asked = {"prompt": "What is 13 * 13 - 35? Write the number only."}
+    bare = [v1([said("133")], {"correct": 0.0, "answer_format": 0.0}, **asked)] * 6
+    hedged = [v1([said("It should be about 133 or so")], {"correct": 0.0, "answer_format": 0.0}, **asked)] * 2
+
+    found = zeros_view(seen([*bare, *hedged]))
+
+    assert found.data["whose"] == {"model": 2, "setup": 6}
+    assert "6 more are in the form that the prompt asks for" in found.summary
+
+
 def test_right_answers_outside_of_the_form_that_is_paid_name_that_form_come_first_and_are_counted_once() -> None:
     task = {"key": "k1", "data": {"idx": 0, "answer": "134"}}
     asked = {"task": task, "prompt": "What is 13 * 13 - 35? Write the number only."}
