@@ -240,7 +240,7 @@ def measure(folder: Path, rollouts: int) -> int:
     return max(
         claim(
             "judging",
-            f"a million rollouts read and judged, beside a bare parse (a line through {rollouts // 2:,} and {rollouts:,})",
+            f"a million rollouts read and judged, beside a bare parse (by {rollouts // 2:,} and {rollouts:,})",
             (ours + each * (MILLION - rollouts)) / (bare * MILLION / rollouts),
             SLOWER,
         ),
