@@ -1,9 +1,11 @@
 """A file of rollouts read and judged, beside a bare parse of the same lines that looks at nothing.
 
-Judged as a finished evaluation is: golds are looked for first, in a part of the file that is the same for a million.
-The records are those of v1, as `vf-eval` writes them for a short chat. `--rollouts 1000000` judges a million (some 5 GB
-on disk). Times are of the processor, since both do nothing else, and without imports; each runs in a process of its
-own, and its peak memory is what the kernel says of it, at a tenth of the size and at the whole.
+Judged as a finished evaluation is. Some work is the same for every number of rollouts: golds are looked for in the
+first records, and the interval of usable groups is fitted to counts. So half the file and the whole are judged, and a
+straight line through the two leads to a million. The records are those of v1, as `vf-eval` writes them for a short
+chat. `--rollouts 1000000` judges a million (some 5 GB on disk). Times are of the processor, since both do nothing else,
+and without imports; each runs in a process of its own, and its peak memory is what the kernel says of it, at a tenth of
+the size and at the whole.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from prime_lab_mcp.lab.rollouts.rollout import Reading
 
 ROLLOUTS = int(os.environ.get("BENCH_ROLLOUTS", "40000"))
 PER_TASK = 8
-ROUNDS = 2
+ROUNDS = 4
 SLOWER = 1.3
 """The claim: reading and judging a million take at most this many times as long as the bare parse."""
 MILLION = 1_000_000
@@ -215,42 +217,35 @@ def measured(way: str, path: Path) -> tuple[float, int, int]:
 
 def measure(folder: Path, rollouts: int) -> int:
     small = written(folder / "small.jsonl", rollouts // 10)
+    half = written(folder / "half.jsonl", rollouts // 2)
     large = written(folder / "traces.jsonl", rollouts)
     size = large.stat().st_size
-    runs = [(measured("parsed", large), measured("judged", large), measured("read", large)) for _ in range(ROUNDS)]
-    if any(n != rollouts for run in runs for _, _, n in run):
+    ways = (("parsed", large), ("judged", large), ("judged", half))
+    runs = [[measured(*way) for way in ways] for _ in range(ROUNDS)]
+    if any([n for _, _, n in run] != [rollouts, rollouts, rollouts // 2] for run in runs):
         raise RuntimeError("not every rollout was counted")
     # The least of each: what else the machine does only ever adds.
-    bare, ours, reading = (min(run[way][0] for run in runs) for way in range(3))
+    bare, ours, ours_half = (min(run[way][0] for run in runs) for way in range(3))
+    each = (ours - ours_half) / (rollouts - rollouts // 2)
+    reading = min(measured("read", large)[0] for _ in range(2))
     before, after = measured("judged", small)[1], max(run[1][1] for run in runs)
     added = 1024 * max(0, after - before) / (rollouts - rollouts // 10)
     print(f"{rollouts:,} rollouts, {size / 1e6:,.0f} MB ({size / rollouts / 1e3:.1f} kB each)")
     print(f"  a bare orjson.loads of every line: {bare:.2f} s, {size / bare / 1e6:.0f} MB/s")
     print(f"  read for judging: {reading:.2f} s, {reading / bare:.2f} times as long")
-    print(f"  read and judged: {ours:.2f} s, {ours / bare:.2f} times as long")
+    print(f"  read and judged: {ours:.2f} s, {ours / bare:.2f} times as long; half of them {ours_half:.2f} s")
+    print(f"  so the same for every number: {ours - each * rollouts:.2f} s")
     print(f"  peak memory: {before / 1024:.0f} MiB for {rollouts // 10:,}, {after / 1024:.0f} MiB for {rollouts:,}: ")
     print(f"    {added:.0f} bytes for each further rollout of {size / rollouts:.0f} bytes")
-    fixed = measured_golds(large)
-    print(f"  of that the search for golds, the same for a million: {fixed:.2f} s")
     return max(
         claim(
             "judging",
-            f"a million rollouts read and judged, beside a bare parse (from {rollouts:,}; golds counted once)",
-            (ours - fixed + fixed * rollouts / MILLION) / bare,
+            f"a million rollouts read and judged, beside a bare parse (by {rollouts // 2:,} and {rollouts:,})",
+            (ours + each * (MILLION - rollouts)) / (bare * MILLION / rollouts),
             SLOWER,
         ),
         claim("judging", "memory for each further rollout", added, PER_ROLLOUT, "bytes"),
     )
-
-
-def measured_golds(path: Path) -> float:
-    """Seconds of the processor that the search for golds takes. Its part of the file does not grow with the file."""
-    times = []
-    for _ in range(ROUNDS):
-        started = time.process_time()
-        sampled_golds(read_first_rollouts(path))
-        times.append(time.process_time() - started)
-    return min(times)
 
 
 def grown() -> int:
