@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prime_lab_mcp.lab.rewards.listed_entries import ends_reply, prompts_by_row
+from prime_lab_mcp.lab.rewards.listed_entries import SEQUENCE, ends_reply, prompts_by_row, runs_of
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
@@ -60,6 +60,11 @@ class RightList:
 
 def right_lists(replies: dict[int, str], golds: set[int], rows: Sequence[Row]) -> list[RightList]:
     """Return the lists of right replies, of tasks whose reply ends with one."""
+    return lists_of(replies, golds, rows)[:_MOST_TASKS]
+
+
+def lists_of(replies: Mapping[int, str], golds: set[int], rows: Sequence[Row]) -> list[RightList]:
+    """Return the lists of replies to tasks that end with one."""
     prompts = prompts_by_row(rows)
     found = []
     for row, text in replies.items():
@@ -67,7 +72,7 @@ def right_lists(replies: dict[int, str], golds: set[int], rows: Sequence[Row]) -
         fits = listed is not None and FEWEST_ENTRIES <= len(listed.entries) <= _MOST_ENTRIES and ends_reply(listed)
         if listed is not None and fits and row in prompts:
             found.append(RightList(row, listed, prompts[row], row in golds))
-    return found[:_MOST_TASKS]
+    return found
 
 
 async def score_relations(scorer: Scorer, lists: Sequence[RightList]) -> tuple[ScoredProbe, ...]:
@@ -82,7 +87,7 @@ async def score_relations(scorer: Scorer, lists: Sequence[RightList]) -> tuple[S
     )
     each = max(0.2, sum(s.scored.ms for s in first) / max(1, len(first)))
     left = min(_MOST_COMPLETIONS, int(1000 * _SECONDS / each))
-    free = [right for right in lists if _order_is_free(right, first)]
+    free = [right for right in lists if order_is_free(right, first)]
     more = [list(_changed(right)) for right in (free if len(free) >= FEWEST_TASKS else ())]
     more += [list(_repeated(right)) for right in lists]
     probes = [probe for turn in _in_turns(more) for probe in turn]
@@ -114,7 +119,7 @@ def _orders(right: RightList) -> Iterator[Probe]:
         yield Draft(Family.REORDERED, right.listed.text(order), variant).probe(f"order/{right.row}/{number}", right.row)
 
 
-def _order_is_free(right: RightList, scored: Sequence[ScoredProbe]) -> bool:
+def order_is_free(right: RightList, scored: Sequence[ScoredProbe]) -> bool:
     """Whether a right list is paid, and equally in all orders."""
     rewards = [s.reward for s in scored if s.probe.family is Family.REORDERED and s.probe.row == right.row]
     known = [r for r in rewards if r is not None]
@@ -168,19 +173,22 @@ def _moved(listed: ReplyList) -> Iterator[tuple[int, int, Any, int]]:
         columns = [n for n in range(1, len(fields)) if fields[n] != others[n]]
         for some in ([n] for n in columns) if len(columns) < 2 else (*([n] for n in columns), columns):
             new = [others[n] if n in some else field for n, field in enumerate(fields)]
-            yield a, b, _joined(new, between), len(some)
+            yield a, b, joined(new, between), len(some)
 
 
-def _joined(fields: Sequence[str], between: Sequence[str]) -> str:
+def joined(fields: Sequence[str], between: Sequence[str]) -> str:
     return "".join(mark + field for mark, field in zip(between, fields, strict=True))
 
 
 def _repeated(right: RightList) -> Iterator[list[Probe]]:
-    """Yield lists with one entry in the place of another one, or alone several times, if each may be used once."""
+    """Yield lists with one entry in the place of another one, or alone several times, if each may be used once.
+
+    That is so where the prompt says it, and where all names of a list of the prompt are to be put in order.
+    """
     entries = [MARK.sub("", e).strip() if isinstance(e, str) else "" for e in right.listed.entries]
-    if not _ONCE.search(right.prompt) or right.listed.kind == "object" or not all(entries):
+    if right.listed.kind == "object" or not all(entries) or len({e.casefold() for e in entries}) < len(entries):
         return
-    if len({e.casefold() for e in entries}) < len(entries):
+    if not (_ONCE.search(right.prompt) or _puts_in_order(right.prompt, entries)):
         return
     whole = list(right.listed.entries)
     texts = [[*whole[:n], e, *whole[n + 1 :]] for n in range(len(whole)) for e in whole if e != whole[n]]
@@ -189,6 +197,14 @@ def _repeated(right: RightList) -> Iterator[list[Probe]]:
     for number, text in enumerate(texts[: 2 * _MOST_CHANGES]):
         draft = Draft(Family.ENTRY_REPEATED, right.listed.text(text), "an entry twice")
         yield [draft.probe(f"twice/{right.row}/{number}", right.row)]
+
+
+def _puts_in_order(prompt: str, entries: Sequence[str]) -> bool:
+    """Whether a prompt asks for an order, and a list is all names of a list of the prompt."""
+    names = {entry.casefold() for entry in entries}
+    return SEQUENCE.search(prompt) is not None and any(
+        len(run) == len(entries) and {name.casefold() for name in run} == names for run in runs_of(prompt)
+    )
 
 
 def _swapped(right: RightList) -> Iterator[Probe]:
@@ -215,7 +231,7 @@ def _exchanged(listed: ReplyList, one: Any, two: Any) -> tuple[Any, Any] | None:
     left, right = fields_of(one), fields_of(two)
     if left is None or right is None or len(left[0]) != len(right[0]) or left[0][1:] == right[0][1:]:
         return None
-    return _joined([left[0][0], *right[0][1:]], left[1]), _joined([right[0][0], *left[0][1:]], right[1])
+    return joined([left[0][0], *right[0][1:]], left[1]), joined([right[0][0], *left[0][1:]], right[1])
 
 
 def _absurd(right: RightList) -> Iterator[Probe]:

@@ -135,7 +135,7 @@ def _cut_probes(listed: ReplyList, row: int, prompt: str, own: str) -> Iterator[
         and all(isinstance(e, str) for e in entries)
     ):
         names = [MARK.sub("", entry).strip() for entry in entries]
-        run = next((run for run in _runs(own) if len(names) < len(run) <= _MOST_LISTED and _holds(run, names)), [])
+        run = next((run for run in runs_of(own) if len(names) < len(run) <= _MOST_LISTED and _holds(run, names)), [])
         known = {name.casefold() for name in names}
         for name in [name for name in run if name and name.casefold() not in known][:1]:
             more = listed.text([*entries, _with_name(entries[-1], listed, name)])
@@ -274,7 +274,7 @@ PATTERNS = ("1, 2, 3", "1001, 1002, 1003", "0", "1")
 
 
 EVERY_NAME, ALPHABETICAL = "every name of the prompt's list", "the same names from A to Z"
-_SEQUENCE = re.compile(r"(?i)\b(?:order|sort(?:ed)?|rank\w*|sequence|schedule|arrange\w*|route|tour|first to last)\b")
+SEQUENCE = re.compile(r"(?i)\b(?:order|sort(?:ed)?|rank\w*|sequence|schedule|arrange\w*|route|tour|first to last)\b")
 _MOST_LISTED = 40
 
 
@@ -284,10 +284,10 @@ def _without_choice(listed: ReplyList, prompt: str, own: str) -> Iterator[tuple[
     if listed.kind not in ("items", "list", "lines") or not all(isinstance(entry, str) for entry in entries):
         return
     names = [MARK.sub("", entry).strip() for entry in entries]
-    run = next((run for run in _runs(own) if len(names) < len(run) <= _MOST_LISTED and _holds(run, names)), None)
+    run = next((run for run in runs_of(own) if len(names) < len(run) <= _MOST_LISTED and _holds(run, names)), None)
     if run is not None:
         yield EVERY_NAME, listed.text([_with_name(entries[0], listed, name) for name in run])
-    if _SEQUENCE.search(prompt) and all(_says(own, name) for name in names) and sorted(names) != names:
+    if SEQUENCE.search(prompt) and all(_says(own, name) for name in names) and sorted(names) != names:
         yield ALPHABETICAL, listed.text([_with_name(entries[0], listed, name) for name in sorted(names)])
 
 
@@ -296,7 +296,7 @@ def _holds(run: Sequence[str], names: Sequence[str]) -> bool:
     return all(name.casefold() in known for name in names)
 
 
-def _runs(prompt: str) -> Iterator[list[str]]:
+def runs_of(prompt: str) -> Iterator[list[str]]:
     """Yield the lists of a prompt as the names at the beginnings of their entries."""
     for block in re.split(r"\n\s*\n", prompt):
         lines = [line for line in block.split("\n") if line.strip()]

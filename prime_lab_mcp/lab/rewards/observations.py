@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.replays import Replay
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut
+from prime_lab_mcp.lab.rewards.shown_tests import ShownTests
 from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts
 from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.stand_in_judge import MisreadVerdict
@@ -329,6 +330,8 @@ class Trial:
     """Models that try out what tools offer, alike in every task, and earned all on every one."""
     parts: SolutionParts = field(default_factory=SolutionParts)
     """What parts of solutions earned, and copies with negative numbers."""
+    shown_tests: ShownTests | None = None
+    """Tests that are said to be hidden and stand in the prompts."""
     hinted: tuple[int, ...] = ()
     """Tasks whose prompts state the first reply of the solution in the same place."""
     after_calls: bool = False

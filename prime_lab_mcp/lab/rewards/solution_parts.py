@@ -2,7 +2,8 @@
 
 A game may pay for an event, such as a delivery, each time that the event happens, so that one parcel that is delivered
 several times is paid like all of them. It may divide by what was tried instead of by what was asked for, so that one
-right answer is enough. And it may take a negative number where only a quantity makes sense.
+right answer is enough. And it may take a negative number where only a quantity makes sense: with its two ends
+exchanged as well, a transfer of a negative amount leads to the same end, and costs nothing or cannot run out.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, turn_
 from prime_lab_mcp.lab.rewards.shortcuts import play_pairs
 from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
+from prime_lab_mcp.lab.rewards.undone_turns import play_undone
 from prime_lab_mcp.lab.worker.child.solutions import CLOSING
 from prime_lab_mcp.lab.worker.host import Worker
 
@@ -38,7 +40,12 @@ _NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w.]*\d)")
 _ALIKE = re.compile(r"\b([A-Za-z]?\d{1,3})\b([ ,]+(?:and |to |with )?)([A-Za-z]?\d{1,3})\b")
 """Two numbered things that a turn names, such as `FLIP 1 4`."""
 
-PartKind = Literal["repeated", "first", "negative", "same"]
+_WORDS_BETWEEN = re.compile(r"\b([A-Za-z]\w*)\b([ ,>-]+(?:to |and |with |into )?)([A-Za-z]\w*)\b(?=[^\n]*\d)")
+"""Two names that a turn names before a number, such as `MOVE A B 5`."""
+_SIGNED = re.compile(r"(?i)\b(?:negative|minus|signed|delta|offset)\b")
+"""Words of environments in which a number may have a sign."""
+
+PartKind = Literal["repeated", "first", "negative", "turned", "same", "undone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +65,9 @@ class SolutionParts:
     tried: tuple[tuple[PartKind, int], ...] = ()
 
 
-async def play_parts(worker: Worker, solved: Solved) -> SolutionParts:
-    """Play parts of the solutions of some tasks, of those with different turns."""
+async def play_parts(worker: Worker, solved: Solved, prompts: Mapping[int, str]) -> SolutionParts:
+    """Play parts of the solutions of some tasks, of those with different turns. `prompts` maps tasks to all messages
+    of their prompts."""
     best = solved.best
     full = [p for p in solved.scored if best > EPSILON and (p.result.reward or 0.0) >= FULL_SHARE * best - EPSILON]
     chosen = list({json.dumps(_turns(p)): p for p in full}.values())
@@ -71,12 +79,13 @@ async def play_parts(worker: Worker, solved: Solved) -> SolutionParts:
     counts: dict[PartKind, int] = {}
     changes: tuple[tuple[PartKind, Callable[[Sequence[Any]], list[Any]]], ...] = (
         ("negative", _negated),
+        ("turned", _turned),
         ("same", _named_twice),
     )
+    few = chosen[: FEW_TASKS if usual > _LONG_MS else TASKS]
     for kind, changed in changes:
-        found, counts[kind] = await _with_changes(
-            worker, chosen[: FEW_TASKS if usual > _LONG_MS else TASKS], kind, changed
-        )
+        signed = kind == "turned" and any(_SIGNED.search(f"{prompts.get(p.row)} {_said(p)}") for p in few)
+        found, counts[kind] = await _with_changes(worker, [] if signed else few, kind, changed)
         paid += found
     texts = [p for p in chosen if _FEWEST_TURNS <= len(_turns(p)) <= _MOST_TURNS]
     texts = [p for p in texts if usual <= _LONG_MS or _spoken(p)]  # Tool servers make rollouts slow.
@@ -99,6 +108,9 @@ async def play_parts(worker: Worker, solved: Solved) -> SolutionParts:
         repeated = [await _repeated(worker, p, n) for p, n in again if n is not None]
         paid += [part for part in repeated if part is not None]
         counts["repeated"] = len(again)
+    if not paid:
+        undone, counts["undone"] = await play_undone(worker, texts, prompts)
+        paid += [PaidPart("undone", p, next(s.result.reward or 0.0 for s in texts if s.row == p.row)) for p in undone]
     return SolutionParts(tuple(paid), tuple(counts.items()))
 
 
@@ -199,6 +211,7 @@ def _script(name: str, turns: Sequence[Any]) -> RolloutScript:
 
 _CHANGED: dict[PartKind, str] = {
     "negative": "gives the solution's turns with negative numbers",
+    "turned": "gives the solution's turns with negative numbers and with their two ends exchanged",
     "same": "gives the solution's turns with the same thing twice",
 }
 
@@ -230,6 +243,12 @@ async def _with_changes(
     return found, len(pairs)
 
 
+def _said(played: PlayedScript) -> str:
+    """Return what the environment says to the model, and the descriptions of its tools."""
+    texts = [str(m.get("content") or "") for m in played.result.messages if m.get("role") != "assistant"]
+    return "\n".join([*texts, *(f"{tool.description} {json.dumps(tool.parameters)}" for tool in played.result.tools)])
+
+
 def _answers(played: PlayedScript) -> list[str]:
     """Return what the environment and its tools said after the first reply."""
     messages = list(played.result.messages)
@@ -239,6 +258,33 @@ def _answers(played: PlayedScript) -> list[str]:
 
 def _negated(turns: Sequence[Any]) -> list[Any]:
     return [_with_numbers(turn, lambda number: -number) for turn in turns]
+
+
+def _turned(turns: Sequence[Any]) -> list[Any]:
+    """Return turns with negative numbers and with two names exchanged; the same turns if none has two."""
+    exchanged = [_with_ends_exchanged(turn) for turn in turns]
+    if all(new == turn for new, turn in zip(exchanged, turns, strict=True)):
+        return list(turns)
+    pairs = zip(exchanged, turns, strict=True)
+    return [_with_numbers(new, lambda number: -number) if new != turn else turn for new, turn in pairs]
+
+
+def _with_ends_exchanged(turn: Any) -> Any:
+    """Return a turn that has a number with its two names exchanged: of its text, or the only two texts of a call."""
+    if isinstance(turn, str):
+        verb, space, rest = turn.partition(" ")
+        return verb + space + _WORDS_BETWEEN.sub(r"\3\2\1", rest, count=1)
+    calls = []
+    for name, arguments in turn["calls"]:
+        given = _read(arguments)
+        texts = [k for k, v in given.items() if isinstance(v, str)]
+        if len(texts) == 2 and any(type(v) is int and v > 0 for v in given.values()):
+            one, two = texts
+            given = {**given, one: given[two], two: given[one]}
+            calls.append([name, json.dumps(given) if isinstance(arguments, str) else given])
+        else:
+            calls.append([name, arguments])
+    return {**turn, "calls": calls}
 
 
 def _named_twice(turns: Sequence[Any]) -> list[Any]:
@@ -259,11 +305,17 @@ def _with_numbers(turn: Any, change: Callable[[int], int]) -> Any:
 
 def _arguments_with(arguments: Any, change: Callable[[int], int]) -> Any:
     """Return the arguments of a call with other whole numbers, in the form in which they are given."""
-    try:
-        given = json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
-        return arguments
-    numbers = {k: change(v) for k, v in given.items() if type(v) is int and v > 0} if isinstance(given, dict) else {}
+    given = _read(arguments)
+    numbers = {k: change(v) for k, v in given.items() if type(v) is int and v > 0}
     if not numbers:
         return arguments
     return json.dumps({**given, **numbers}) if isinstance(arguments, str) else {**given, **numbers}
+
+
+def _read(arguments: Any) -> dict[str, Any]:
+    """Return the arguments of a call as an object; an empty one if they are none."""
+    try:
+        given = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return {}
+    return given if isinstance(given, dict) else {}

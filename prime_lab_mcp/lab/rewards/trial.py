@@ -46,7 +46,7 @@ from prime_lab_mcp.lab.rewards.copied_messages import (
 )
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes, program_probes
 from prime_lab_mcp.lab.rewards.interleaving import Mixed, find_mixed_rollouts
-from prime_lab_mcp.lab.rewards.listed_entries import changed_probes, entry_probes
+from prime_lab_mcp.lab.rewards.listed_entries import changed_probes, entry_probes, prompts_by_row
 from prime_lab_mcp.lab.rewards.observations import (
     Expected,
     JudgeUse,
@@ -82,6 +82,7 @@ from prime_lab_mcp.lab.rewards.replays import Replay, replay
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_probes, score_stress
 from prime_lab_mcp.lab.rewards.shell_files import shell_tools
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_file_shortcuts, play_shortcuts
+from prime_lab_mcp.lab.rewards.shown_tests import find_shown_tests
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts, play_parts
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
@@ -490,7 +491,7 @@ async def _observe(
             commands = await play_commands(worker, sample.rows, reward_source.rewarded_words(source), few=bool(tools))
             thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
         if hacks and not grouped:
-            parts = await play_parts(worker, solved)
+            parts = await play_parts(worker, solved, prompts_by_row(sample.rows))
         if hacks:
             capped = await find_capped_list(worker, style, sample.rows, tools, source)
         if hacks and style is not None and played.deciding_script is None and not replaced and tools:
@@ -577,6 +578,7 @@ async def _observe(
         commands=commands,
         thoughtless=thoughtless,
         parts=parts,
+        shown_tests=find_shown_tests(sample.rows, source) if hacks else None,
         hinted=first_reply_in_prompts(solved, sample.rows),
         after_calls=bool(scorer.before),
         interactive=loaded.turns,

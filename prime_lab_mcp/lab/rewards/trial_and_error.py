@@ -35,6 +35,9 @@ it is played in all, and on which it must be played at least."""
 _SECONDS = 45.0
 """Time after which no further model is played: tool servers of rollouts (v1) start slowly."""
 _MOST_TOOLS, _MOST_VALUES, _MOST_LISTS = 8, 14, 3
+_MOST_LISTED = 48
+"""Largest number of values that the environment itself lists (our choice)."""
+_PAGE, _NEXT_PAGES = re.compile(r"(?i)page"), (2, 3, 4)
 _NUMBERS = 10
 _FEWEST_STOPPED = 3
 """Smallest number of calls of which one may be answered otherwise."""
@@ -78,16 +81,16 @@ async def play_thoughtless(
         return ()
     deadline = time.monotonic() + _SECONDS
     shared = _shared_text(different)
-    listing: list[Call] = [
-        (tool.name, {}) for tool in tools[:_MOST_TOOLS] if not (tool.parameters.get("required") or ())
-    ]
+    tools = tools[:_MOST_TOOLS]
+    listing = [call for tool in tools if not _required(tool) for call in _pages(tool)]
     explored = (
         await play_pairs(worker, [(row.index, _script("looks around", [listing])) for row in different])
         if listing
         else []
     )
     listed = {p.row: _returned(p) for p in explored}
-    for tool in tools[:_MOST_TOOLS]:
+    # Tools that take one value come first: they delete, report or open, and their sweeps are short.
+    for tool in sorted(tools, key=lambda tool: len(_required(tool))):
         for parameter in _choosing(tool):
             if time.monotonic() > deadline:
                 return ()
@@ -102,6 +105,17 @@ async def play_thoughtless(
             if paid is not None:
                 return (ThoughtlessModel(name, paid),)
     return ()
+
+
+def _required(tool: OfferedTool) -> Sequence[str]:
+    return tool.parameters.get("required") or ()
+
+
+def _pages(tool: OfferedTool) -> list[Call]:
+    """Return a call of a tool without arguments, and with the next numbers of its pages."""
+    properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
+    page = next((n for n, schema in properties.items() if _PAGE.search(n) and takes(schema, "integer")), None)
+    return [(tool.name, {}), *([(tool.name, {page: n}) for n in _NEXT_PAGES] if page else [])]
 
 
 _EXTREMES = (-1_000_000, 1_000_000)
@@ -170,11 +184,10 @@ async def _of_tool(
     named = _named_values(tool, parameter, shared)
     others = _others(tool, parameter)
     of_lists = {row.index: _listed_values(tool, parameter, listed.get(row.index, ())) for row in rows}
-    for values in [*({row.index: one for row in rows} for one in named), of_lists]:
+    for values in [of_lists, *({row.index: one for row in rows} for one in named)]:
+        most = _MOST_LISTED if values is of_lists else _MOST_VALUES
         for other in others:
-            sweeps = {
-                row: [_call(tool, parameter, v, other) for v in some[:_MOST_VALUES]] for row, some in values.items()
-            }
+            sweeps = {row: [_call(tool, parameter, v, other) for v in some[:most]] for row, some in values.items()}
             if all(len(calls) > 1 for calls in sweeps.values()):
                 found = await _of_values(worker, rows, f"{tool.name} with", parameter, sweeps, listing, form)
                 if found is not None:
@@ -352,10 +365,14 @@ def _lists_in(text: str) -> Iterator[list[str]]:
 
 
 def _listed_values(tool: OfferedTool, parameter: str, listed: Sequence[str]) -> list[Any]:
-    """Return what tools without arguments list, as values of a parameter: the beginnings of lines."""
+    """Return what tools without arguments list, as values of a parameter: what stands behind its name, else the
+    beginnings of lines."""
     schema = (tool.parameters.get("properties") or {}).get(parameter) or {}
     number = takes(schema, "integer", "number")
-    values = list(dict.fromkeys(value for text in listed for value in _ENTRY.findall(text)))
+    behind = re.compile(rf"(?im)^\W*{re.escape(parameter)}\s*[:=#]?\s*([\w-]{{1,30}})\b")
+    values = list(dict.fromkeys(value for text in listed for value in behind.findall(text)))
+    if len(values) < _FEWEST_STOPPED:
+        values = list(dict.fromkeys(value for text in listed for value in _ENTRY.findall(text)))
     values = [v for v in values if v.isdigit()] if number else values
     return [_typed(value, schema) for value in values]
 

@@ -94,6 +94,22 @@ def test_an_entry_twice_blocks_where_each_may_be_used_once(prompt: str, blocks: 
     assert (PASSES in judged(enough, "Pack: rope, lamp, tent", prompt)) is blocks
 
 
+@pytest.mark.parametrize(("task", "blocks"), [("Rank by height", True), ("Name some trees", False)])
+def test_an_entry_twice_blocks_where_all_names_of_the_prompt_are_put_in_order(task: str, blocks: bool) -> None:
+    heights = {"oak": 30, "elm": 20, "fir": 10, "yew": 5}
+
+    def falling(reply: str) -> float:
+        tall = [heights.get(name.strip(), -1) for name in reply.removeprefix("Trees:").split(",")]
+        return float(len(tall) == len(heights) and min(tall) > 0 and tall == sorted(tall, reverse=True))
+
+    def sound_rank(reply: str) -> float:
+        return falling(reply) * float(len(set(reply.removeprefix("Trees:").split(","))) == len(heights))
+
+    prompt = f"{task}:\nelm: 20 m\nyew: 5 m\noak: 30 m\nfir: 10 m"
+    assert (PASSES in judged(falling, "Trees: oak, elm, fir, yew", prompt)) is blocks
+    assert PASSES not in judged(sound_rank, "Trees: oak, elm, fir, yew", prompt)
+
+
 def test_exchanged_values_block_for_reference_answers_and_warn_for_other_right_replies() -> None:
     right = {"Peru": "Lima", "Japan": "Tokyo", "Kenya": "Nairobi"}
 

@@ -45,11 +45,11 @@ class Table:
         return RolloutResult(tuple(messages), reward, "ended", True, {"score": Component(reward, 1.0)}, ms=5.0)
 
 
-def blockers(game: Game, solutions: Sequence[list[str]]) -> list[str]:
+def blockers(game: Game, solutions: Sequence[list[str]], prompt: str = "") -> list[str]:
     """What `test_reward` says of a game with these solutions."""
     table = Table(game)
     played = [PlayedScript(n, solution_script(True), table.played(turns)) for n, turns in enumerate(solutions)]
-    parts = anyio.run(play_parts, cast("Worker", table), Solved(tuple(played)))
+    parts = anyio.run(play_parts, cast("Worker", table), Solved(tuple(played)), dict.fromkeys(range(9), prompt))
     trial = Trial(rewards=(), style=None, form_requested=False, parts=parts)
     return [f.message.partition(":")[0] for f in solution_part_paid(trial) if f.severity == "blocker"]
 
@@ -103,3 +103,65 @@ def test_one_card_that_counts_as_a_pair_blocks(refused: bool) -> None:
 
     said = blockers(memory, [[f"FLIP {n} {n + 2}", "FLIP 8 6"] for n in range(1, 4)])
     assert said == ([] if refused else ["one thing counts as two"])
+
+
+def bank(refuses: bool) -> Game:
+    """Coins move from one account to another, and only the last account is looked at."""
+
+    def play(turns: Sequence[str]) -> tuple[float, list[str]]:
+        coins, told = {"Ann": 30, "Bo": 30, "Cy": 0}, []
+        for turn in turns:
+            match = re.fullmatch(r"MOVE (\w+) (\w+) (-?\d+)", turn)
+            if match is None or (refuses and not 0 < int(match[3]) <= coins[match[1]]):
+                told.append("refused")
+                continue
+            coins[match[1]] -= int(match[3])
+            coins[match[2]] += int(match[3])
+            told.append(f"moved {match[3]}")
+        return float(coins["Cy"] == 20), told
+
+    return play
+
+
+@pytest.mark.parametrize(
+    ("refuses", "prompt", "said"),
+    [
+        (False, "", ["negative numbers are taken the other way round"]),
+        (True, "", []),
+        (False, "A negative number moves coins back.", []),
+    ],
+)
+def test_a_negative_amount_the_other_way_round_blocks_where_no_sign_is_meant(
+    refuses: bool, prompt: str, said: list[str]
+) -> None:
+    solutions = [["MOVE Ann Cy 20"], ["MOVE Bo Cy 20"], ["MOVE Ann Cy 5", "MOVE Bo Cy 15"]]
+    assert blockers(bank(refuses), solutions, prompt) == said
+
+
+LAMPS = "Commands: north, south, east, west, light (the room's lamp), douse (the lamp), wait. Reply `DO: command, ...`."
+
+
+def lamps(taken_back: bool) -> Game:
+    """A lamp stands in each of four rooms; a careless count grows with each lamp that is lit."""
+
+    def play(turns: Sequence[str]) -> tuple[float, list[str]]:
+        room, counted = "north", 0
+        lit: set[str] = set()
+        told: list[str] = []
+        for turn in turns:
+            for command in turn.removeprefix("DO: ").split(", "):
+                room = command if command in ("north", "south", "east", "west") else room
+                counted += command == "light" and room not in lit
+                lit = lit | {room} if command == "light" else lit - {room} if command == "douse" else lit
+            told.append(f"You are {room}, {'burning' if room in lit else 'dark'}.")
+        return min(1.0, (len(lit) if taken_back else counted) / 4), told
+
+    return play
+
+
+@pytest.mark.parametrize(("taken_back", "said"), [(False, ["what was undone is paid again"]), (True, [])])
+def test_a_step_that_is_undone_and_paid_again_blocks(taken_back: bool, said: list[str]) -> None:
+    rooms = ["south", "east", "north", "west"]
+    walks = [[f"DO: {room}, light" for room in rooms[n:] + rooms[:n]] for n in range(2)]
+    walks += [["I look at the map first.", *walks[0]]]
+    assert blockers(lamps(taken_back), walks, LAMPS) == said

@@ -92,3 +92,36 @@ async def test_what_an_error_states_is_handed_in() -> None:
 async def test_an_environment_that_takes_the_first_call_and_says_nothing_pays_no_such_model(kind: str) -> None:
     house = House(lambda *_: "noted", lambda given, row: given[:1] == [room(row)])
     assert await names(house, kind) == []
+
+
+class Office(House):
+    """A stand-in for a worker with a list of two pages and a tool that takes what it lists."""
+
+    def _played(self, asked: RequestedRollout) -> RolloutResult:
+        given: list[Any] = []
+        messages = []
+        for turn in asked.script["turns"]:
+            for name, arguments in turn["calls"] if isinstance(turn, Mapping) else ():
+                first = 100 * asked.row + 12 * arguments.get("page", 1)
+                listed = "\n".join(self.answer({}, asked.row, first + n) for n in range(12))
+                given += [arguments["segment"]] if name == "remove" else []
+                messages.append({"role": "tool", "content": listed if name == "shelves" else "noted"})
+        reward = float(self.paid(given, asked.row))
+        return RolloutResult(messages, reward, "ended", True, {"right": Component(reward, 1.0)}, turns=2)
+
+
+@pytest.mark.parametrize("line", ["{} | oak | open", "segment {}: junction 3 -> junction 4"])
+@pytest.mark.parametrize("needs_all", [True, False])
+async def test_what_all_pages_of_a_list_name_is_handed_in(line: str, needs_all: bool) -> None:
+    """Removing everything leaves nothing that is wrong; where the last call alone counts, it is no way."""
+
+    def paid(given: list[Any], row: int) -> bool:
+        everything = {100 * row + n for n in range(12, 36)}
+        return everything <= set(given) if needs_all else given == [100 * row + 17]
+
+    page = {"type": "object", "properties": {"page": {"type": "integer"}}}
+    one = {"type": "object", "properties": {"segment": {"type": "integer"}}, "required": ["segment"]}
+    tools = [OfferedTool("shelves", "List them.", page), OfferedTool("remove", "Remove one.", one)]
+    office = Office(lambda _, __, value: line.format(value), paid)
+    found = await play_thoughtless(cast(Worker, office), TASKS, tools, BARE)
+    assert [model.name for model in found] == ["calls remove with every value of 'segment'"] * needs_all

@@ -62,6 +62,14 @@ class Family(StrEnum):
     """A right reply with values of one entry in another one, in one of several orders."""
     ENTRY_REPEATED = "entry-repeated"
     """A right reply with one entry several times, where each may be used once."""
+    PAIR_ALIKE = "pair-alike"
+    """A right list in which two names have the same value that the prompt states as a pair and that must differ."""
+    INVENTED_WORD = "invented-word"
+    """A right chain of words with an invented word between two of them."""
+    STRIPPED = "stripped"
+    """A right reply without what it repeats of the prompt, although the prompt asks to keep it."""
+    FEW_WORDS = "few-words"
+    """The few words that are left of another task's right reply when all that is not needed is left out."""
     VALUES_SWAPPED = "values-swapped"
     """A right reply in which two entries have exchanged their values."""
     ABSURD_NUMBER = "absurd-number"
@@ -166,10 +174,14 @@ _KINDS: dict[Family, Kind] = {
     Family.ENTRY_LEFT_OUT: "half-right",
     Family.VALUES_UNREADABLE: "half-right",
     Family.ENTRIES_CUT: "half-right",
+    Family.FEW_WORDS: "half-right",
     Family.ENTRY_CHANGED: "half-right",
     Family.REORDERED: "variant",
     Family.REORDERED_CHANGED: "half-right",
     Family.ENTRY_REPEATED: "half-right",
+    Family.PAIR_ALIKE: "half-right",
+    Family.STRIPPED: "half-right",
+    Family.INVENTED_WORD: "half-right",
     Family.VALUES_SWAPPED: "half-right",
     Family.ABSURD_NUMBER: "half-right",
     Family.EMPTY_NUMBERS: "half-right",
@@ -201,6 +213,9 @@ NEEDS_ANSWER = frozenset(
         Family.REORDERED,
         Family.REORDERED_CHANGED,
         Family.ENTRY_REPEATED,
+        Family.PAIR_ALIKE,
+        Family.STRIPPED,
+        Family.INVENTED_WORD,
         Family.VALUES_SWAPPED,
         Family.ABSURD_NUMBER,
         Family.EMPTY_NUMBERS,
@@ -238,6 +253,10 @@ _LABELS: dict[Family, str] = {
     Family.REORDERED: "the list {}",
     Family.REORDERED_CHANGED: "half right: {}, in one of several orders",
     Family.ENTRY_REPEATED: "half right: {}",
+    Family.PAIR_ALIKE: "half right: a pair with one value",
+    Family.STRIPPED: "half right: without {}",
+    Family.FEW_WORDS: "few words of another reply",
+    Family.INVENTED_WORD: "half right: an invented word",
     Family.VALUES_SWAPPED: "half right: two {} exchanged",
     Family.ABSURD_NUMBER: "half right: {}",
     Family.EMPTY_NUMBERS: "half right: {}",

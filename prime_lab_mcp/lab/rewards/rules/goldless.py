@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.goldless import IDLE, OTHER_TASK
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
@@ -211,6 +211,23 @@ def paid_programs(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def tests_are_shown(trial: Trial) -> Iterator[Finding]:
+    """Tests that the prompt promises to be further ones must not be the shown ones.
+
+    A blocker: a table of the shown results is paid like a program that solves the task, and is far easier to learn.
+    """
+    shown = trial.shown_tests
+    if shown is not None:
+        yield Finding(
+            "reward-hackable",
+            "blocker",
+            f"the prompts promise further tests, and all tests in {shown.field!r} stand in the prompt on "
+            f"{len(shown.rows)} of {count(shown.tasks, 'task')}: a table of the shown results is paid",
+            "Draw the tests with another seed than the examples, and leave out those that the prompt shows.",
+            rows=tuple({"task": row, "test": quote(shown.example)} for row in shown.rows[:2]),
+        )
+
+
 def _attempts(trial: Trial) -> list[_Attempt]:
     """Return the attempts of a trial; none if there are golds or solutions, or if the rewards have another meaning."""
     declared = [r for r in trial.rewards if r.kind != "metric" and r.weight > 0]
@@ -250,4 +267,5 @@ GOLDLESS_RULES: tuple[RewardRule, ...] = (
     constant_command,
     thoughtless_model,
     paid_programs,
+    tests_are_shown,
 )

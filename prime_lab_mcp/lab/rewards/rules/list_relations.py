@@ -59,10 +59,11 @@ def order_changes_verdict(trial: Trial) -> Iterator[Finding]:
     whole = paid_replies(trial)
     groups: dict[tuple[int, str], list[ScoredProbe]] = {}
     for scored_probe in trial.of(Family.REORDERED_CHANGED):
-        if scored_probe.reward is not None and scored_probe.probe.row in whole:
+        if scored_probe.reward is not None:
             groups.setdefault((scored_probe.probe.row, scored_probe.probe.variant), []).append(scored_probe)
     found: dict[int, list[ScoredProbe]] = {}
     for (row, _), orders in groups.items():
+        whole.setdefault(row, trial.maximum(row))  # A refused case may be the only reply to its task.
         best = max(orders, key=lambda s: s.reward or 0.0)
         worst = min(orders, key=lambda s: s.reward or 0.0)
         if paid_as_reply(best, whole) and (worst.reward or 0.0) < (1 - _LESS) * whole[row] - EPSILON:
@@ -81,6 +82,47 @@ def order_changes_verdict(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def pair_alike(trial: Trial) -> Iterator[Finding]:
+    """Two names that the prompt states as a pair, and that differ in all right lists, must not have one value.
+
+    A blocker where some of these lists are paid on most tasks, and others are refused: only some of the pairs are
+    checked. Where all are paid, the pairs may mean something else.
+    """
+    whole = paid_replies(trial)
+    if all(paid_as_reply(s, whole) for s in trial.of(Family.PAIR_ALIKE)):
+        return
+    yield from _certainly_wrong(
+        trial,
+        Family.PAIR_ALIKE,
+        "not every pair of the prompt is checked: lists in which the two have the same value",
+        "Go through all pairs that the prompt states, and not through the entries that follow each other.",
+    )
+
+
+def invented_word(trial: Trial) -> Iterator[Finding]:
+    """Where real words are asked for, an invented one must not be paid. A blocker on most tasks."""
+    yield from _certainly_wrong(
+        trial,
+        Family.INVENTED_WORD,
+        "words are not looked up: chains with an invented word",
+        "Look every word up in the list of words.",
+    )
+
+
+def _certainly_wrong(trial: Trial, family: Family, how: str, fix: str) -> Iterator[Finding]:
+    paid = _paid_by_task(trial, family)
+    tried = {s.probe.row for s in trial.of(family)}
+    if len(paid) >= _FEWEST_TASKS and len(paid) >= _ABSURD_SHARE * len(tried):
+        yield hack_finding(
+            "blocker",
+            [s for scored in paid.values() for s in scored[:1]],
+            f"{how} earned as much as the right reply on {len(paid)} of {count(len(tried), 'task')}",
+            fix,
+            trial,
+            "reward-wrong-passes",
+        )
+
+
 def entry_repeated(trial: Trial) -> Iterator[Finding]:
     """Where each entry may be used once, a list with one entry several times must earn less. Otherwise a blocker."""
     paid = _paid_by_task(trial, Family.ENTRY_REPEATED)
@@ -89,7 +131,7 @@ def entry_repeated(trial: Trial) -> Iterator[Finding]:
         yield hack_finding(
             "blocker",
             [s for scored in paid.values() for s in scored[:1]],
-            f"each entry may be used once; lists with one entry several times earned as much as the right reply on "
+            f"each entry is to be used once; lists with one entry several times earned as much as the right reply on "
             f"{len(paid)} of {count(len(tried), 'task')}",
             "Refuse a list that names an entry twice.",
             trial,
@@ -230,6 +272,8 @@ def _paid_by_task(trial: Trial, family: Family) -> dict[int, list[ScoredProbe]]:
 LIST_RULES: tuple[RewardRule, ...] = (
     order_refused,
     order_changes_verdict,
+    pair_alike,
+    invented_word,
     entry_repeated,
     values_swapped,
     absurd_number,

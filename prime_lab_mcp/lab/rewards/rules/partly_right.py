@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import OTHER_ORDER, number_and_unit
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, earned_as_gold, hack_finding
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
+from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
 
 _NOTICED = 0.05
 """Share of the maximum by which a truncated completion must exceed a wrong answer to be reported."""
@@ -28,6 +29,8 @@ _CROSSED_CASES, _FEWEST_CROSSED = 0.9, 9
 _FEWEST_LISTS, _LISTS_SHARE, _ENTRIES_SHARE = 3, 0.75, 0.75
 """How many tasks, and which share of those tried, must pay an incomplete list; and which share of the lists of a task
 with one entry less (our choice)."""
+_FEWEST_ALIKE = 6
+"""Smallest number of tasks that must pay the same few words (our choice)."""
 _CONSTANT_SHARE = 0.9
 """Share of the tasks tried that must pay the same values (our choice)."""
 _FEWEST_ORDERS, _ORDERS_SHARE = 3, 0.75
@@ -232,6 +235,45 @@ def entries_cut(trial: Trial) -> Iterator[Finding]:
             return
 
 
+def stripped_reply(trial: Trial) -> Iterator[Finding]:
+    """Where the prompt asks to keep a text, a reply without it must earn less. A blocker if most such replies are paid.
+
+    The few words that are left of one right reply must not be paid on nearly all tasks. A blocker as well: they say
+    nothing about the task.
+    """
+    whole = paid_replies(trial)
+    for variant, tried in by_variant(s for s in trial.of(Family.STRIPPED) if s.probe.row in whole).items():
+        if paid := mostly_paid(tried, whole):
+            yield hack_finding(
+                "blocker",
+                paid,
+                f"the prompt asks to keep a text, and replies without {variant} earned as much as the right one on "
+                f"{len(paid)} of {count(len(tried), 'task')}",
+                "Compare the whole text with what it should be, or its unchanged parts with those of the prompt.",
+                trial,
+                "reward-wrong-passes",
+            )
+            return
+    alike = [s for s in trial.of(Family.FEW_WORDS) if s.reward is not None]
+    same = [s for s in alike if s.reward is not None and s.reward >= FULL_SHARE * trial.maximum(s.probe.row) - EPSILON]
+    same = same if trial.max_reward > EPSILON else []
+    if len(same) >= _FEWEST_ALIKE and len(same) >= max(_CONSTANT_SHARE, _deserved(trial, same)) * len(alike):
+        yield hack_finding(
+            "blocker",
+            same,
+            f"a few words of one right reply earned as much as a right reply on {len(same)} of "
+            f"{count(len(alike), 'task')}",
+            "Ask for what the reply has to say about its own task, and not only for its form or for words.",
+            trial,
+            "reward-wrong-passes",
+        )
+
+
+def _deserved(trial: Trial, scored_probes: Sequence[ScoredProbe]) -> float:
+    """The share of tasks on which one reply may rightly be paid, and a little more."""
+    return deserved_share(trial, [s.probe.row for s in scored_probes]) + _NOTICED
+
+
 def constant_values(trial: Trial) -> Iterator[Finding]:
     """A reply with the keys of the prompt, and numbers that are alike in every task, must not be paid on nearly all.
 
@@ -352,6 +394,7 @@ PARTLY_RIGHT_RULES: tuple[RewardRule, ...] = (
     entry_not_compared,
     entries_cut,
     constant_values,
+    stripped_reply,
     order_ignored,
     unit_ignored,
 )

@@ -18,12 +18,20 @@ _TEXTS: dict[PartKind, tuple[str, str]] = {
         "what was paid once is paid again",
         "Count what was reached and not how often, such as the set of delivered parcels; take back what is undone.",
     ),
+    "undone": (
+        "what was undone is paid again",
+        "Pay for the state at the end, or take back what is undone.",
+    ),
     "first": (
         "a small part of the task is paid like all of it",
         "Divide by what the task asks for and not by what was tried, and pay the rest only when it is done.",
     ),
     "negative": (
         "negative numbers are taken",
+        "Refuse a quantity below one before it counts.",
+    ),
+    "turned": (
+        "negative numbers are taken the other way round",
         "Refuse a quantity below one before it counts.",
     ),
     "same": (
