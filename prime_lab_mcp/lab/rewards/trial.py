@@ -83,7 +83,7 @@ from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_probes, sc
 from prime_lab_mcp.lab.rewards.shell_files import shell_tools
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_file_shortcuts, play_shortcuts
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
-from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts, play_parts
+from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts, play_parts, spoken_turns
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.rewards.stand_in_judge import find_misread_verdict
 from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, task_maxima
@@ -487,7 +487,8 @@ async def _observe(
         if hacks and style is not None:
             key = await find_answer_key(worker, style, sample.rows, tools)
         if hacks and not grouped:
-            commands = await play_commands(worker, sample.rows, reward_source.rewarded_words(source), few=bool(tools))
+            listed, said = reward_source.rewarded_words(source), spoken_turns(solved)
+            commands = await play_commands(worker, sample.rows, listed, said, few=bool(tools))
             thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
         if hacks and not grouped:
             parts = await play_parts(worker, solved)
