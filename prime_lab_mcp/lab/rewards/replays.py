@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
@@ -108,21 +108,24 @@ def recorded_plays(
 ) -> list[tuple[int, RolloutScript]]:
     """Return pairs (task, script) to play again.
 
-    Copying scripts come first, because solved games in between may help a model that copies. The replies of solutions
-    follow, for their own and for another task, and then the replies of other scripts.
+    Scripts that win no game by themselves come first: those that copy, one reply in every turn or alone, and the
+    replies of another task's solution. Games that solutions win between two such rollouts may help the later one. The replies of
+    other scripts follow.
     """
     usable = [p for p in played if p.result.end == "ended" and p.result.ms <= _MOST_MS and _replies(p)]
     solutions = {p.row: p for p in reversed(usable) if "solution" in p.script.data and "change" not in p.script.data}
     # Long rollouts are preferred, because they have more messages of the environment.
     longest = sorted(solutions.values(), key=lambda p: -p.result.turns)[:_TASKS]
     plays = [(p.row, script) for p in longest[:1] for script in copying]
-    plays += [(p.row, scripts.replay_script("gives the solution's replies", p.result.messages)) for p in longest]
+    for p in longest:
+        first = scripts.replay_script("gives the solution's first reply in every turn", _replies(p)[:1])
+        alone = replace(first, name="gives the solution's first reply alone", data={**first.data, "then": "silence"})
+        plays += [(p.row, first), (p.row, alone)]
     for p, other in zip(longest, longest[1:] + longest[:1], strict=True):
         if other.row != p.row:
             script = scripts.replay_script("gives the replies of another task's solution", other.result.messages)
             plays.append((p.row, script))
-        script = scripts.replay_script("gives the solution's first reply in every turn", _replies(p)[:1])
-        plays.append((p.row, script))
+    plays += [(p.row, scripts.replay_script("gives the solution's replies", p.result.messages)) for p in longest]
     others = {p.script.part: p for p in usable if p.row not in solutions and p.script.part != "faulty"}
     for p in list(others.values())[:_OTHERS]:
         plays.append((p.row, scripts.replay_script(p.script.name, p.result.messages)))
