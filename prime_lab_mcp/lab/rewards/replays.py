@@ -109,8 +109,8 @@ def recorded_plays(
     """Return pairs (task, script) to play again.
 
     Scripts that win no game by themselves come first: those that copy, one reply in every turn or alone, and the
-    replies of another task's solution. Games that solutions win between two such rollouts may help the later one. The replies of
-    other scripts follow.
+    replies of another task's solution. Games that solutions win between two such rollouts may help the later one. The
+    replies of other scripts follow.
     """
     usable = [p for p in played if p.result.end == "ended" and p.result.ms <= _MOST_MS and _replies(p)]
     solutions = {p.row: p for p in reversed(usable) if "solution" in p.script.data and "change" not in p.script.data}
