@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.rewards.accepted_replies import AcceptedGame
 from prime_lab_mcp.lab.rewards.capped_lists import CappedList
 from prime_lab_mcp.lab.rewards.constant_commands import ConstantCommand
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
@@ -329,6 +330,8 @@ class Trial:
     """Models that try out what tools offer, alike in every task, and earned all on every one."""
     parts: SolutionParts = field(default_factory=SolutionParts)
     """What parts of solutions earned, and copies with negative numbers."""
+    accepted: tuple[AcceptedGame, ...] = ()
+    """Games that were played to their end with accepted replies."""
     hinted: tuple[int, ...] = ()
     """Tasks whose prompts state the first reply of the solution in the same place."""
     after_calls: bool = False

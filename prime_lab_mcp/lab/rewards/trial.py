@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.datasets.task_golds import (
     prompt_of,
 )
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
+from prime_lab_mcp.lab.rewards.accepted_replies import AcceptedGame, play_accepted
 from prime_lab_mcp.lab.rewards.calibration import (
     Calibration,
     calibrate,
@@ -465,6 +466,7 @@ async def _observe(
     commands: tuple[ConstantCommand, ...] = ()
     thoughtless: tuple[ThoughtlessModel, ...] = ()
     parts = SolutionParts()
+    accepted: tuple[AcceptedGame, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
         if hacks:
             named = _named_form(sample.rows, source)
@@ -477,7 +479,10 @@ async def _observe(
             if not solved.scored and style is not None and next(shell_tools(offered_tools(played.rollouts)), None):
                 shortcuts = await play_file_shortcuts(worker, form, style, sample.rows)
         copies = [copying_script(CHATTERS, kind, form) for kind in REMEMBERED]
-        replays = await replay(worker, (*solved.scored, *played.rollouts), copies)
+        if hacks and not grouped:
+            accepted = await play_accepted(worker, solved)
+        ends = [p for game in accepted for p in game.ends]
+        replays = await replay(worker, (*solved.scored, *played.rollouts), copies, ends)
         tools = offered_tools((*solved.scored, *played.rollouts))
         if not replays:
             lasting = await find_lasting_writes(worker, sample.rows, tools)
@@ -578,6 +583,7 @@ async def _observe(
         commands=commands,
         thoughtless=thoughtless,
         parts=parts,
+        accepted=accepted,
         hinted=first_reply_in_prompts(solved, sample.rows),
         after_calls=bool(scorer.before),
         interactive=loaded.turns,
