@@ -291,6 +291,8 @@ class Trial:
     """None if no completion has a reward that a witness could confirm."""
     rollouts: tuple[PlayedScript, ...] = ()
     """Whole rollouts with a scripted model. Only environments with tools, several turns or a set-up have them."""
+    rollouts_played: int = 0
+    """Number of all rollouts with a scripted model, also of those that no field keeps."""
     no_rollouts: str = ""
     """The reason why rollouts could not be run; empty if they could."""
     no_rollouts_by_design: bool = False

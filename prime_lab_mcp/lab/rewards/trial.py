@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from prime_lab_mcp.lab.base.report import Say
 from prime_lab_mcp.lab.datasets.task_golds import (
     TaskGold,
     classes_without_name,
@@ -324,6 +325,10 @@ async def _twice(scorer: Scorer, scored_probes: Sequence[ScoredProbe]) -> tuple[
     return tuple(RepeatedScore(s.probe, s.scored, a, third.get(id(s), a)) for s, a in pairs)
 
 
+async def say_nothing(message: str) -> None:
+    """Tell nobody what is tried."""
+
+
 GOLD_TASKS = 500
 """Largest number of tasks whose gold is scored. A larger taskset is sampled with a seed."""
 _NOTHING = "I do not know."
@@ -351,6 +356,7 @@ async def run_trial(
     own_raises: frozenset[str] = frozenset(),
     left_out: frozenset[str] = frozenset(),
     known_failures: Sequence[Probe] = (),
+    say: Say = say_nothing,
 ) -> Trial:
     """Score golds, probes and the caller's `cases` with the environment's reward, and return all observations.
 
@@ -359,7 +365,7 @@ async def run_trial(
     any. `relay` leads to the judge, if any. `arguments` are the environment's arguments, which may name the judge.
     `own_raises` are the places of `reward_source.raise_statements`. `left_out` are files of the folder that an
     installed package does not have, and which a witness therefore must not have either. `known_failures` are probes of
-    an earlier trial, which are scored and judged like those of this one.
+    an earlier trial, which are scored and judged like those of this one. `say` is told what is tried next.
     """
     sparing = asks_judge(loaded) or relay is not None
     async with AsyncExitStack() as stack:
@@ -380,6 +386,7 @@ async def run_trial(
             arguments,
             sparing,
             known_failures,
+            say,
         )
     return replace(trial, own_raises=own_raises if loaded.api == "v1" else frozenset())
 
@@ -398,11 +405,13 @@ async def _observe(
     arguments: Mapping[str, Any] | None,
     sparing: bool,
     known_failures: Sequence[Probe],
+    say: Say,
 ) -> Trial:
     """Make all observations of a trial, from the calibration to the stress probes; `run_trial` explains the arguments.
 
     `sparing` means that scoring asks a judge, so that fewer completions are scored.
     """
+    played_before = worker.rollouts_played
     scorer = Scorer(worker, case_timeout=JUDGED_CASE_SECONDS) if sparing else Scorer(worker)
     rewards = tuple(loaded.rewards)
     several = reward_source.process_dependence(source) is not None
@@ -422,6 +431,8 @@ async def _observe(
     solved = Solved()
     rows: Sequence[Row] = sample.rows
     if not scorer.gave_up:
+        if loaded.turns:
+            await say("playing solutions, and parts of them")
         solved = await play_solutions(worker, loaded, rows, scripted_rollouts.supplied_solutions(probes))
     replaced = loaded.turns and not grouped and solved.best > EPSILON and not _as_good(calibration, solved)
     if replaced:
@@ -451,6 +462,8 @@ async def _observe(
         fresh = {(s.probe.row, s.probe.completion) for s in scored_probes}
         again = [probe for probe in known_failures if (probe.row, probe.completion) not in fresh]
         scored_probes = (*scored_probes, *await score_probes(scorer, again))
+    if loaded.turns:
+        await say("playing right, wrong and silent models")
     played = (
         await scripted_rollouts.play_scripts(worker, loaded, style, rows, _named_form(rows, source))
         if not scorer.gave_up
@@ -469,6 +482,7 @@ async def _observe(
     accepted: tuple[AcceptedGame, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
         if hacks:
+            await say("playing models that copy from messages, prompts and calls")
             named = _named_form(sample.rows, source)
             copying = await play_copying(worker, style, solved, played.rollouts, sample.rows, named)
         form = reply_form(style, solved)
@@ -478,6 +492,7 @@ async def _observe(
             )
             if not solved.scored and style is not None and next(shell_tools(offered_tools(played.rollouts)), None):
                 shortcuts = await play_file_shortcuts(worker, form, style, sample.rows)
+        await say("playing rollouts again in fresh processes")
         copies = [copying_script(CHATTERS, kind, form) for kind in REMEMBERED]
         if hacks and not grouped:
             accepted = await play_accepted(worker, solved)
@@ -492,6 +507,7 @@ async def _observe(
         if hacks and style is not None:
             key = await find_answer_key(worker, style, sample.rows, tools)
         if hacks and not grouped:
+            await say("playing models that do the same in every task")
             listed, said = reward_source.rewarded_words(source), spoken_turns(solved)
             commands = await play_commands(worker, sample.rows, listed, said, few=bool(tools))
             thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
@@ -502,6 +518,7 @@ async def _observe(
         if hacks and style is not None and played.deciding_script is None and not replaced and tools:
             idle = await play_without_answer(worker, style, sample.rows, tools)
             played = replace(played, rollouts=(*played.rollouts, *idle))
+    await say("scoring cases, and completions again")
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if hacks and style is None and not (sparing or loaded.turns or grouped):
@@ -564,6 +581,7 @@ async def _observe(
         other_process=(*other_process, *compared.other_process),
         witnessed=compared.witnessed,
         rollouts=played.rollouts,
+        rollouts_played=worker.rollouts_played - played_before,
         no_rollouts=played.unavailable,
         no_rollouts_by_design=played.by_design,
         rollouts_broke=played.broken,
