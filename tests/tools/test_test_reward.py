@@ -303,11 +303,9 @@ async def test_the_verdict_of_a_game_says_how_much_was_played_and_each_step_is_t
     args = test_reward.Args(environment="nim", cases=given, examples=60)
     outcome = await test_reward.run(made, await test_reward.plan(made, args))
     assert outcome.status == "passed"
-    played = re.match(
-        r"The reward held with (\d+) rollouts of scripted models: 100.0% of 12 solutions", outcome.summary
-    )
-    assert played is not None and int(played[1]) > 100
-    assert "a search scores single replies" in outcome.summary
+    played = re.match(r"The reward held with (\d+) rollouts of scripted models: 100.0% of 12 sol", outcome.summary)
+    assert played is not None
+    assert int(played[1]) > 100
     assert "examples changes nothing here: solutions of at most 12 tasks are played" in outcome.summary
     assert outcome.data["supplied_cases"][0]["replies"] >= 1
     steps = [message for _, message in said]
