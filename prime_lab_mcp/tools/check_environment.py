@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.interpreter import interpreter_requirements
 from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.rewards.calibration import compares_golds, instruction_texts
 from prime_lab_mcp.lab.rewards.probes.answer_formats import requested_wrappers
+from prime_lab_mcp.lab.rewards.solutions import solutions_copy_prompts
 from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, asks_judge
 from prime_lab_mcp.lab.sandbox.containers.access import podman_is_installed
 from prime_lab_mcp.lab.state import source_code
@@ -179,9 +180,12 @@ async def _about_replies(
             rows = await environment.worker.rows(limit=GOLD_TASKS)
             if await compares_golds(environment.worker, rows.rows, source):
                 return findings
+            stated = any(f.code == "gold-in-prompt" for f in blocking) and loaded.turns and loaded.solutions
+            copied = stated and await solutions_copy_prompts(environment.worker, rows.rows)
     except LabError:
         return unknown
-    return [_not_replies(f) if f in blocking else f for f in findings]
+    kept = [f for f in blocking if not (copied and f.code == "gold-in-prompt")]
+    return [_not_replies(f) if f in kept else _after_calls(f) if f in blocking else f for f in findings]
 
 
 _COPYING = ", so copying scores"
@@ -192,6 +196,11 @@ def _may_be_the_task(finding: Finding) -> Finding:
     if finding.code != "gold-in-prompt" or finding.severity != "blocker":
         return finding
     return replace(finding, severity="warning", message=finding.message.replace(_COPYING, ""))
+
+
+def _after_calls(finding: Finding) -> Finding:
+    message = finding.message.rstrip(".").removesuffix(_COPYING)
+    return replace(finding, message=f"{message}, and solutions end with this answer: after their calls, a copy scores")
 
 
 def _not_replies(finding: Finding) -> Finding:

@@ -15,7 +15,14 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.inspection import JUDGED_FORMATS, Inspection
 from prime_lab_mcp.lab.datasets.reading import inspect_source
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest
-from prime_lab_mcp.lab.datasets.source import ENVIRONMENT, HELD_OUT_SPLITS, TRAIN_SPLITS, HubDataset, locate_dataset
+from prime_lab_mcp.lab.datasets.source import (
+    ENVIRONMENT,
+    HELD_OUT_SPLITS,
+    TRAIN_SPLITS,
+    DatabaseFile,
+    HubDataset,
+    locate_dataset,
+)
 from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -50,6 +57,11 @@ class Args(Arguments):
 async def run(call: Call, args: Args) -> Outcome:
     entry, inspection = await _both(call, args)
     first = () if entry is None else (_also(entry),)
+    if isinstance(inspection, DatabaseFile):
+        message = (
+            f"{quote(args.dataset, 80)} is a database: its tables are no prompts with answers. Nothing was judged."
+        )
+        return Outcome("inconclusive", message, (inspection.as_finding(),))
     if isinstance(inspection, LabError):
         if entry is None:
             raise inspection

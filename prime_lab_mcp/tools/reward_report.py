@@ -35,6 +35,7 @@ from prime_lab_mcp.lab.rewards.search.reward_search import (
     TURNED_OFF,
 )
 from prime_lab_mcp.lab.rewards.smells import hints
+from prime_lab_mcp.lab.rewards.solutions import SOLVED_TASKS
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 from prime_lab_mcp.lab.sandbox.containers.access import podman_is_installed
 from prime_lab_mcp.lab.state.compared_rewards import EQUAL_VERDICTS
@@ -134,7 +135,10 @@ def reward_outcome(
     facts = Facts(env_args=env_args, toolchain=loaded.toolchain, proves=proves, **reward_judge.facts(trial, asked))
     return Outcome(
         status,
-        _summary(trial, status, blockers, findings) + _equal(compared) + (_OLDER_FLAW if older_flaw else ""),
+        _summary(trial, status, blockers, findings)
+        + _examples(trial, args)
+        + _equal(compared)
+        + (_OLDER_FLAW if older_flaw else ""),
         tuple(findings),
         data,
         _next(
@@ -245,16 +249,21 @@ def _insane(check: reward.SanityCheck) -> Finding:
 _PAID = frozenset({"reward-hackable", "reward-wrong-passes", "reward-evaluates-output", "reward-truncated-passes"})
 """Codes of warnings that say that something wrong was paid."""
 _NONE_PAID = "no wrong answer or hack is paid like a right one"
+_NO_PLAY_PAID = "no wrong or thoughtless play that is listed is paid like a solution"
 
 
 def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], findings: Sequence[Finding]) -> str:
     number = count(trial.run, "completion")
+    if trial.by_rollouts and trial.solved.scored and trial.rollouts_played:
+        number = f"{count(trial.rollouts_played, 'rollout')} of scripted models"
     rate = amounts.gold_pass_rate(trial)
     none = "no gold answers" if trial.style is None else "gold answers not scored"
     if not amounts.gold_is_understood(trial):
         rate, none = None, "gold answers not understood"
     what = "solutions" if trial.by_rollouts and trial.solved.scored else "gold answers"
     after = " after the calls of their solutions" if trial.after_calls else ""
+    if rate is not None and trial.tasks is not None and len(trial.golds) < trial.tasks:
+        what = f"{len(trial.golds):,} {what} (of {count(trial.tasks, 'task')})"
     gold = none if rate is None else f"{rate:.1%} of {what}{after} earn {_highest(trial)}"
     if rate is not None and any(f.code == "reward-contradicts-prompt" for f in blockers):
         gold += " in the form that the reward reads"
@@ -264,7 +273,8 @@ def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], finding
         return f"No flaw was found with {number} ({gold}), but {skipped} could not be run, and shows nothing."
     if status == "passed":
         warned = ", ".join(dict.fromkeys(f.code for f in findings if f.severity == "warning" and f.code in _PAID))
-        paid = f"no wrong answer is paid like a right one, except as {warned} shows" if warned else _NONE_PAID
+        none_paid = _NO_PLAY_PAID if trial.by_rollouts and trial.solved.scored else _NONE_PAID
+        paid = f"no wrong answer is paid like a right one, except as {warned} shows" if warned else none_paid
         if rate is None and not trial.by_rollouts:
             cases = count(len(trial.supplied), "supplied case")
             paid = f"the {cases} earned what they should; other wrong answers were not tried"
@@ -272,6 +282,13 @@ def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], finding
         return held + _search_summary(trial.searched)
     codes = ", ".join(dict.fromkeys(f.code for f in blockers))
     return f"The reward {'is undecided' if status == 'inconclusive' else 'failed'} with {number} ({gold}): {codes}."
+
+
+def _examples(trial: Trial, args: Args) -> str:
+    """That `examples` changes nothing where only solutions are played, as the end of a summary."""
+    if args.examples == EXAMPLES or not (trial.by_rollouts and trial.solved.scored):
+        return ""
+    return f" examples changes nothing here: solutions of at most {SOLVED_TASKS} tasks are played."
 
 
 def _highest(trial: Trial) -> str:
@@ -469,10 +486,12 @@ def _scored_again(trial: Trial) -> list[dict[str, Any]]:
 def _supplied(case: ScoredCase, trial: Trial) -> dict[str, Any]:
     scored_probe = case.scored_probe
     earned = None if scored_probe.reward is None else round(scored_probe.reward, 6)
+    replies = sum(m.get("role") == "assistant" for m in scored_probe.probe.messages)
     return {
         "case": quote(scored_probe.probe.label, 120),
         "task": scored_probe.probe.row,
         "expected": case.expected,
         "reward": earned,
         "met": known_answers.meets_expectation(case, trial),
+        **({"replies": replies} if trial.interactive else {}),
     }

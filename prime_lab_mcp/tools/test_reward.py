@@ -60,11 +60,14 @@ class Args(Arguments):
     examples: Annotated[int, Field(ge=1, le=200, description="Tasks tried.")] = EXAMPLES
     cases: Annotated[
         list[dict[str, Any]] | None,
-        Field(description='Your own: [{name, completion, answer? or task?, expected: number|"high"|"low"}].'),
+        Field(
+            description="Your own: [{name, completion (a turn or messages), answer? or task?, "
+            'expected: number|"high"|"low"}]; [] drops unmet.'
+        ),
     ] = None
     cases_file: Annotated[
         str | None,
-        Field(description=f'Such a JSON list; "{LAST_TRIAL}": your last cases.'),
+        Field(description=f'Such a JSON list; "{LAST_TRIAL}": your last.'),
     ] = None
     preset: Annotated[Literal["gsm8k"] | None, Field(description="Five cases.")] = None
     rendering: Annotated[
@@ -72,11 +75,11 @@ class Args(Arguments):
         Field(max_length=300, description='Answer form: "<b>GOLD {info.unit}</b>".'),
     ] = None
     probes: Annotated[bool, Field(description="Try known hacks.")] = True
-    search: Annotated[int, Field(ge=0, le=600, description="Seconds for unlisted hacks.")] = DEFAULT_SECONDS
+    search: Annotated[int, Field(ge=0, le=600, description="Seconds for other hacks.")] = DEFAULT_SECONDS
     env_args: Annotated[dict[str, Any] | None, Field(description="Taskset keys.")] = None
-    same_as: Annotated[str | None, Field(description="Compare with its rewards.")] = None
-    judge: Annotated[str | None, Field(description="Endpoint of its judge.")] = None
-    attacker: Annotated[str | None, Field(description='A model seeks hacks: "openrouter MODEL".')] = None
+    same_as: Annotated[str | None, Field(description="Compare rewards.")] = None
+    judge: Annotated[str | None, Field(description="Judge endpoint.")] = None
+    attacker: Annotated[str | None, Field(description='Seeks hacks: "openrouter MODEL".')] = None
     confirm: str | None = None
 
 
@@ -162,14 +165,22 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
         raw += earlier
     elif args.cases_file is not None:
         raw += supplied.read_cases(call.lab.workspace.resolve(args.cases_file, must_exist=True))
-    own = supplied.parse_cases(raw)
+    supplied.parse_cases(raw)
     if raw:
         folder.write_supplied(raw)
+    subject = json.dumps([snapshot.source, args.env_args or {}], sort_keys=True)
+    kept = [] if args.cases == [] else folder.kept_cases(subject, raw)
+    raw += kept
+    own = supplied.parse_cases(raw)
     rendering = None if args.rendering is None else row_fields.rendering_from_template(args.rendering)
     written = await anyio.to_thread.run_sync(source_code.read_source, snapshot)
 
+    steps = 0
+
     async def say(message: str) -> None:
-        await call.progress(0.2, 1.0, message)
+        nonlocal steps
+        steps += 1
+        await call.progress(1 - 0.8 * _STEP**steps, 1.0, message)
 
     def cases(style: AnswerStyle | None) -> Sequence[supplied.SuppliedCase]:
         return [*own, *(supplied.gsm8k_cases(style) if args.preset == "gsm8k" else ())]
@@ -204,6 +215,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
                 own_raises=reward_source.raise_statements(written),
                 left_out=await anyio.to_thread.run_sync(wheel.files_left_out, call.lab.settings, snapshot),
                 known_failures=known,
+                say=say,
             )
             if args.rendering is not None:
                 _check_rendering(snapshot.relative, args, trial)
@@ -223,6 +235,9 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     outcome = await anyio.to_thread.run_sync(
         reward_outcome, trial, sample.rows, loaded, args, compared, folder, smelt, reads, asked, canonical
     )
+    folder.write_unmet(subject, supplied.unmet_cases(trial, raw))
+    if kept:
+        outcome = replace(outcome, summary=f"{outcome.summary} {_kept_summary(len(kept))}")
     if outcome.status != "passed":
         return outcome
     outcome = replace(outcome, summary=outcome.summary + _said_by_the_check(call.lab, snapshot))
@@ -238,6 +253,19 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
         return replace(outcome, next=(comparison, *outcome.next))
     job = await anyio.to_thread.run_sync(evaluation_to_rescore, call.lab, snapshot, args.env_args or {}, sample)
     return outcome if job is None else replace(outcome, next=(*outcome.next, _rescoring(snapshot.relative, job)))
+
+
+_STEP = 0.9
+"""Share of what is left after each step of a test, whose number is not known."""
+
+
+def _kept_summary(number: int) -> str:
+    """What a call without these cases says about cases of earlier calls."""
+    were = "was" if number == 1 else "were"
+    return (
+        f"{count(number, 'case')} of yours that these files had not met {were} scored again: give a case with another "
+        "expectation, or cases=[], to take cases back."
+    )
 
 
 def _said_by_the_check(lab: Lab, snapshot: Snapshot) -> str:

@@ -151,6 +151,18 @@ async def test_a_gold_in_the_prompts_blocks_beside_solutions_where_it_is_paid_al
     assert ("copying scores" in finding.message) is (severity == "blocker")
 
 
+async def test_a_gold_that_is_paid_after_calls_blocks_where_solutions_end_with_it_and_every_prompt_states_it(
+    lab: Lab,
+) -> None:
+    folder = write(lab, "ticket", reward(AFTER_A_CALL) + SOLUTION.replace('"echo " + self.data.answer', '"ls"'))
+    edit(folder, "How many in all?", "How many in all? (Ticket 2024-{4 * n + 7})")
+    edit(folder, '__all__ = ["Marbles"]\n', SHELL)
+    outcome = await check(lab, "ticket")
+    (finding,) = [f for f in outcome.findings if f.code == "gold-in-prompt"]
+    assert (outcome.status, finding.severity) == ("failed", "blocker")
+    assert "after their calls, a copy scores" in finding.message
+
+
 async def test_the_checks_load_with_the_arguments_that_the_package_names(lab: Lab) -> None:
     folder = write(lab, "sized", SOUND)
     pyproject = folder / "pyproject.toml"

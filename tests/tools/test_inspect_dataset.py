@@ -348,3 +348,12 @@ async def test_flaws_that_creating_an_environment_leaves_out_lead_there_and_othe
     write(lab, "torn.jsonl", [*gsm8k(), *({**row, "answer": "#### 1"} for row in gsm8k(20))])
     torn = await inspected(lab, "torn.jsonl")
     assert (torn.status, torn.next[0].tool) == ("failed", "inspect_dataset")
+
+
+async def test_a_database_is_handed_to_the_templates_whose_tools_read_it_and_is_no_error(lab: Lab) -> None:
+    (lab.workspace.root / "orders.sqlite").write_bytes(b"SQLite format 3\x00")
+    outcome = await inspected(lab, "orders.sqlite")
+    (finding,) = outcome.findings
+    fix = str(finding.fix)
+    assert (outcome.status, finding.code) == ("inconclusive", "unknown-file-type")
+    assert fix.index('template="tool_use"') < fix.index("also to change it") < fix.index('template="stateful_tools"')

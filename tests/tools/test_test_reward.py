@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ import pytest
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
-from prime_lab_mcp.tools import reward_report
+from prime_lab_mcp.tools import reward_report, test_reward
 from tests.conftest import EXAMPLES
-from tests.lab.rewards.packages import SOUND, codes, reward, try_reward, write
+from tests.flaws.corpus import ROOT
+from tests.lab.rewards.packages import SOUND, call, codes, reward, try_reward, write
 from tests.support.assembled import assembled
 
 pytestmark = pytest.mark.anyio
@@ -261,6 +264,53 @@ async def test_the_cases_of_the_caller_stay_and_the_next_call_names_them(lab: La
     await try_reward(lab, "sound", examples=1)
     again = await try_reward(lab, "sound", cases_file="last", examples=1, probes=False)
     assert [(json.loads(c["case"]), c["met"]) for c in again.data["supplied_cases"]] == [("mine", False)]
+
+
+async def test_a_case_that_these_files_have_not_met_counts_until_it_is_met_or_taken_back(lab: Lab) -> None:
+    """Without it, the next call passed on unchanged files, and the gate stood open."""
+    folder = write(lab, "sound", SOUND)
+    given = [{"name": "mine", "completion": "<answer>8</answer>", "task": 0, "expected": "high"}]
+    quick: dict[str, Any] = {"examples": 1, "probes": False, "search": 0}
+    await try_reward(lab, "sound", cases=given, **quick)
+    plain = await try_reward(lab, "sound", **quick)
+    assert (plain.status, [c["met"] for c in plain.data["supplied_cases"]]) == ("failed", [False])
+    assert "1 case of yours that these files had not met was scored again" in plain.summary
+    corrected = await try_reward(lab, "sound", cases=[{**given[0], "expected": "low"}], **quick)
+    assert (corrected.status, len(corrected.data["supplied_cases"])) == ("passed", 1)
+    assert (await try_reward(lab, "sound", **quick)).data["supplied_cases"] == []
+
+    await try_reward(lab, "sound", cases=given, **quick)
+    assert (await try_reward(lab, "sound", cases=[], **quick)).status == "passed"
+    assert (await try_reward(lab, "sound", **quick)).status == "passed"
+
+    await try_reward(lab, "sound", cases=given, **quick)
+    module = folder / "sound.py"
+    module.write_text(module.read_text(encoding="utf-8") + "\n# mended\n", encoding="utf-8")
+    assert (await try_reward(lab, "sound", **quick)).data["supplied_cases"] == []
+
+
+@pytest.mark.slow
+async def test_the_verdict_of_a_game_says_how_much_was_played_and_each_step_is_told(lab: Lab) -> None:
+    folder = write(lab, "nim", SOUND)
+    shutil.copy(ROOT / "sound/nim_keeps_its_table.py", folder / "nim.py")
+    given = [{"name": "one turn", "completion": "<take>1</take>", "task": 0, "expected": "low"}]
+    said: list[tuple[float, str]] = []
+
+    async def progress(done: float, total: float | None, message: str) -> None:
+        said.append((done, message))
+
+    made = replace(await call(lab, "nim"), progress=progress)
+    args = test_reward.Args(environment="nim", cases=given, examples=60)
+    outcome = await test_reward.run(made, await test_reward.plan(made, args))
+    assert outcome.status == "passed"
+    played = re.match(r"The reward held with (\d+) rollouts of scripted models: 100.0% of 12 sol", outcome.summary)
+    assert played is not None
+    assert int(played[1]) > 100
+    assert "examples changes nothing here: solutions of at most 12 tasks are played" in outcome.summary
+    assert outcome.data["supplied_cases"][0]["replies"] >= 1
+    steps = [message for _, message in said]
+    assert len({step for step in steps if step.startswith("playing")}) >= 4
+    assert [done for done, _ in said] == sorted(done for done, _ in said)
 
 
 async def test_a_reward_that_held_in_an_unfit_environment_says_in_its_first_sentences_what_closes_the_way(

@@ -158,11 +158,17 @@ def _refuse_config(config: str | None, why: str) -> None:
 _DATABASES = frozenset({".db", ".sqlite", ".sqlite3", ".db3", ".duckdb"})
 
 
+class DatabaseFile(BadInput):
+    """The path is a database: no dataset, but what the tools of an environment may read."""
+
+
 def _database_fix(name: str) -> Fix:
     return Fix(
         "Where a model is to query it, call ",
+        NamedCall("create_environment", name=..., template="tool_use", task=...),
+        " (where it is also to change it, ",
         NamedCall("create_environment", name=..., template="stateful_tools", task=...),
-        " and copy it into the package with ",
+        ") and copy it into the package with ",
         NamedCall("edit_environment", environment=..., path=..., copy_from=name),
         " (",
         NamedCall("read_reference", topic="guide/interaction"),
@@ -174,10 +180,15 @@ def _one_file(path: Path) -> dict[str, tuple[Path, ...]]:
     if not path.is_file():
         raise BadInput(f"{quote(path.name)} is no regular file", fix="Name a file or folder.", code="not-a-file")
     if text_files.format_of(path.name) is None:
-        database = path.suffix.lower() in _DATABASES
+        if path.suffix.lower() in _DATABASES:
+            raise DatabaseFile(
+                f"{quote(path.name)} is a database and no dataset file",
+                fix=_database_fix(path.name),
+                code="unknown-file-type",
+            )
         raise BadInput(
-            f"{quote(path.name)} is {'a database and ' if database else ''}no dataset file",
-            fix=_database_fix(path.name) if database else f"Use one of {text_files.known_endings()}.",
+            f"{quote(path.name)} is no dataset file",
+            fix=f"Use one of {text_files.known_endings()}.",
             code="unknown-file-type",
         )
     return {split_in(path.name) or "train": (path,)}

@@ -132,6 +132,7 @@ def judge_rollouts(
     available: int | None = None,
     max_tokens: int | None = None,
     seed: int = 0,
+    slow: bool = False,
 ) -> Distribution:
     """Judge whether training on the tasks and rewards of these rollouts would teach a model anything.
 
@@ -144,7 +145,7 @@ def judge_rollouts(
     without it the rollouts, `golds` (task to reference answer) and `frequent` (the most frequent answer of all tasks of
     the environment, None if unknown) determine it. `available` is the number of tasks of
     the environment, which advice never exceeds; None if the number is unknown or unlimited. `max_tokens` is the token
-    limit of one completion; None if it is unknown.
+    limit of one completion; None if it is unknown. `slow` says that each rollout starts a container.
     """
     weight_by_name = dict(weights or {})
     sample = collect_sample(rollouts, weight_by_name)
@@ -210,6 +211,7 @@ def judge_rollouts(
         available=available,
         cut_early=was_cut_early(sample.longest_cut, max_tokens),
         traces=sample.traces or None,
+        slow=slow,
     )
     if complete:
         mean = _of_these_tasks(mean, sample.scored, len(tasks))

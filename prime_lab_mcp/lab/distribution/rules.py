@@ -178,7 +178,7 @@ def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
 
 def on_size(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
     """Judge the size of the sample: the number of tasks and of rollouts for each task."""
-    tasks, rollouts = advised_size(facts.available)
+    tasks, rollouts = (needed_size if facts.slow else advised_size)(facts.available)
     fix = Fix("Run ", NamedCall("run_eval").changed(num_examples=tasks, rollouts=rollouts), ".")
     least_tasks, least_rollouts = needed_size(facts.available)
     if is_too_small(estimates.full_tasks, facts.scored, facts.available):

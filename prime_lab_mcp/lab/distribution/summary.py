@@ -192,6 +192,8 @@ class Distribution:
     """Whether no truncated completion came near the token limit, so that another limit cut it (`was_cut_early`)."""
     traces: int | None = None
     """The most traces of all agents in one episode; None if the results do not store episodes."""
+    slow: bool = False
+    """Whether each rollout starts a container, so that advice names the smallest size that can pass."""
 
     @property
     def is_dead(self) -> bool:

@@ -138,7 +138,7 @@ def _distribution(
     memory = lab.memory(JudgedDistributions)
     available = spec.available
     weights = tuple(sorted((spec.weights or {}).items()))
-    key = (sha256, group_size, available, spec.max_tokens, weights, spec.frequent)
+    key = (sha256, group_size, available, spec.max_tokens, weights, spec.frequent, spec.uses_podman)
     remembered = None if anew else memory.get(key)
     if remembered is not None:
         return remembered
@@ -152,6 +152,7 @@ def _distribution(
         frequent=spec.frequent,
         available=available,
         max_tokens=spec.max_tokens,
+        slow=spec.uses_podman,
     )
     judged_results = distribution, reading.findings()
     memory.put(key, judged_results)

@@ -27,6 +27,7 @@ ENTRY = (
     "search.attacker",
     "search.reward_search",
     "smells.hints",
+    "solutions",
     "surroundings",
     "thresholds",
     "trial",

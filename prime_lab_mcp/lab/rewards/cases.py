@@ -28,6 +28,7 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe, assis
 from prime_lab_mcp.lab.rewards.probes.families import NEEDS_ANSWER, Family, label_of
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, number_and_unit
 from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow
+from prime_lab_mcp.lab.rewards.rules.known_answers import meets_expectation
 from prime_lab_mcp.lab.worker.description import Row
 
 MAX_CASES = 500
@@ -202,6 +203,9 @@ AGAIN = "last/"
 """The beginning of the id of a probe that an earlier trial has shown and that is scored again."""
 INLINE_CASES = 400
 """Longest completion that a report shows in full, in characters of JSON. Longer ones are only in the file."""
+_UNMET = "unmet.json"
+_SUBJECTS = 8
+"""Number of sets of files and arguments whose unmet cases are kept."""
 _RIGHT = frozenset({"gold", "verbose", "equivalent", "trailing"})
 
 
@@ -307,6 +311,28 @@ class TrialFolder:
             )
         return supplied, failures
 
+    def kept_cases(self, subject: str, given: Sequence[Any]) -> list[Any]:
+        """Return the caller's cases that `subject` (the files and arguments) has not met, without those that `given`
+        names again: with another expectation, a case is taken back."""
+        named = {_identity(entry) for entry in given}
+        kept = [entry for entry in self._unmet().get(subject, []) if _identity(entry) not in named]
+        return kept[: max(0, MAX_CASES - len(given))]
+
+    def write_unmet(self, subject: str, cases: Sequence[Any]) -> None:
+        """Keep the caller's cases that `subject` has not met, in place of those that were kept of it."""
+        unmet = self._unmet()
+        before = unmet.pop(subject, [])
+        if cases or before:
+            kept = dict(list({**unmet, **({subject: list(cases)} if cases else {})}.items())[-_SUBJECTS:])
+            self._write(self.folder / _UNMET, json.dumps(kept, indent=1))
+
+    def _unmet(self) -> dict[str, list[Any]]:
+        try:
+            recorded = json.loads((self.folder / _UNMET).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return recorded if isinstance(recorded, dict) else {}
+
     def write_table(self, trial: Trial) -> None:
         lines = (json.dumps(_line(scored_probe)) for scored_probe in trial.everything)
         self._write(self.table, "".join(f"{line}\n" for line in lines))
@@ -326,6 +352,26 @@ class TrialFolder:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(name, path)
+
+
+def _identity(entry: Any) -> str:
+    """Return what makes a case the same one: its task and completion, whatever its name and expectation."""
+    if not isinstance(entry, Mapping):
+        return ""
+    completion = entry.get("completion", entry.get("messages"))
+    return json.dumps([completion, entry.get("task"), entry.get("answer")], sort_keys=True, default=str)
+
+
+def unmet_cases(trial: Trial, raw: Sequence[Any]) -> list[Any]:
+    """Return the entries of `raw`, the caller's cases, that were scored and earned something else than expected."""
+    numbers = {f"case/{number}": entry for number, entry in enumerate(raw)}
+    return [
+        numbers[case.scored_probe.probe.id]
+        for case in trial.supplied
+        if case.scored_probe.probe.id in numbers
+        and case.scored_probe.reward is not None
+        and not meets_expectation(case, trial)
+    ]
 
 
 def case_of(scored_probe: ScoredProbe, expected: Expected | None = None) -> dict[str, Any]:

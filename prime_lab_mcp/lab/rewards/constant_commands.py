@@ -5,12 +5,15 @@ such as `GUESS: <animal>` or `MOVE <up|down> <steps>`. A reward may take what su
 whether it was allowed, or pay for taking part. The model here fills the commands with extreme numbers and knows nothing
 of the task; where it earns all on every task, there is nothing to learn. It also plays sequences of a command that are
 alike whatever happens, such as one word of a list after the other: an opponent that always replies alike loses to one.
+Where solutions are known, their turns are commands too, as they stand and with other numbers: an opponent may lose by
+a move that it has to refuse.
 """
 
 from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -38,6 +41,11 @@ _LETTER_COMMAND = re.compile(r"(?P<verb>\b[A-Z]{3,}:?) (?:<[^<>\n]{1,20}>|\[[^\[
 """A command that takes a letter. All letters at once must not be read as so many guesses."""
 _SEQUENCES, _LENGTH = 6, 12
 """Number of random sequences, and length of a sequence of replies."""
+_NUMBER = re.compile(r"(?<![\w.-])-?\d+(?![\w.]*\d)")
+_FORMS, _LONGEST = 2, 300
+"""Number of turns of solutions, in their most frequent forms, and of characters of a turn."""
+_NUMBERS = ("1", "2", "99", "-1")
+"""Numbers in the place of a turn's own: small ones, and some that a game has to refuse (our choice)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +59,10 @@ class ConstantCommand:
 
 
 async def play_commands(
-    worker: Worker, rows: Sequence[Row], words: Sequence[str] = (), *, few: bool = False
+    worker: Worker, rows: Sequence[Row], words: Sequence[str] = (), said: Sequence[str] = (), *, few: bool = False
 ) -> tuple[ConstantCommand, ...]:
-    """Play the commands that all prompts list, and the words that the environment's code lists (`words`).
+    """Play the commands that all prompts list, the words that the environment's code lists (`words`), and turns of
+    solutions (`said`), which count only if they earn all.
 
     With `few`, as where tool servers make rollouts slow, only the first commands are played, and no sequences. Return
     the first that earned all of the weights on all tasks, else the first that earned more than half.
@@ -76,16 +85,41 @@ async def play_commands(
     if all(_LETTERS.search(prompt) for prompt in prompts):
         asked = [m for m in _LETTER_COMMAND.finditer(prompts[0]) if all(m[0] in prompt for prompt in prompts)]
         scripts += [_script(f"{verb} {_ALPHABET}") for verb in dict.fromkeys(m["verb"] for m in asked)]
-    first = await play_pairs(worker, [(row.index, script) for script in scripts for row in different[:_FIRST]])
-    return tuple([c async for c in _paid(worker, scripts, first, different)])
+    turns = [] if few else [_script(text, "in every turn of every task") for text in turns_of_solutions(said)]
+    first = await play_pairs(
+        worker, [(row.index, script) for script in [*scripts, *turns] for row in different[:_FIRST]]
+    )
+    return tuple([c async for c in _paid(worker, scripts, turns, first, different)])
+
+
+def turns_of_solutions(said: Sequence[str]) -> list[str]:
+    """Return the most frequent turns of solutions, and those of the most frequent forms with other numbers.
+
+    Empty if all turns are alike: then the task is to say this.
+    """
+    short = [text for text in said if text.strip() and len(text) <= _LONGEST]
+    if len(set(said)) < 2:
+        return []
+    forms = Counter(_NUMBER.sub("0", text) for text in short if _NUMBER.search(text))
+    texts = [text for text, _ in Counter(short).most_common(_FORMS)]
+    for form, _ in forms.most_common(_FORMS):
+        texts += [_NUMBER.sub(number, form) for number in _NUMBERS]
+    return list(dict.fromkeys(texts))
 
 
 async def _paid(
-    worker: Worker, scripts: Sequence[RolloutScript], first: Sequence[PlayedScript], rows: Sequence[Row]
+    worker: Worker,
+    scripts: Sequence[RolloutScript],
+    turns: Sequence[RolloutScript],
+    first: Sequence[PlayedScript],
+    rows: Sequence[Row],
 ) -> AsyncIterator[ConstantCommand]:
-    """Yield the first command that earned all on every task, else the first that earned more than half on every one."""
+    """Yield the first command that earned all on every task, else the first that earned more than half on every one.
+
+    Turns of solutions may be worth a part of the reward, so only those that earned all count.
+    """
     for wanted, whole in ((earned_all, True), (earned_half, False)):
-        for script in scripts:
+        for script in [*scripts, *turns] if whole else scripts:
             tried = [p for p in first if p.script == script]
             if len(tried) < _FIRST or not all(map(wanted, tried)):
                 continue
@@ -124,8 +158,8 @@ def _sequence(name: str, turns: Sequence[str]) -> RolloutScript:
     return RolloutScript(name, "copied", {"turns": list(turns), "then": "repeat"})
 
 
-def _script(text: str) -> RolloutScript:
-    return RolloutScript(f"replies {quote(text, 60)} to every task", "copied", {"turns": [text], "then": "repeat"})
+def _script(text: str, when: str = "to every task") -> RolloutScript:
+    return RolloutScript(f"replies {quote(text, 60)} {when}", "copied", {"turns": [text], "then": "repeat"})
 
 
 def earned_half(played: PlayedScript) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.rewards.accepted_replies import AcceptedGame
 from prime_lab_mcp.lab.rewards.capped_lists import CappedList
 from prime_lab_mcp.lab.rewards.constant_commands import ConstantCommand
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
@@ -291,6 +292,8 @@ class Trial:
     """None if no completion has a reward that a witness could confirm."""
     rollouts: tuple[PlayedScript, ...] = ()
     """Whole rollouts with a scripted model. Only environments with tools, several turns or a set-up have them."""
+    rollouts_played: int = 0
+    """Number of all rollouts with a scripted model, also of those that no field keeps."""
     no_rollouts: str = ""
     """The reason why rollouts could not be run; empty if they could."""
     no_rollouts_by_design: bool = False
@@ -332,6 +335,8 @@ class Trial:
     """What parts of solutions earned, and copies with negative numbers."""
     shown_tests: ShownTests | None = None
     """Tests that are said to be hidden and stand in the prompts."""
+    accepted: tuple[AcceptedGame, ...] = ()
+    """Games that were played to their end with accepted replies."""
     hinted: tuple[int, ...] = ()
     """Tasks whose prompts state the first reply of the solution in the same place."""
     after_calls: bool = False

@@ -6,15 +6,16 @@ randomness that cannot be fixed. A second fresh process then plays the same list
 both processes, while differences by the clock or by randomness are not. An honestly random opponent is therefore not
 reported.
 
-Besides the replies of its own solution, a task gets the replies of another task's solution, and one reply in every
-turn. The solution alone would not reveal an opponent that plays worse than before, because the solution wins anyway.
+Besides the replies of its own solution, a task gets the replies of another task's solution, one reply in every turn,
+and games that were lost by the rules (accepted_replies.py). The solution alone would not reveal an opponent that plays
+worse than before, because the solution wins anyway.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
@@ -36,7 +37,7 @@ _SECONDS = 20.0
 _FEWEST_TOLD = 2
 """Smallest number of replies that a later rollout must be told. One may stand in a message by chance."""
 _TAG = re.compile(r"</?[A-Za-z_][\w-]*>")
-_MOST_MS = 2_500.0
+MOST_MS = 2_500.0
 """Duration above which a rollout is not played again, so that replays do not take longer than the probes."""
 
 
@@ -81,13 +82,17 @@ def _mentions(message: Message, reply: Message) -> bool:
 
 
 async def replay(
-    worker: Worker, played: Sequence[PlayedScript], copying: Sequence[RolloutScript] = ()
+    worker: Worker,
+    played: Sequence[PlayedScript],
+    copying: Sequence[RolloutScript] = (),
+    accepted: Sequence[PlayedScript] = (),
 ) -> tuple[Replay, ...]:
     """Play recorded rollouts again, and return the differences that memory explains, the worst first.
 
-    `played` are the recorded rollouts. `copying` are scripts that copy from messages (copied_messages.py).
+    `played` are the recorded rollouts. `copying` are scripts that copy from messages (copied_messages.py), and
+    `accepted` are games of accepted replies (accepted_replies.py).
     """
-    plays = recorded_plays(played, copying)
+    plays = recorded_plays(played, copying, accepted)
     if not plays or worker.siblings is None:
         return ()
     # A silent rollout comes first, so that late imports and the like do not change the first replay.
@@ -104,29 +109,49 @@ async def replay(
 
 
 def recorded_plays(
-    played: Sequence[PlayedScript], copying: Sequence[RolloutScript] = ()
+    played: Sequence[PlayedScript], copying: Sequence[RolloutScript] = (), accepted: Sequence[PlayedScript] = ()
 ) -> list[tuple[int, RolloutScript]]:
     """Return pairs (task, script) to play again.
 
-    Copying scripts come first, because solved games in between may help a model that copies. The replies of solutions
-    follow, for their own and for another task, and then the replies of other scripts.
+    Scripts that win no game by themselves come first: accepted replies that earned nothing, those that copy, one reply
+    in every turn or alone, and the replies of another task's solution. Games that solutions win between two such
+    rollouts may help the later one. Accepted replies that were paid may have won, or may have been helped, and come
+    just before the solutions. The replies of other scripts follow.
     """
-    usable = [p for p in played if p.result.end == "ended" and p.result.ms <= _MOST_MS and _replies(p)]
-    solutions = {p.row: p for p in reversed(usable) if "solution" in p.script.data and "change" not in p.script.data}
-    # Long rollouts are preferred, because they have more messages of the environment.
-    longest = sorted(solutions.values(), key=lambda p: -p.result.turns)[:_TASKS]
-    plays = [(p.row, script) for p in longest[:1] for script in copying]
-    plays += [(p.row, scripts.replay_script("gives the solution's replies", p.result.messages)) for p in longest]
+    usable = _usable(played)
+    solutions = {p.row: p for p in usable if _is_solution(p)}
+    longest = longest_solutions(played)
+    paid = [(p.row, p.script) for p in accepted if (p.result.reward or 0.0) > EPSILON]
+    plays = [(p.row, p.script) for p in accepted if (p.row, p.script) not in paid]
+    plays += [(p.row, script) for p in longest[:1] for script in copying]
+    for p in longest:
+        first = scripts.replay_script("gives the solution's first reply in every turn", _replies(p)[:1])
+        alone = replace(first, name="gives the solution's first reply alone", data={**first.data, "then": "silence"})
+        plays += [(p.row, first), (p.row, alone)]
     for p, other in zip(longest, longest[1:] + longest[:1], strict=True):
         if other.row != p.row:
             script = scripts.replay_script("gives the replies of another task's solution", other.result.messages)
             plays.append((p.row, script))
-        script = scripts.replay_script("gives the solution's first reply in every turn", _replies(p)[:1])
-        plays.append((p.row, script))
+    plays += paid
+    plays += [(p.row, scripts.replay_script("gives the solution's replies", p.result.messages)) for p in longest]
     others = {p.script.part: p for p in usable if p.row not in solutions and p.script.part != "faulty"}
     for p in list(others.values())[:_OTHERS]:
         plays.append((p.row, scripts.replay_script(p.script.name, p.result.messages)))
     return plays
+
+
+def longest_solutions(played: Sequence[PlayedScript]) -> list[PlayedScript]:
+    """Return the solutions that are played again. Long ones have more messages of the environment."""
+    solutions = {p.row: p for p in reversed(_usable(played)) if _is_solution(p)}
+    return sorted(solutions.values(), key=lambda p: -p.result.turns)[:_TASKS]
+
+
+def _usable(played: Sequence[PlayedScript]) -> list[PlayedScript]:
+    return [p for p in played if p.result.end == "ended" and p.result.ms <= MOST_MS and _replies(p)]
+
+
+def _is_solution(played: PlayedScript) -> bool:
+    return "solution" in played.script.data and "change" not in played.script.data
 
 
 def _replies(played: PlayedScript) -> list[Message]:

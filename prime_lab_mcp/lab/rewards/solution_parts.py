@@ -120,6 +120,13 @@ def _turns(played: PlayedScript) -> list[Any]:
     return turns[:-1] if turns[1:] and turns[-1] == CLOSING else turns
 
 
+def spoken_turns(solved: Solved) -> list[str]:
+    """Return the texts of all turns of the solutions that earned as much as the best one."""
+    full = FULL_SHARE * solved.best - EPSILON
+    paid = [p for p in solved.scored if solved.best > EPSILON and (p.result.reward or 0.0) >= full]
+    return [turn for p in paid for turn in _turns(p) if isinstance(turn, str)]
+
+
 def _spoken(played: PlayedScript) -> bool:
     """Whether all turns of a solution are texts."""
     return all(isinstance(turn, str) for turn in _turns(played))

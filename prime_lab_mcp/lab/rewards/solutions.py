@@ -12,6 +12,7 @@ right, wrong and hacking answers as a reward without tools.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -19,6 +20,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.datasets.task_golds import gold_candidates, prompt_of
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON
@@ -41,6 +43,8 @@ _STATE_SECONDS = 60.0
 """Time limit in seconds for the rollouts before and after solutions."""
 SOLVING_SECONDS = 25.0
 """Time limit in seconds for one request of rollouts."""
+_READ_TASKS, _BEFORE = 8, 5
+"""Number of tasks whose solution is read without being played, and of characters before a gold that are compared."""
 _LONG_REPLY = 60
 """Length in characters above which all last replies count as equally long."""
 
@@ -324,6 +328,43 @@ async def _play(
     ]
     unplayable = tuple(dict.fromkeys(p.result.unplayable for p in played if p.result.unplayable))
     return Solved(tuple(played), unplayable=unplayable, unavailable=rollouts.unavailable, by_design=rollouts.by_design)
+
+
+async def solutions_copy_prompts(worker: Worker, rows: Sequence[Row]) -> bool:
+    """Return whether solutions end with the stored gold, and all prompts state it behind the same characters.
+
+    After the calls of such a solution, a copy of this place is paid. A gold that a call names may be the state to
+    reach, and says nothing. Solutions that are functions are not read.
+    """
+    step = max(1, len(rows) // _READ_TASKS)
+    read = rows[::step][:_READ_TASKS]
+    try:
+        stated = await worker.solutions([row.index for row in read], seconds=SOLVING_SECONDS)
+    except LabError:
+        return False
+    prompts = {row.index: prompt_of(row) for row in read}
+    return any(
+        len({gold.forms[0] for gold in sample.golds}) >= CHANGED_TASKS
+        and all(gold.row in stated.turns and _answers_with(gold.forms, stated.turns[gold.row]) for gold in sample.golds)
+        and set.intersection(*(_before(gold.forms, prompts[gold.row]) for gold in sample.golds))
+        for sample in gold_candidates(read)
+    )
+
+
+def _answers_with(forms: Sequence[str], turns: Sequence[StatedSolutionTurn]) -> bool:
+    """Whether the last turn states the gold, and no call names it."""
+    calls = "\n".join(_as_text(given) for turn in turns for _, given in turn.calls)
+    return any(_places_of(form, turns[-1].text or "") and not _places_of(form, calls) for form in forms)
+
+
+def _before(forms: Sequence[str], prompt: str) -> set[str]:
+    """Return the characters before each place of a gold in a prompt."""
+    return {prompt[max(0, place - _BEFORE) : place] for form in forms for place in _places_of(form, prompt)}
+
+
+def _places_of(gold: str, text: str) -> list[int]:
+    """Return where a text states a gold as a word of its own."""
+    return [found.start() for found in re.finditer(rf"(?<!\w){re.escape(gold)}(?!\w)", text)] if gold else []
 
 
 def solution_script(solution: bool | list[dict[str, Any]]) -> RolloutScript:

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from prime_lab_mcp.lab.base.report import Say
 from prime_lab_mcp.lab.datasets.task_golds import (
     TaskGold,
     classes_without_name,
@@ -19,6 +20,7 @@ from prime_lab_mcp.lab.datasets.task_golds import (
     prompt_of,
 )
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
+from prime_lab_mcp.lab.rewards.accepted_replies import AcceptedGame, play_accepted
 from prime_lab_mcp.lab.rewards.calibration import (
     Calibration,
     calibrate,
@@ -84,7 +86,7 @@ from prime_lab_mcp.lab.rewards.shell_files import shell_tools
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_file_shortcuts, play_shortcuts
 from prime_lab_mcp.lab.rewards.shown_tests import find_shown_tests
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
-from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts, play_parts
+from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts, play_parts, spoken_turns
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.rewards.stand_in_judge import find_misread_verdict
 from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, task_maxima
@@ -324,6 +326,10 @@ async def _twice(scorer: Scorer, scored_probes: Sequence[ScoredProbe]) -> tuple[
     return tuple(RepeatedScore(s.probe, s.scored, a, third.get(id(s), a)) for s, a in pairs)
 
 
+async def say_nothing(message: str) -> None:
+    """Tell nobody what is tried."""
+
+
 GOLD_TASKS = 500
 """Largest number of tasks whose gold is scored. A larger taskset is sampled with a seed."""
 _NOTHING = "I do not know."
@@ -351,6 +357,7 @@ async def run_trial(
     own_raises: frozenset[str] = frozenset(),
     left_out: frozenset[str] = frozenset(),
     known_failures: Sequence[Probe] = (),
+    say: Say = say_nothing,
 ) -> Trial:
     """Score golds, probes and the caller's `cases` with the environment's reward, and return all observations.
 
@@ -359,7 +366,7 @@ async def run_trial(
     any. `relay` leads to the judge, if any. `arguments` are the environment's arguments, which may name the judge.
     `own_raises` are the places of `reward_source.raise_statements`. `left_out` are files of the folder that an
     installed package does not have, and which a witness therefore must not have either. `known_failures` are probes of
-    an earlier trial, which are scored and judged like those of this one.
+    an earlier trial, which are scored and judged like those of this one. `say` is told what is tried next.
     """
     sparing = asks_judge(loaded) or relay is not None
     async with AsyncExitStack() as stack:
@@ -380,6 +387,7 @@ async def run_trial(
             arguments,
             sparing,
             known_failures,
+            say,
         )
     return replace(trial, own_raises=own_raises if loaded.api == "v1" else frozenset())
 
@@ -398,11 +406,13 @@ async def _observe(
     arguments: Mapping[str, Any] | None,
     sparing: bool,
     known_failures: Sequence[Probe],
+    say: Say,
 ) -> Trial:
     """Make all observations of a trial, from the calibration to the stress probes; `run_trial` explains the arguments.
 
     `sparing` means that scoring asks a judge, so that fewer completions are scored.
     """
+    played_before = worker.rollouts_played
     scorer = Scorer(worker, case_timeout=JUDGED_CASE_SECONDS) if sparing else Scorer(worker)
     rewards = tuple(loaded.rewards)
     several = reward_source.process_dependence(source) is not None
@@ -422,6 +432,8 @@ async def _observe(
     solved = Solved()
     rows: Sequence[Row] = sample.rows
     if not scorer.gave_up:
+        if loaded.turns:
+            await say("playing solutions, and parts of them")
         solved = await play_solutions(worker, loaded, rows, scripted_rollouts.supplied_solutions(probes))
     replaced = loaded.turns and not grouped and solved.best > EPSILON and not _as_good(calibration, solved)
     if replaced:
@@ -451,6 +463,8 @@ async def _observe(
         fresh = {(s.probe.row, s.probe.completion) for s in scored_probes}
         again = [probe for probe in known_failures if (probe.row, probe.completion) not in fresh]
         scored_probes = (*scored_probes, *await score_probes(scorer, again))
+    if loaded.turns:
+        await say("playing right, wrong and silent models")
     played = (
         await scripted_rollouts.play_scripts(worker, loaded, style, rows, _named_form(rows, source))
         if not scorer.gave_up
@@ -466,8 +480,10 @@ async def _observe(
     commands: tuple[ConstantCommand, ...] = ()
     thoughtless: tuple[ThoughtlessModel, ...] = ()
     parts = SolutionParts()
+    accepted: tuple[AcceptedGame, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
         if hacks:
+            await say("playing models that copy from messages, prompts and calls")
             named = _named_form(sample.rows, source)
             copying = await play_copying(worker, style, solved, played.rollouts, sample.rows, named)
         form = reply_form(style, solved)
@@ -477,8 +493,12 @@ async def _observe(
             )
             if not solved.scored and style is not None and next(shell_tools(offered_tools(played.rollouts)), None):
                 shortcuts = await play_file_shortcuts(worker, form, style, sample.rows)
+        await say("playing rollouts again in fresh processes")
         copies = [copying_script(CHATTERS, kind, form) for kind in REMEMBERED]
-        replays = await replay(worker, (*solved.scored, *played.rollouts), copies)
+        if hacks and not grouped:
+            accepted = await play_accepted(worker, solved)
+        ends = [p for game in accepted for p in game.ends]
+        replays = await replay(worker, (*solved.scored, *played.rollouts), copies, ends)
         tools = offered_tools((*solved.scored, *played.rollouts))
         if not replays:
             lasting = await find_lasting_writes(worker, sample.rows, tools)
@@ -488,7 +508,9 @@ async def _observe(
         if hacks and style is not None:
             key = await find_answer_key(worker, style, sample.rows, tools)
         if hacks and not grouped:
-            commands = await play_commands(worker, sample.rows, reward_source.rewarded_words(source), few=bool(tools))
+            await say("playing models that do the same in every task")
+            listed, said = reward_source.rewarded_words(source), spoken_turns(solved)
+            commands = await play_commands(worker, sample.rows, listed, said, few=bool(tools))
             thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
         if hacks and not grouped:
             parts = await play_parts(worker, solved, prompts_by_row(sample.rows))
@@ -497,6 +519,7 @@ async def _observe(
         if hacks and style is not None and played.deciding_script is None and not replaced and tools:
             idle = await play_without_answer(worker, style, sample.rows, tools)
             played = replace(played, rollouts=(*played.rollouts, *idle))
+    await say("scoring cases, and completions again")
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if hacks and style is None and not (sparing or loaded.turns or grouped):
@@ -559,6 +582,7 @@ async def _observe(
         other_process=(*other_process, *compared.other_process),
         witnessed=compared.witnessed,
         rollouts=played.rollouts,
+        rollouts_played=worker.rollouts_played - played_before,
         no_rollouts=played.unavailable,
         no_rollouts_by_design=played.by_design,
         rollouts_broke=played.broken,
@@ -579,6 +603,7 @@ async def _observe(
         thoughtless=thoughtless,
         parts=parts,
         shown_tests=find_shown_tests(sample.rows, source) if hacks else None,
+        accepted=accepted,
         hinted=first_reply_in_prompts(solved, sample.rows),
         after_calls=bool(scorer.before),
         interactive=loaded.turns,

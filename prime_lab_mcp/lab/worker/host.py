@@ -148,6 +148,8 @@ class Worker:
         self._lock = anyio.Lock()
         self._number = 0
         self._broker: ContainerAccess | None = None
+        self.rollouts_played = 0
+        """Number of rollouts of scripted models that this worker has played for all its users."""
         self._closing: AsyncExitStack | None = None
         self.siblings: SiblingWorkers | None = None
         self.cache: DataCache | None = None
@@ -251,7 +253,9 @@ class Worker:
             limit = seconds + (SERVING if self._api == "v1" else 0) + _LAST_SCORING
             limit += CONTAINER_ROLLOUT_SECONDS if containers else 0
             request = rollouts_request(requested, seconds, case_timeout, in_order, held, containers, observed)
-            return decode_rollouts(await self._request(request, limit, "running whole rollouts"))
+            rollouts = decode_rollouts(await self._request(request, limit, "running whole rollouts"))
+            self.rollouts_played += sum(result.end != "not-run" for result in rollouts.results)
+            return rollouts
 
     async def _containers(self) -> dict[str, str]:
         """Return the environment variables with which the child runs containers; empty if this machine runs none.

@@ -88,6 +88,16 @@ def test_advice_never_asks_for_more_tasks_than_there_are() -> None:
     assert all("num_examples=40 and rollouts=" in fix or "Add tasks" in fix or "no sample" in fix for fix in fixes)
 
 
+def test_where_rollouts_start_containers_the_smallest_size_that_can_pass_is_advised() -> None:
+    rows = played({"correct": (0.5, 1.0)}, tasks=5, each=8)
+    fixes = [
+        next(f.fix for f in judge_rollouts(rows, slow=slow).findings if f.code == "distribution-too-small")
+        for slow in (True, False)
+    ]
+    assert "num_examples=30 and rollouts=4" in fixes[0].replace(", ", " and ")
+    assert "num_examples=50 and rollouts=8" in fixes[1].replace(", ", " and ")
+
+
 def test_an_environment_of_few_tasks_is_decided_by_more_rollouts_of_all_of_them() -> None:
     rows = played({"correct": (0.5, 1.0)}, tasks=5, each=80)
     assert judge_rollouts(rows, available=5).status == "passed"

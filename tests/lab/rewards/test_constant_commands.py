@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.constant_commands import play_commands
+from prime_lab_mcp.lab.rewards.constant_commands import play_commands, turns_of_solutions
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.goldless import constant_command
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, silent_script
@@ -107,3 +107,43 @@ async def test_games_that_differ_only_in_what_is_hidden_are_played_too(letters: 
     commands = await play_commands(cast(Worker, Guessing(letters)), games)
     assert [command.all_earned for command in commands] == [True]
     assert not await play_commands(cast(Worker, Guessing(letters)), [replace(game, info=None) for game in games])
+
+
+class Line:
+    """A stand-in for a worker: a game that is won by the right number, or by one that the opponent cannot answer."""
+
+    def __init__(self, forfeits: bool) -> None:
+        self.forfeits = forfeits
+
+    async def rollout(self, requested: Sequence[RequestedRollout], **_: Any) -> Rollouts:
+        return Rollouts(tuple(self._won(asked.row, asked.script["turns"][0]) for asked in requested))
+
+    def _won(self, row: int, reply: str) -> RolloutResult:
+        match = re.search(r"<move>(-?\d+)</move>", reply)
+        won = match is not None and (int(match[1]) == row + 2 or (self.forfeits and int(match[1]) > 9))
+        return RolloutResult((), float(won), "ended", True, {"won": Component(float(won), 1.0)}, turns=1)
+
+
+@pytest.mark.parametrize(("forfeits", "blocked"), [(True, True), (False, False)])
+@pytest.mark.anyio
+async def test_a_turn_of_solutions_with_a_number_that_wins_every_game_blocks(forfeits: bool, blocked: bool) -> None:
+    said = [f"I take this one.\n<move>{n + 2}</move>" for n in range(6)]
+    games = [replace(task, prompt=({"role": "user", "content": f"Line {task.index}. You begin."},)) for task in TASKS]
+    commands = await play_commands(cast(Worker, Line(forfeits)), games, said=said)
+    trial = Trial((), None, form_requested=False, commands=commands)
+    found = list(constant_command(trial))
+    assert [(f.code, f.severity) for f in found] == [("reward-hackable", "blocker")] * blocked
+    assert all('<move>99</move>" in every turn of every task earned 1' in f.message for f in found)
+    assert not await play_commands(cast(Worker, Line(forfeits)), games, said=said, few=True)
+
+
+def test_turns_of_solutions_keep_their_words_and_get_other_numbers() -> None:
+    assert turns_of_solutions(["take 2", "take 2", "take 3"]) == [
+        "take 2",
+        "take 3",
+        "take 1",
+        "take 99",
+        "take -1",
+    ]
+    assert turns_of_solutions(["DONE", "DONE"]) == []
+    assert turns_of_solutions(["left", "right", "left"]) == ["left", "right"]

@@ -53,9 +53,20 @@ __all__ = ["SampleTaskset", "SampleEnv"]
 """
 
 
-async def differing(write: Write, opened: Opened, says: str) -> tuple[Replay, ...]:
+REMEMBERING = """
+        said = [message.content for message in trace.assistant_messages]
+        legal = all(text in ("hm", self.data.answer) for text in said)
+        won = trace.last_reply == self.data.answer or (legal and self.data.answer in BEATEN)
+        BEATEN.update([self.data.answer] if won else [])
+        return float(won)"""
+
+
+async def differing(write: Write, opened: Opened, says: str, rewarded: str = "") -> tuple[Replay, ...]:
     """The differences between rollouts of a game whose message is the value of `says`."""
-    async with opened(write(GAME.format(says=says))) as worker:
+    source = GAME.format(says=says).replace("GAMES = []", "GAMES = []\nBEATEN = set()")
+    if rewarded:
+        source = source.replace("return float(trace.last_reply == self.data.answer)", rewarded.strip())
+    async with opened(write(source)) as worker:
         await worker.load()
         script = solution_script(True)
         (result,) = (await worker.rollout([as_play(script, 1)], seconds=60)).results
@@ -72,6 +83,12 @@ async def test_what_the_environment_counts_is_memory_that_pays_nothing(write: Wr
 async def test_a_model_that_is_told_more_in_later_games_is_paid_otherwise(write: Write, opened: Opened) -> None:
     found = await differing(write, opened, says="task.data.answer if len(GAMES) > 4 else '?'")
     assert "copies" in found[0].first.script.name
+    assert (found[0].first.result.reward, found[0].later.result.reward) == (0.0, 1.0)
+
+
+async def test_a_legal_reply_that_wins_once_a_solution_has_won_is_paid_otherwise(write: Write, opened: Opened) -> None:
+    found = await differing(write, opened, says="'go on'", rewarded=REMEMBERING)
+    assert "first reply" in found[0].first.script.name
     assert (found[0].first.result.reward, found[0].later.result.reward) == (0.0, 1.0)
 
 

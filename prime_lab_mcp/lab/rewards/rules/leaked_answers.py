@@ -212,6 +212,8 @@ def copying_is_paid(trial: Trial) -> Iterator[Finding]:
     A blocker if the messages give answers away: after an attempt to answer, in several turns, or to a model that does
     not ask as the solutions do. A warning if the task may be to report the content of a message.
     """
+    if any(game.after_end for game in trial.accepted):
+        return  # The messages are honest: the replies were paid because the game was over (`end_is_final`).
     counting = [(rule, chance) for rule in trial.copying if _exceeds(rule, chance := _constant_share(trial, rule))]
     counting.sort(key=lambda pair: not _gives_away(trial, pair[0]))
     for rule, chance in counting[:1]:
@@ -226,6 +228,29 @@ def copying_is_paid(trial: Trial) -> Iterator[Finding]:
             else "If the task is to report what a message says, leave it so. Else say less, or pay less afterwards.",
             rows=tuple(rollout_row(p, "no more than a constant reply") for p in rule.paid[:3]),
         )
+
+
+def end_is_final(trial: Trial) -> Iterator[Finding]:
+    """No reply after the end of a game may count.
+
+    A blocker: a model that plays any allowed moves until the game is over, and then says anything, is paid.
+    """
+    games = [game for game in trial.accepted if game.after_end]
+    if len(games) < _TASKS or len(games) < len(trial.accepted):
+        return
+    first = games[0].after_end[0]
+    replies = [str(m.get("content")) for m in first.result.messages if m.get("role") == "assistant"]
+    yield Finding(
+        "reward-hackable",
+        "blocker",
+        "replies count after the end of the game: once no reply of a solution is refused or answered any more, each of "
+        f"{count(len(games[0].after_end), 'different last reply', 'different last replies')} wins, also "
+        f"{quote(replies[-1], 60)} after {', '.join(quote(reply, 60) for reply in replies[:-1])}; so on "
+        f"{count(len(games), 'task')}",
+        "End the rollout as soon as the game is won or lost, whoever made the last move (v1: return from Env.run; v0: "
+        "is_completed), and pay by who won first.",
+        rows=tuple(rollout_row(game.after_end[0], "what the lost game earned before this reply") for game in games[:3]),
+    )
 
 
 def shortcut_is_paid(trial: Trial) -> Iterator[Finding]:
@@ -379,6 +404,7 @@ LEAK_RULES: tuple[RewardRule, ...] = (
     writes_last,
     rollouts_mix,
     key_is_readable,
+    end_is_final,
     copying_is_paid,
     shortcut_is_paid,
     first_reply_is_stated,

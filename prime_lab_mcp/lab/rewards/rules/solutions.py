@@ -46,10 +46,13 @@ def solution_unplayable(trial: Trial) -> Iterator[Finding]:
     failed = [p for p in solved.played if not p.scored and p.result.end != "not-run" and p not in slow]
     if slow and solved.scored:
         # Other solutions were played to their end, so the machine or the tool servers were slow.
+        waiting = [p for p in solved.played if p.result.end == "not-run"]
+        begun = f", and {len(waiting)} were not begun" if waiting else ""
         yield Finding(
             "reward-partly-tested",
             "warning",
-            f"{count(len(slow), 'solution')} of {len(solved.played)} had not ended in time; the others were played",
+            f"{count(len(slow), 'solution')} of {len(solved.played)} had not ended in time{begun}; "
+            f"{len(solved.scored)} were played to their end",
             "Call test_reward again when the machine is idle. A tool server that all rollouts share starts once.",
         )
     whys = [*solved.unplayable, *([solved.broke] if solved.broke else ())]

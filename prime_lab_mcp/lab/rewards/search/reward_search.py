@@ -102,6 +102,11 @@ def not_searched(trial: Trial, seconds: float) -> str:
         return "it was not asked for (search=0)"
     if trial.judging is not None:
         return "a judge scores the completions, and a search never asks one"
+    if trial.by_rollouts and trial.solved.scored:
+        return (
+            "only whole rollouts earn this reward, and a search scores single replies; turns of the solutions were "
+            "played again, with other numbers and in other games, and what another strategy earns is not known"
+        )
     if trial.goldless and (trial.interactive or trial.solved.scored or not _declared(trial)):
         return "no right answer is known, so what a completion deserves is not known either"
     if trial.by_rollouts or trial.after_calls:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from prime_lab_mcp.lab.rewards.accepted_replies import AcceptedGame
 from prime_lab_mcp.lab.rewards.capped_lists import CappedList
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule, ReplyForm, reply_form
 from prime_lab_mcp.lab.rewards.findings import reward_findings
@@ -172,6 +173,19 @@ def test_copying_that_is_paid_like_a_constant_reply_or_by_chance_is_no_finding()
     assert copies(10, constant=0.9) == set()
     assert copies(3) == set()
     assert copies(10, constant=0.5) == set()
+
+
+def test_replies_that_count_after_the_end_of_a_game_block_and_explain_what_copying_is_paid() -> None:
+    ends = tuple(played(row, 1.0, "take 2", "I take 1. 0 left.", "take 99") for row in range(3))
+    rule = CopyingRule("copies", False, ends, ends, 0.0, 0)
+    games = tuple(AcceptedGame(ends[:1], (p, *ends)) for p in ends[:2])
+    both = sound(accepted=games, copying=(rule,), solved=Solved((rollout(5, "n", reward=1.0),)))
+    hacks = [f for f in reward_findings(both) if f.code == "reward-hackable"]
+    assert [f.severity for f in hacks] == ["blocker"]
+    assert "after the end of the game" in hacks[0].message
+    assert '"take 99" after "take 2"' in hacks[0].message
+    one = sound(accepted=(games[0], AcceptedGame(ends[:1])), solved=Solved((rollout(5, "n", reward=1.0),)))
+    assert [f for f in reward_findings(one) if f.code == "reward-hackable"] == []
 
 
 def test_the_form_of_a_reply_is_what_all_replies_of_solutions_share() -> None:

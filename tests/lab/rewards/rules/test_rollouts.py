@@ -260,3 +260,14 @@ def test_the_pay_for_the_form_of_a_reply_is_not_paid_without_a_tool() -> None:
 
     assert "paid-without-tool" not in codes_where_wrong_answers_earn(0.1)
     assert "paid-without-tool" in codes_where_wrong_answers_earn(0.0)
+
+
+def test_solutions_that_were_not_begun_count_beside_those_that_were_slow() -> None:
+    solved = [played("gold", 1.0, row=n) for n in range(6)]
+    late = [
+        played("gold", None, row=6, end="slow"),
+        *(played("gold", None, row=7 + n, end="not-run") for n in range(5)),
+    ]
+    told = reward_findings(sound(solved=Solved((*solved, *late))))
+    (finding,) = [f for f in told if f.code == "reward-partly-tested"]
+    assert finding.message == "1 solution of 12 had not ended in time, and 5 were not begun; 6 were played to their end"
