@@ -153,8 +153,9 @@ def is_small_int(value: Any) -> bool:
 
 
 def is_hash(value: Any) -> bool:
-    """Return whether a value is a text that ends in `####` and a number, as in GSM8K."""
-    return isinstance(value, str) and golds.number_text(golds.after_hash(value)) is not None
+    """Return whether a value is a worked solution that ends in a number: after `####`, as in GSM8K, or as the answer
+    that the last sentence states."""
+    return isinstance(value, str) and golds.number_text(golds.worked_answer(value)) is not None
 
 
 def is_boxed(value: Any) -> bool:

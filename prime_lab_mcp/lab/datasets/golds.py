@@ -33,6 +33,8 @@ GOLD_NAMES = (
 _SENTINELS = frozenset({"", "n/a", "na", "nan", "null", "-", "--", "[]", "{}", "?", "proof", "notfound", "not found"})
 """Texts that mean "no answer" (docs/validation.md, Dataset findings). `none` is not among them, because it can be a
 label."""
+_SODIUM = "Na"
+"""The one answer that differs from a sentinel only by its case."""
 _LONGEST_SENTINEL = max(map(len, _SENTINELS))
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)[$€£¥]?\s?(?P<late_sign>[-+]?)"
@@ -42,6 +44,10 @@ _NUMBER = re.compile(
 )
 _SCALES = frozenset(
     ("hundred", "thousand", "million", "billion", "trillion", "dozen", "dozens", "k", "mn", "bn", "squared", "cubed")
+)
+_STATED_CHARACTERS = 100
+_STATED = re.compile(
+    r"(?:^|[\s*])(?:[Ff]inal )?[Aa]nswer(?: is)?[ :=*]+([^\s*](?:(?:(?!\.\s)[^\n*]){0,58}[^\s*])?)\**$"
 )
 _UNIFIED = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u202f": None, "\u2009": None})
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
@@ -54,7 +60,7 @@ def is_empty(value: Any) -> bool:
         return True
     if isinstance(value, str):
         text = value.strip()
-        return len(text) <= _LONGEST_SENTINEL and text.lower() in _SENTINELS
+        return len(text) <= _LONGEST_SENTINEL and text.lower() in _SENTINELS and text != _SODIUM
     if isinstance(value, list | tuple):
         return all(is_empty(v) for v in value)
     return isinstance(value, Mapping) and not value
@@ -96,6 +102,21 @@ def after_hash(text: str) -> str | None:
     return answer if answer and "\n" not in answer else None
 
 
+def worked_answer(text: str) -> str | None:
+    """Return the answer in which a worked solution ends; None if the text does not end in one.
+
+    The answer is what follows the last `####`, or the number of a last sentence such as `The answer is 42.` or
+    `Final answer: 42`. The template `numeric` reads the same; a test compares the two.
+    """
+    answer = after_hash(text)
+    if answer is not None or "nswer" not in text[-_STATED_CHARACTERS:]:
+        return answer
+    stated = _STATED.search(text[-_STATED_CHARACTERS:].rstrip())
+    if stated is None or number_in(stated[1]) is None:
+        return None
+    return stated[1].removesuffix(".")
+
+
 def boxed_content(text: str) -> str | None:
     r"""Return the content of the last `\boxed{...}` or `\fbox{...}` that has balanced braces; None if there is none."""
     end = len(text)
@@ -131,7 +152,7 @@ def gold_number_text(value: Any, format: str) -> str | None:
 def _numeric_part(value: Any, format: str) -> Any:
     if format != "gsm8k_hash":
         return value
-    return after_hash(value) if isinstance(value, str) else None
+    return worked_answer(value) if isinstance(value, str) else None
 
 
 def canonical_number(number: Decimal) -> str:

@@ -48,8 +48,8 @@ NO_TEMPLATE = "none"
 """`RewardRecommendation.kind` if no template fits. `why` then says what to do instead."""
 
 _RULES: Mapping[AnswerFormat, str] = {
-    "gsm8k_hash": "Gold: take what follows the last ####, strip commas, currency and unit. Compare it as a number "
-    "with the number in the answer tags.",
+    "gsm8k_hash": "Gold: take what follows the last ####, or the number that the last sentence states, strip commas, "
+    "currency and unit. Compare it as a number with the number in the answer tags.",
     "numeric": "Gold: strip commas, currency, percent sign and unit. Compare it as a number, not as text, with the "
     "number in the answer tags; 75 equals 75.0.",
     "boxed": "Gold: the content of the last \\boxed{} whose braces balance. Compare it as mathematics with the "

@@ -48,6 +48,7 @@ _PASSAGE_CHARACTERS = 200
 """Characters. A prompt of at least this length may be a passage in which the model has to find the answer."""
 _FEWEST_ALIKE = 3
 """Smallest number of numbers of the gold's size from which on a prompt does not give the gold away."""
+_LONGEST_CODE = 40
 _TRIES = 200
 _LONGEST_LABELLED = 80
 """Longest answer in characters that is looked for behind a label."""
@@ -71,7 +72,7 @@ class RevealedGolds:
     long: int = 0
     """The rows with the gold in the prompt whose prompt is long enough for a passage."""
     ranks: Counter[int] = field(default_factory=Counter)
-    """The rows in which the gold is one of several such numbers of the prompt, by its place among these."""
+    """The rows in which the gold is one of several such numbers or codes of the prompt, by its place among these."""
     _last: str = ""
 
     def add(self, row: TaskRow, gold: str, format: str) -> None:
@@ -94,9 +95,10 @@ class RevealedGolds:
         self.cued += any(_CUE.search(prompt[max(0, at - 40) : at]) for at in (place, last))
         self.deciles[min(9, 10 * place // max(1, len(prompt) - len(gold) + 1))] += 1
         self.long += len(prompt) >= _PASSAGE_CHARACTERS
-        alike = _numbers_alike(prompt, gold) if is_number else []
-        if len(alike) >= _FEWEST_ALIKE and gold in alike:
-            self.ranks[alike.index(gold)] += 1
+        searched = gold if is_number else gold.casefold()
+        alike = _numbers_alike(prompt, searched) if is_number else _codes_alike(prompt, searched)
+        if len(alike) >= _FEWEST_ALIKE and searched in alike:
+            self.ranks[alike.index(searched)] += 1
 
     @property
     def share(self) -> float:
@@ -107,8 +109,8 @@ class RevealedGolds:
     def is_searched(self) -> bool:
         """Whether the model has to find the answers in the prompts, as in extractive question answering.
 
-        The prompts are passages with answers spread over them, or the answer is one of several numbers of its size, in
-        changing places.
+        The prompts are passages with answers spread over them, or the answer is one of several numbers of its size or
+        codes of its form (`13:05`), in changing places.
         """
         total = self.rows.total
         if self.cued >= 0.2 * total:
@@ -122,6 +124,15 @@ def _numbers_alike(prompt: str, gold: str) -> list[str]:
     """Return the distinct numbers of a prompt that have about as many characters as the gold, in order."""
     numbers = dict.fromkeys(_DIGITS.findall(prompt))
     return [number for number in numbers if abs(len(number) - len(gold)) <= 1]
+
+
+def _codes_alike(prompt: str, gold: str) -> list[str]:
+    """Return the distinct words of a prompt that differ from the gold only in their digits, in order: times, dates and
+    numbers of parts. Empty for a gold without digits."""
+    if not _DIGITS.search(gold) or len(gold) > _LONGEST_CODE or any(map(str.isspace, gold)):
+        return []
+    form = r"\d+".join(map(re.escape, re.split(r"\d+", gold)))
+    return list(dict.fromkeys(re.findall(rf"(?<![\w:.-]){form}(?![\w:-])", prompt)))
 
 
 def _gold_position(prompt: str, gold: str, number: bool) -> int | None:

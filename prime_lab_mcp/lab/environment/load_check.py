@@ -191,7 +191,8 @@ def _cases(row: int, data: Mapping[str, Any], wraps: Sequence[Wrap]) -> list[Cas
     """Return completions for a task: the gold and other answers in usual answer formats and in the forms `wraps`, and
     a reply without the gold."""
     raw = next((data[n] for n in _GOLD_FIELDS if data.get(n) is not None), "")
-    text = golds.gold_text(raw).split("####")[-1].strip()
+    whole = golds.gold_text(raw)
+    text = golds.worked_answer(whole) or whole.split("####")[-1].strip()
     gold = golds.boxed_content(text) or text
     replies = (
         f"<answer>{gold}</answer>",

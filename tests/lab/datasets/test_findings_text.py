@@ -242,6 +242,18 @@ def test_an_answer_that_is_one_of_several_numbers_of_the_prompt_is_searched_and_
     assert found(same, "numeric")["gold-in-prompt"].severity == "blocker"
 
 
+def test_an_answer_that_is_one_of_several_times_of_the_prompt_is_searched_and_not_given_away() -> None:
+    def entry(number: int, place: int) -> TaskRow:
+        times = [f"{5 + number % 5 + 4 * k:02d}:{(7 * number + 11 * k) % 60:02d}" for k in range(4)]
+        asked = f"Ferries leave pier {number} at {', '.join(times)}. Which one leaves after the first {place}?"
+        return TaskRow(asked, times[place], number)
+
+    spread, same = ([entry(n, n % 4 if changing else 2) for n in range(150)] for changing in (True, False))
+    severities = [f.severity for f in row_findings(spread, format="short_text") if f.code == "gold-in-prompt"]
+    assert severities == ["info"]
+    assert found(same, "short_text")["gold-in-prompt"].severity == "blocker"
+
+
 def test_small_numbers_that_stand_in_prompts_by_chance_give_nothing_away() -> None:
     r = random.Random(1)
     rows = [

@@ -55,6 +55,33 @@ def test_what_is_not_one_number_is_none(text: str) -> None:
     assert golds.number_in(text) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("12*8=96. 96-21=75 remain. The answer is 75", "75"),
+        ("It covers 28 km.\nAnswer: 28 km", "28 km"),
+        ("Thus 2 and 3.\n**Final answer:** 1,205.", "1,205"),
+        ("so the answer is $3.50.", "$3.50"),
+        ("Answer: 3\n#### 4", "4"),
+        ("The answer is 7, or 8 if it rains", None),
+        ("The answer is written on page 7", None),
+        ("The answer is 75. But check it", None),
+        ("Answers are 75", None),
+    ],
+)
+def test_a_worked_solution_ends_in_a_mark_or_states_its_number_last(
+    numbers: ModuleType, text: str, expected: str | None
+) -> None:
+    assert golds.worked_answer(text) == expected
+    assert numbers.gold_of(text) == (None if expected is None else golds.number_in(expected))
+
+
+def test_the_symbol_of_sodium_is_an_answer() -> None:
+    assert golds.is_empty("NA")
+    assert golds.is_empty("na")
+    assert not golds.is_empty("Na")
+
+
 def test_the_last_balanced_box_counts() -> None:
     assert golds.boxed_content(r"\boxed{1} then \boxed{\frac{a}{b}}.") == r"\frac{a}{b}"
     assert golds.boxed_content(r"\boxed{1") is None

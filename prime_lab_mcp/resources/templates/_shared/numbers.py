@@ -18,6 +18,10 @@ _SCALES = frozenset(
     ("hundred", "thousand", "million", "billion", "trillion", "dozen", "dozens", "k", "mn", "bn", "squared", "cubed")
 )
 """Words that change the number they follow; a reply that uses one has not given a number."""
+_STATED = re.compile(
+    r"(?:^|[\s*])(?:[Ff]inal )?[Aa]nswer(?: is)?[ :=*]+([^\s*](?:(?:(?!\.\s)[^\n*]){0,58}[^\s*])?)\**$"
+)
+"""The end of a worked solution such as `The answer is 42.`"""
 _WRAPPERS = (("**", "**"), ("`", "`"), ("\\boxed{", "}"), ("\\(", "\\)"), ("$$", "$$"), ("$", "$"))
 _UNIFIED = str.maketrans(
     {
@@ -50,8 +54,9 @@ def read(text: str) -> Decimal | None:
 
 
 def gold_of(text: str) -> Decimal | None:
-    """The number of a gold: what follows the last `####` (GSM8K), or the whole text."""
-    return read(text.rpartition("####")[2])
+    """The number of a gold: what follows the last `####` (GSM8K), what the last sentence states, or the whole text."""
+    stated = None if "####" in text else _STATED.search(text[-100:].rstrip())
+    return read(stated[1] if stated else text.rpartition("####")[2])
 
 
 def same(given: Decimal, gold: Decimal) -> bool:
