@@ -287,6 +287,17 @@ async def test_a_prompt_renderer_is_named_in_the_question(at: Desk) -> None:
     assert 'orchestrator.renderer.model_identity = "You are a parrot"' in str(report.data["question"])
 
 
+async def test_a_platform_that_validates_nothing_is_no_matter_of_yes(at: Desk) -> None:
+    await at.tell("/rehearsal/platform", prepare=False)
+    try:
+        at.config(CONFIG, "configs/rl/not-offered.toml")
+        plan = await at.intent(SUBMIT, config="configs/rl/not-offered.toml")
+    finally:
+        await at.tell("/rehearsal/platform", prepare=True)
+    assert plan is not None
+    assert [caution for caution in plan.cautions if "offers no validation" in caution] != []
+
+
 def test_options_that_only_change_the_speed_are_a_matter_of_yes() -> None:
     text = CONFIG.replace("[inference.vllm]", "[inference.vllm]\nmax_num_seqs = 128")
     assert unproven_cautions(parse_config(text, Path("configs/rl/x.toml"))) == ()
