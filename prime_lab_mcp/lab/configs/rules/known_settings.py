@@ -101,7 +101,7 @@ _UNKNOWN = "a setting of which it is not known here what it changes"
 def leaves_evidence(config: TrainingConfig, path: KeyPath, value: Any) -> bool:
     """Whether a setting is known to change nothing that was proven: a listed one, or prime-rl's default."""
     dotted = ".".join(path)
-    if value is None or value == "None" or any(pattern in _KNOWN for pattern in _patterns(path)):
+    if any(pattern in _KNOWN for pattern in _patterns(path)):
         return True
     if isinstance(value, str) and value in _KNOWN_VALUES.get(dotted, ()):
         return True
@@ -110,6 +110,7 @@ def leaves_evidence(config: TrainingConfig, path: KeyPath, value: Any) -> bool:
     if path[-2:] == ("renderer", "tool_parser") and value == find_model(config.model).tool_parser:
         return True
     defaults = default_values("rl", path)
+    value = None if value == "None" else value  # as prime-rl reads it
     return bool(defaults) and all(isinstance(one, bool) == isinstance(value, bool) and one == value for one in defaults)
 
 
