@@ -147,7 +147,22 @@ async def account_capability(lab: Lab, platform: PlatformReader | None = None, *
         scope for scope in _WRITES if scope in (account.rights or {}) and not account.rights[scope][1]
     )
     findings += [_no_right(scope) for scope in _WRITES if scope in read_only]
+    findings += await _unasked_teams(lab) if fresh else []
     return Capability("ok", tuple(findings), facts, read_only)
+
+
+async def _unasked_teams(lab: Lab) -> list[Finding]:
+    """Say that the teams cannot be asked: then nothing on the Hub counts as another owner's."""
+    try:
+        await lab.prime.teams()
+    except LabError as error:
+        message = (
+            f"the teams of the account could not be asked ({error.message}): an environment on the Hub that is not "
+            "known to be the user's can be neither trained nor evaluated by the platform meanwhile"
+        )
+        fix = "Call again; a key that may not list the teams has to be replaced by the user with `prime login`."
+        return [Finding(error.code, "warning", message, fix)]
+    return []
 
 
 async def training_capability(lab: Lab, of: Capability, platform: PlatformReader | None = None) -> Capability:

@@ -40,6 +40,10 @@ TOKEN_SECONDS = 3600
 """Lifetime of a confirmation token in seconds."""
 
 
+_BELOW = "\n\n"
+"""Stands between a question, which is one line, and the file below."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """The call that needs approval, and the answer that the caller has given so far."""
@@ -207,7 +211,7 @@ def _confirmed(lab: Lab, intent: Intent, request: Request, token: str, always: b
         return Report(
             "needs_confirmation",
             "A person must approve this in a terminal first.",
-            data={"confirm": token, "question": intent.question},
+            data={"confirm": token, "question": intent.question, **_file_of(intent)},
             findings=(_terminal_finding(token), *map(_ceiling_finding, request.ceilings)),
             next=(_call_with_token(request, token),),
         )
@@ -215,12 +219,16 @@ def _confirmed(lab: Lab, intent: Intent, request: Request, token: str, always: b
 
 
 def _is_about(approval: Approval, lab: Lab, intent: Intent, request: Request) -> bool:
-    """True if the question of a token said everything that this intent's question says, not long ago."""
+    """True if the question of a token said everything that this intent's question says, not long ago.
+
+    What stands in the file below the question was written by the agent, and says nothing.
+    """
+    said = approval.question.partition(_BELOW)[0]
     return (
         approval.intent == intent.key
         and approval.platform == lab.platform
         and _covers(approval.max_cost, intent.max_cost)
-        and all(sentence in approval.question for sentence in (*request.cautions, *request.evidence))
+        and all(sentence in said for sentence in (*request.cautions, *request.evidence))
         and time.time() - approval.at < TOKEN_SECONDS
     )
 
@@ -231,7 +239,7 @@ def _covers(agreed: float | None, now: float | None) -> bool:
 
 
 def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: str = "") -> Report:
-    token = lab.ledger.offer(intent.key, intent.question, intent.max_cost, lab.platform)
+    token = lab.ledger.offer(intent.key, _with_file(intent), intent.max_cost, lab.platform)
     changed = (_changed_finding(),) if request.changed and request.confirm is not None else ()
     findings = (
         *changed,
@@ -253,7 +261,7 @@ def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: st
             "confirm": token,
             "question": intent.question,
             "max_cost": intent.max_cost,
-            **({"file": _file_text(intent.file)} if intent.file else {}),
+            **_file_of(intent),
         },
         next=(_call_with_token(request, token), *_if_declined(intent)),
     )
@@ -269,7 +277,12 @@ def _if_declined(intent: Intent) -> Iterator[Next]:
 
 
 def _with_file(intent: Intent) -> str:
-    return f"{intent.question}\n\n{_file_text(intent.file)}" if intent.file else intent.question
+    """All that a person is shown, in whichever way they answer."""
+    return f"{intent.question}{_BELOW}{_file_text(intent.file)}" if intent.file else intent.question
+
+
+def _file_of(intent: Intent) -> dict[str, str]:
+    return {"file": _file_text(intent.file)} if intent.file else {}
 
 
 def _file_text(file: str) -> str:

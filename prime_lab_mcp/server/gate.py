@@ -5,10 +5,8 @@ The gate runs free prerequisites, collects the missing evidence, and refuses or 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -47,7 +45,7 @@ from prime_lab_mcp.lab.state.gates import (
     subject_of,
     with_arguments,
 )
-from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools.tool import AnyTool, Call
 
@@ -131,7 +129,9 @@ class Gate:
         run = next(iter(self.lab.ledger.runs(id=id, platform=self.lab.platform)), None)
         if run is not None and run.kind != "training":
             return Passage()
-        config = await anyio.to_thread.run_sync(_config_of, run)
+        from prime_lab_mcp.lab.training.continued_cost import submitted_config
+
+        config = await anyio.to_thread.run_sync(submitted_config, run)
         if run is None or config is None:
             why = "its config is not here as it was submitted" if run is not None else "it was not started here"
             unknown = (f"nothing about the environments of run {quote(id, 80)} can be proven: {why}",)
@@ -284,17 +284,6 @@ class Gate:
         if missing:
             findings.extend(missing)
             unmet.append(Unmet("preflight", "failed", f"the {name} is not ready: {missing[0].message}"))
-
-
-def _config_of(run: Run | None) -> Path | None:
-    """The config file of a run, if the file still is what was submitted."""
-    if run is None or run.config_path is None or run.config_sha256 is None:
-        return None
-    path = Path(run.workspace, run.config_path)
-    try:
-        return path if hashlib.sha256(path.read_bytes()).hexdigest() == run.config_sha256 else None
-    except OSError:
-        return None
 
 
 def _can_be_run(need_standing: Standing) -> bool:

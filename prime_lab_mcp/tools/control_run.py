@@ -46,7 +46,15 @@ async def plan(call: Call, args: Args) -> Plan[Work]:
     if args.action == "stop" or args.action == "pause" or _is_evaluation(call, args.id):
         return Plan(Work(args))
     steering = await control.prepare_control(call.lab, args.action, args.id)
-    intent = Intent("control", steering.key, steering.question, steering.max_cost, ask=steering.continued_as is None)
+    intent = Intent(
+        "control",
+        steering.key,
+        steering.question,
+        steering.cost.max_cost,
+        ask=steering.continued_as is None,
+        cautions=steering.cautions,
+        file=steering.file,
+    )
     return Plan(Work(args, steering), intent)
 
 

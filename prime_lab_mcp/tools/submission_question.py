@@ -34,6 +34,7 @@ from prime_lab_mcp.tools.budgeting import far_bound_reason, wallet_call
 from prime_lab_mcp.tools.tool import Call, Intent
 
 _NAME = re.compile(r"[\w./:-]+", re.ASCII)
+_NOT_OFFERED = "the platform offers no validation of configs; it was checked offline"
 _WARNINGS = 6
 """Most warnings of the config check in the question."""
 
@@ -51,6 +52,8 @@ def submission_intent(
     cautions: list[str] = []
     if known.validation.outcome == "unavailable":
         cautions.append(NOT_VALIDATED)
+    elif known.validation.outcome == "not-offered":
+        cautions.append(_NOT_OFFERED)
     cautions += [f.message for f in known.findings if f.code in ("default-runtime", "secret-not-linked")]
     cautions += (*unproven_cautions(config), *known.cost.left_out)
     smaller = wallet_call(wallet, {"based_on": _relative(lab, config)})
@@ -101,8 +104,6 @@ def question(
     if known.validation.outcome == "unavailable":
         reason = quote(known.validation.problems[0], 200) if known.validation.problems else "no reason given"
         parts.append(f"It would be sent without having been validated: {reason}.")
-    elif known.validation.outcome == "not-offered":
-        parts.append("The platform offers no validation of configs; it was checked offline.")
     return " ".join(part for part in parts if part)
 
 

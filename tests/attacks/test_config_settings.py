@@ -207,6 +207,97 @@ def test_other_code_rewards_and_replies_than_the_tried_ones_are_no_matter_of_yes
     assert unproven_cautions(parse_config(text, Path("configs/rl/x.toml"))) != ()
 
 
+def settings_with(tables: str) -> tuple[UnprovenSetting, ...]:
+    return unproven_settings(parse_config(f"{CONFIG}\n{tables}\n", Path("configs/rl/x.toml")))
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        '[tokenizer]\nname = "stranger/tokenizer"',
+        '[trainer.tokenizer]\nname = "stranger/tokenizer"',
+        '[orchestrator.renderer]\nname = "gpt-oss"',
+        '[orchestrator.renderer]\nmodel_identity = "Answer every question with 7"',
+        "[orchestrator.renderer]\nenable_thinking = true",
+        '[orchestrator.renderer]\nkey_of_a_newer_prime_rl = "Answer with 7"',
+        '[orchestrator.algo]\ntype = "opsd"\n[orchestrator.algo.renderer]\ndate_string = "7"',
+        '[orchestrator.algo]\ntype = "opsd"\ntemplate = "Answer with {demonstration}"',
+        '[orchestrator.algo]\ntype = "echo"\n[orchestrator.algo.roles.user]\nalpha = 1.0',
+        "[trainer.loss]\nadv_tau = 0.0",
+        "[trainer.model]\nfreeze_moe_router = true",
+        "[trainer.ckpt]\nskip_optimizer = true",
+        "[weight_broadcast]\nquantize_in_weight_transfer = true",
+        '[orchestrator.model.client]\nheaders = {A = "b"}',
+        "[orchestrator.a_table_of_a_newer_prime_rl]\nkey = 1",
+        '[inference]\n[inference.vllm]\nkv_cache_dtype = "fp8"',
+    ],
+)
+def test_a_setting_that_is_not_known_to_leave_the_evidence_as_it_is_takes_an_answer(tables: str) -> None:
+    text = f"{CONFIG}\n{tables}\n"
+    if "[inference]" in tables:
+        text = CONFIG.replace("[inference]\n\n[inference.vllm]", tables)
+    config = parse_config(text, Path("configs/rl/x.toml"))
+    assert unproven_cautions(config) != ()
+    named = [s.path for s in unproven_settings(config)]
+    assert any(tables.rpartition("\n")[2].partition(" ")[0] in path for path in named), named
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        '[tokenizer]\nname = "Qwen/Qwen3-4B-Instruct-2507"',
+        '[orchestrator.renderer]\nname = "auto"',
+        '[orchestrator.renderer]\nname = "qwen3"',
+        '[orchestrator.algo]\ntype = "grpo"\n[orchestrator.algo.sampling]\nsource = "policy"',
+        '[trainer.loss]\ntype = "default"\nkl_tau = 0.001',
+        "[trainer.model.lora]\nrank = 16\nalpha = 32.0\n[trainer.optim]\nlr = 1e-5\n[trainer.model.ac]\nfreq = 1",
+        "[deployment]\nnum_train_gpus = 1\nnum_infer_gpus = 1\n[monitors.prime]",
+        "[orchestrator.concurrency]\nmax_inflight = 64\n[orchestrator.train.sampling]\ntemperature = 1.0",
+        "[orchestrator.eval]\ninterval = 5\n[orchestrator.eval.sampling]\nmax_completion_tokens = 512",
+    ],
+)
+def test_what_the_gates_the_bound_and_the_defaults_cover_is_not_asked_about(tables: str) -> None:
+    assert settings_with(tables) == ()
+
+
+def test_a_curriculum_as_it_is_written_here_is_not_asked_about() -> None:
+    tables = (
+        '[orchestrator.train.source.curriculum.sampler]\ntype = "difficulty_pool"\n'
+        "[orchestrator.train.source.curriculum.sampler.pools.hard]\nthreshold = 0.2\nweight = 1.0\n"
+        '[orchestrator.train.source.curriculum.gates.signal]\ntype = "advantage_range"\n'
+    )
+    assert unproven(tables) == ()
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        '[inference.slurm]\npre_run_command = "curl https://evil.example"',
+        '[inference.server]\nhost = "0.0.0.0"',
+        '[inference.deployment]\ntype = "disaggregated"\ndecode_vllm_overrides = {model = "evil"}',
+    ],
+)
+def test_commands_and_open_servers_block_at_any_depth(tables: str) -> None:
+    assert [s.path for s in settings_with(tables) if s.blocks] != []
+
+
+async def test_a_prompt_renderer_is_named_in_the_question(at: Desk) -> None:
+    report = await submit(at, '[orchestrator.renderer]\nname = "gpt-oss"\nmodel_identity = "You are a parrot"')
+    assert report.status == "needs_confirmation", report
+    assert 'orchestrator.renderer.model_identity = "You are a parrot"' in str(report.data["question"])
+
+
+async def test_a_platform_that_validates_nothing_is_no_matter_of_yes(at: Desk) -> None:
+    await at.tell("/rehearsal/platform", prepare=False)
+    try:
+        at.config(CONFIG, "configs/rl/not-offered.toml")
+        plan = await at.intent(SUBMIT, config="configs/rl/not-offered.toml")
+    finally:
+        await at.tell("/rehearsal/platform", prepare=True)
+    assert plan is not None
+    assert [caution for caution in plan.cautions if "offers no validation" in caution] != []
+
+
 def test_options_that_only_change_the_speed_are_a_matter_of_yes() -> None:
     text = CONFIG.replace("[inference.vllm]", "[inference.vllm]\nmax_num_seqs = 128")
     assert unproven_cautions(parse_config(text, Path("configs/rl/x.toml"))) == ()

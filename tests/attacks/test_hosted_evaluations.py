@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.errors import EvalError, PrimeError
 from prime_lab_mcp.lab.evals.hosted.evaluation import EvaluationOffer, offer_hosted
 from prime_lab_mcp.lab.evals.hosted.launch import start_hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedEnvironment, HostedPlan, HostedStanding, look_up_hosted
@@ -128,6 +128,17 @@ def test_our_own_files_under_the_name_of_a_friend_are_no_strangers(world: World)
     proven(world)
     world.publish_by_hand("friend/lent", "0.1.0", world.files("one", "sums"))
     assert "pull and prove it here" in looked_up(world, world.server("one"), "friend/lent")
+
+
+def test_where_the_teams_cannot_be_asked_no_environment_is_evaluated_as_a_strangers(world: World) -> None:
+    world.publish_by_hand("somebody/theirs", "1.0.0", {"pyproject.toml": '[project]\nname = "theirs"\n'})
+    server = world.server("one")
+    (world.hub / "teams-are-down").touch()
+    with pytest.raises(PrimeError, match="could not be asked"):
+        world.loop.run_until_complete(look_up_hosted(server.lab, "somebody/theirs", None))
+    (world.hub / "teams-are-down").unlink()
+    found = world.loop.run_until_complete(look_up_hosted(server.lab, "somebody/theirs", None))
+    assert not found.unmet
 
 
 def test_only_compared_files_prove(world: World) -> None:

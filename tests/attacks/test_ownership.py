@@ -155,6 +155,40 @@ def test_where_the_owner_cannot_be_asked_the_name_of_a_local_project_counts(worl
     assert any("was not pushed through this server" in unmet.detail for unmet in report.unmet)
 
 
+@pytest.mark.parametrize("fault", ["teams-are-down", "nobody-is-logged-in", "many-teams"])
+def test_an_environment_is_a_strangers_only_after_account_and_all_teams_were_asked(world: World, fault: str) -> None:
+    stranger(world)
+    (world.hub / fault).touch()
+    report = submit(world, "somebody/theirs@1.0.0")
+    assert (report.status, world.runs()) == ("blocked", [])
+    assert any(u.why == "inconclusive" and "could not be asked" in u.detail for u in report.unmet), report
+    assert {u.tool for u in report.unmet} == {"preflight"}
+    (world.hub / fault).unlink()
+    assert submit(world, "somebody/theirs@1.0.0").status == "passed"
+
+
+def test_what_the_own_account_holds_needs_its_proof_where_only_the_teams_cannot_be_asked(world: World) -> None:
+    known_here(world, "sound")
+    files = changed(world.files("one", "sums"), "sums/taskset.py", "# other\n")
+    world.publish_by_hand("me/elsewhere", "0.1.0", files)
+    (world.hub / "teams-are-down").touch()
+    report = submit(world, "me/elsewhere@0.1.0", "two")
+    assert (report.status, world.runs()) == ("blocked", [])
+    assert any("was not pushed through this server" in unmet.detail for unmet in report.unmet)
+
+
+def test_a_pull_of_the_own_files_while_nobody_could_be_asked_does_not_make_them_a_strangers(world: World) -> None:
+    files = stranger(world)
+    world.publish_by_hand("me/theirs", "1.0.0", files)
+    (world.hub / "nobody-is-logged-in").touch()
+    server = world.server("one")
+    assert world.call(server, "create_environment", name="theirs", hub="me/theirs@1.0.0").status == "passed"
+    assert world.call(server, "check_environment", environment="theirs").status == "passed"
+    (world.hub / "nobody-is-logged-in").unlink()
+    world.publish_by_hand("friend/lent", "1.0.0", files)
+    assert submit(world, "friend/lent@1.0.0").status == "blocked"
+
+
 def test_the_question_says_what_had_not_to_be_proven(world: World) -> None:
     world.publish_foreign()
     assert submit(world, worlds.FOREIGN).status == "passed"

@@ -14,7 +14,7 @@ import pytest
 
 from prime_lab_mcp.lab.configs.config import parse_config
 from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
-from prime_lab_mcp.lab.configs.evidence import _measurement
+from prime_lab_mcp.lab.configs.evidence import _harnesses_by_id, _measurement
 from prime_lab_mcp.lab.configs.rules.unproven import unproven_settings
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.training.bound import CostBound, bound_cost
@@ -385,6 +385,16 @@ def test_a_pace_of_new_sandboxes_has_no_bound() -> None:
     assert str(found.key).endswith("env.agent.runtime.creates_per_min")
 
 
+def test_a_pace_of_new_sandboxes_that_a_class_has_by_default_has_no_bound() -> None:
+    agents = {"agent": {"harness": "null", "runtime": "prime", "creates_per_min": 1}}
+    paced = ConfigContext(shapes={ID: EnvironmentSchemas(episode={"own": False, "agents": agents, "retries": {}})})
+    found = bound(BASE + ONE_TURN, paced)
+    assert found.max_cost is None
+    assert str(found.key).endswith("env.agent.runtime.creates_per_min")
+    for written in ('creates_per_min = "None"', 'type = "subprocess"'):
+        assert most(f"{BASE}{ONE_TURN}env.agent.runtime = {{{written}}}\n", paced) > 0
+
+
 def test_frequent_checkpoints_are_counted() -> None:
     each, seldom = (f"[ckpt]\ninterval = {steps}\n" for steps in (1, 20))
     assert most(BASE.replace("[trainer]\n", each + "[trainer]\n") + ONE_TURN) > most(BASE + ONE_TURN)
@@ -451,3 +461,24 @@ def test_an_evaluation_that_decided_nothing_does_not_replace_one_that_did() -> N
     small, large = evaluated(1.0, "platform", "inconclusive"), evaluated(0.2, "platform")
     assert _measurement([small, large], MODEL).usable == 0.2
     assert _measurement([small], MODEL).usable == 1.0
+
+
+@pytest.mark.parametrize(
+    ("harness", "played", "counts"),
+    [("bash", "null", False), ("bash", "bash", True), ("bash", "", False), ("null (default)", "", True),
+     (None, "null", True), ("bash", None, True)],
+)  # fmt: skip
+def test_an_evaluation_by_another_harness_makes_no_run_cheaper(
+    harness: str | None, played: str | None, counts: bool
+) -> None:
+    check = Evidence(
+        "check_environment", "passed", "w", "sums", "s", data={"roles": [{"name": "agent", "harness": "null"}]}
+    )
+    measured = _measurement([replace(evaluated(1.0, "platform"), harness=harness), check], MODEL, {}, played)
+    assert (measured.usable, bool(measured.plays)) == ((1.0, True) if counts else (None, False))
+
+
+def test_the_bound_asks_for_evaluations_by_the_harness_of_each_training_source() -> None:
+    text = f'{BASE}{NULL}[[orchestrator.train.source]]\nenv.taskset.id = "me/other@0.1.0"\n'
+    sources = parse_config(text, Path("configs/rl/x.toml")).sources
+    assert _harnesses_by_id(sources) == {ID: "null", "me/other@0.1.0": ""}

@@ -39,6 +39,9 @@ class Account(StandInPrime):
     async def account(self) -> Any:
         raise lost()
 
+    async def teams(self) -> Any:
+        raise lost()
+
 
 @pytest.fixture
 def anyio_backend() -> str:

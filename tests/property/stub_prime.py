@@ -231,6 +231,10 @@ def main():
         print("Type  User\nUser ID  u1\nUsername  me\nName  Me")
     elif args[0] == "wallet":
         print(json.dumps({"wallet_id": "w", "balance_usd": 100.0, "currency": "USD"}))
+    elif args[0] == "teams" and (HOME / "teams-are-down").exists():
+        fail("HTTP 403: this key may not list teams")
+    elif args[0] == "teams" and (HOME / "many-teams").exists():
+        print(json.dumps({"teams": [{"teamId": str(n), "slug": f"team-{n}", "name": "T"} for n in range(100)]}))
     elif args[0] == "teams":
         print(json.dumps({"teams": []}))
     elif args[0] == "env":

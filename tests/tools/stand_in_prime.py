@@ -10,13 +10,17 @@ import anyio
 
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.prime.answers import PlatformModels, Pushed, Submitted
+from prime_lab_mcp.lab.prime.answers import HostedGpuOffer, PlatformModels, Pushed, Submitted
 from prime_lab_mcp.lab.prime.refusals import PrimeRefusal
+from prime_lab_mcp.lab.state.ledger.rows import Run
 
 
 def lost() -> PrimeRefusal:
     """The answer to a request that may have arrived did not come."""
     return PrimeRefusal("the connection broke", fix="Call again.", code="platform-unreachable", effect="unknown")
+
+
+GPU = "H100_80GB"
 
 
 class StandInPrime:
@@ -28,6 +32,8 @@ class StandInPrime:
         self.versions: dict[str, str] = {}
         self.sent: list[str] = []
         self.steps: int | None = None
+        self.price = 2.0
+        """US dollars per GPU-hour of a `GPU`, and half of what a new run of two GPUs costs in an hour."""
         self.before: Callable[[], Any] | None = None
         self.after: Callable[[], Any] | None = None
 
@@ -45,7 +51,7 @@ class StandInPrime:
     def _created(self, name: str) -> Submitted:
         id = f"run-{len(self.runs)}"
         self.runs.insert(0, run_row(id, name, "RUNNING", created_at="2026-11-22T12:00:00Z"))
-        return Submitted(id, 2.0, 4.0)
+        return Submitted(id, self.price, 2 * self.price)
 
     # Training
 
@@ -82,7 +88,7 @@ class StandInPrime:
         return {"latestStep": self.steps}
 
     async def models(self) -> PlatformModels:
-        return PlatformModels({}, ())
+        return PlatformModels({}, (HostedGpuOffer(GPU, self.price, True, False),))
 
     # Evaluations
 
@@ -129,6 +135,13 @@ class StandInPrime:
 
 def run_row(id: str, name: str, status: str, **times: str) -> dict[str, Any]:
     return {"id": id, "name": name, "status": status, "created_at": "2026-11-22T10:00:00Z", **times}
+
+
+def started_run(lab: Lab, id: str, **more: Any) -> Run:
+    """The row of a run of two GPUs that was started at 4 dollars an hour, with a bound of 30 dollars."""
+    data = {"gpus": 2, "gpu_type": GPU, "max_hours": 7.5, **more.pop("data", {})}
+    costs = {"price_per_hour": 4.0, "max_cost": 30.0}
+    return Run(id, "training", id, lab.key, id * 64, "rehearsal", data=data, **{**costs, **more})
 
 
 def server(folder: Path, prime: StandInPrime, **options: Any) -> Lab:

@@ -24,7 +24,7 @@ from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools import control_run, submit_training
 from prime_lab_mcp.tools.planned_submission import SubmissionPlan
 from prime_lab_mcp.tools.tool import Call, Intent, Plan
-from tests.tools.stand_in_prime import StandInPrime, lost, run_row, server
+from tests.tools.stand_in_prime import StandInPrime, lost, run_row, server, started_run
 
 pytestmark = pytest.mark.anyio
 
@@ -51,9 +51,7 @@ def labs(tmp_path: Path, prime: StandInPrime) -> Iterator[list[Lab]]:
     """Two servers on one state directory, under a cap of 50 dollars; each run may cost 30."""
     made = [server(tmp_path, prime, max_spend=50.0) for _ in range(2)]
     for id in ("p", "r"):
-        made[0].ledger.record_run(
-            Run(id, "training", id, made[0].key, id * 64, "rehearsal", price_per_hour=4.0, max_cost=30.0)
-        )
+        made[0].ledger.record_run(started_run(made[0], id))
     yield made
     for lab in made:
         lab.ledger.close()
@@ -272,12 +270,7 @@ async def test_a_question_says_that_a_run_was_started_elsewhere(
 
 async def test_a_question_says_what_failed_since_the_run_began(labs: list[Lab]) -> None:
     ledger, key = labs[0].ledger, labs[0].key
-    ledger.record_run(
-        Run(
-            "p", "training", "p", key, "p" * 64, "rehearsal", price_per_hour=4.0, max_cost=30.0,
-            data={"environments": ["me/sums@0.1.0"]},
-        )
-    )  # fmt: skip
+    ledger.record_run(started_run(labs[0], "p", data={"environments": ["me/sums@0.1.0"]}))
     ledger.record_push(
         Push(key, "sums", "me", "sums", "0.1.0", source="s1", content="c1", cli_hash="h1", platform="rehearsal")
     )

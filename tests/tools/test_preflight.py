@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 def nothing_remembered(at: Desk) -> None:
     """All tests here share a desk, and each asks the platform anew."""
     at.lab._memories.pop(FlawlessAccount, None)
-    at.lab.prime._account = at.lab.prime._models = None
+    at.lab.prime._account = at.lab.prime._models = at.lab.prime._teams = None
 
 
 async def test_everything_in_place_passes_with_identity_versions_and_wallet(at: Desk) -> None:
@@ -76,6 +76,16 @@ async def test_the_account_is_asked_in_one_start_and_then_remembered_until_the_l
     asked = starts() - before
     login.unlink()
     assert [*counts, asked] == [1, 0, 1]
+
+
+async def test_teams_that_cannot_be_asked_are_named_with_what_that_closes(at: Desk) -> None:
+    at.lab.prime._teams = None
+    await at.fault("403", "/user/teams", times=1)
+    outcome = await at.call(TOOL)
+    at.lab.prime._teams = None
+    assert outcome.status == "passed"
+    [message] = [f.message for f in outcome.findings if "teams of the account could not be asked" in f.message]
+    assert "can be neither trained nor evaluated" in message
 
 
 async def test_what_was_wrong_is_asked_again(at: Desk) -> None:

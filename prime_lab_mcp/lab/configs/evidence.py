@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.models.offered import or_smaller
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.state.arguments import canonical_arguments, same_arguments, without_null_text
+from prime_lab_mcp.lab.state.config_gate import plugin_module
 from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint, is_unvouched
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
@@ -44,7 +45,9 @@ def gather_context(lab: Lab, sources: Iterable[ConfigSource], model: str | None,
         push = lab.newest_push(owner, name, version)
         id = f"{owner}/{name}@{version}" if version else f"{owner}/{name}"
         proofs[id] = (push.workspace, push.environment, push.source) if push else hub_proof(lab, owner, name, version)
-    return gather_context_of_sources(lab, proofs, model, price, arguments=arguments_by_id(published))
+    return gather_context_of_sources(
+        lab, proofs, model, price, arguments=arguments_by_id(published), harnesses=_harnesses_by_id(published)
+    )
 
 
 def arguments_by_id(sources: Iterable[ConfigSource]) -> dict[str, Mapping[str, Any]]:
@@ -56,6 +59,18 @@ def arguments_by_id(sources: Iterable[ConfigSource]) -> dict[str, Mapping[str, A
     return {id: sets[0] for id, sets in given.items() if all(same_arguments(one, sets[0]) for one in sets)}
 
 
+def _harnesses_by_id(sources: Iterable[ConfigSource]) -> dict[str, str]:
+    """Return the harness that each training source names for its single agent, by its id; empty where it names none.
+
+    An id whose sources name several is absent.
+    """
+    given: dict[str, set[str]] = {}
+    for source in sources:
+        if source.kind == "train":
+            given.setdefault(source.id, set()).add(source.harness or "")
+    return {id: next(iter(named)) for id, named in given.items() if len(named) == 1}
+
+
 def gather_context_of_sources(
     lab: Lab,
     proofs: Mapping[str, tuple[str, str, str] | None],
@@ -63,12 +78,14 @@ def gather_context_of_sources(
     price: float | None,
     models: PlatformModels | None = None,
     arguments: Mapping[str, Mapping[str, Any]] | None = None,
+    harnesses: Mapping[str, str] | None = None,
 ) -> ConfigContext:
     """Return the context for the sources of a config.
 
     `proofs` maps each taskset id to the workspace, environment and source fingerprint of its evidence, or to None
     without evidence. `price` is in US dollars per GPU-hour. `arguments` maps ids to the arguments with which they are
-    trained; an evaluation counts only if it was made with the same, and with any for an id that is absent.
+    trained; an evaluation counts only if it was made with the same, and with any for an id that is absent. `harnesses`
+    maps ids to the harness that plays in training, likewise.
     """
     own_sources = {
         id.partition("@")[0]
@@ -76,7 +93,7 @@ def gather_context_of_sources(
         if "/" in id and lab.ledger.pushes(owner=id.partition("/")[0], name=id.partition("/")[2].partition("@")[0])
     }
     each = {
-        id: _measurement(evidence_of_source(lab, *proof), model, (arguments or {}).get(id))
+        id: _measurement(evidence_of_source(lab, *proof), model, (arguments or {}).get(id), (harnesses or {}).get(id))
         for id, proof in proofs.items()
         if proof is not None
     }
@@ -222,13 +239,16 @@ def evaluated_model(
 
 
 def _measurement(
-    rows: list[Evidence], model: str | None, arguments: Mapping[str, Any] | None = None
+    rows: list[Evidence],
+    model: str | None,
+    arguments: Mapping[str, Any] | None = None,
+    harness: str | None = None,
 ) -> SourceMeasurement:
     """Return the measurements in the evidence about one environment.
 
-    They come from its newest check, and from the newest evaluations of this model (of any model if None) with these
-    arguments (with any if None). As at the gates, one at an endpoint that a call alone named does not take the place of
-    another, nor does one that decided nothing.
+    They come from its newest check, and from the newest evaluations of this model with these arguments by this harness.
+    None means any of these; an empty harness is the default that the check recorded. As at the gates, one at an
+    endpoint that a call alone named does not take the place of another, nor does one that decided nothing.
     """
     fields: dict[str, Any] = {}
     check = next((r for r in rows if r.tool == "check_environment"), None)
@@ -243,6 +263,8 @@ def _measurement(
         fields["easiest"] = as_mapping(check.data.get("easiest")) or None
         fields["turns"] = _turns(check.data.get("args"))
         fields["stated"] = _stated_defaults(check.data.get("args"))
+    harness = _default_harness(check) if harness == "" else harness
+    rows = [r for r in rows if r.tool not in _EVALS or _is_played_by(r, harness)]
     fields["plays"] = tuple(_plays(rows, model))
     if arguments is not None:
         stated = check.data.get("args") if check is not None else None
@@ -262,6 +284,21 @@ def _measurement(
                 if value is not None:
                     fields.setdefault(key, value)
     return SourceMeasurement(**fields, unvouched=strongest[0])
+
+
+def _is_played_by(row: Evidence, harness: str | None) -> bool:
+    """Whether an evaluation was made by a harness. The platform reports none for its own evaluations."""
+    if harness is None or row.harness is None:
+        return True
+    return plugin_module(row.harness.partition(" (")[0]) == plugin_module(harness)
+
+
+def _default_harness(check: Evidence | None) -> str | None:
+    """Return the harness of the single agent as a check recorded it; None for several agents."""
+    roles = check.data.get("roles") if check is not None else None
+    listed = [role for role in roles if isinstance(role, Mapping)] if isinstance(roles, list) else []
+    harness = listed[0].get("harness") if len(listed) == 1 and listed[0].get("name") == "agent" else None
+    return harness if isinstance(harness, str) else None
 
 
 def _weakness(row: Evidence) -> tuple[bool, bool]:

@@ -143,6 +143,36 @@ def tables_of_key(kind: SchemaKind) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(paths) for name, paths in tables.items()}
 
 
+@cache
+def default_values(kind: SchemaKind, path: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the defaults that the alternatives of a schema give to the key at a path; empty where one has none.
+
+    Items of a list have the path of the list.
+    """
+    schema = load_schema(kind)
+    walk = _Walk(schema)
+    nodes: list[Mapping[str, Any]] = [schema]
+    found: list[Mapping[str, Any]] = []
+    for key in path:
+        tables = [leaf for node in nodes for branch in walk.branches(node) for leaf in _item(walk, branch)]
+        found = [node for table in tables if (node := _entry(table, key)) is not None]
+        nodes = found
+    values = [node["default"] for node in found if "default" in node]
+    return tuple(values) if len(values) == len(found) else ()
+
+
+def _entry(table: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+    """Return the schema of the value under a key of a table; None for a key that the table does not name."""
+    named: Mapping[str, Any] | None = table.get("properties", {}).get(key)
+    others = table.get("additionalProperties")
+    return named if named is not None or not isinstance(others, Mapping) else others
+
+
+def _item(walk: _Walk, node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the alternatives of the items of a list; those of another node are the node itself."""
+    return walk.branches(node.get("items", {})) if node.get("type") == "array" else [node]
+
+
 class _Walk:
     """Compares a table with its schema, level by level. Classes in `opened` accept further keys."""
 

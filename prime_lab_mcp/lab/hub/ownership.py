@@ -1,8 +1,9 @@
 """Decides whether the user owns a Hub environment, and which evidence training on it needs.
 
 An environment belongs to the user if its owner is the logged-in account or one of its teams, if this machine pushed it,
-or if its files were made here. Its project name decides only if the account cannot be asked. An environment that was
-first pulled from another owner still belongs to that owner. Files in a folder (`.prime/.env-metadata.json`) prove
+or if its files were made here. It belongs to somebody else only if account and teams were both asked and none of this
+holds; if one of them could not be asked, whose it is remains unknown, and the gates stay closed. An environment that
+was first pulled from another owner still belongs to that owner. Files in a folder (`.prime/.env-metadata.json`) prove
 nothing, because anybody can write them.
 
 Another owner's v1 environment can be used in a config without local evidence (the fast path); validating it again is
@@ -27,12 +28,15 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Runtime
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.state.arguments import taskset_fields
+from prime_lab_mcp.lab.state.config_gate import unknown_owner
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.manifest import parse_manifest
 from prime_lab_mcp.lab.state.pulled import PULL
 from prime_lab_mcp.lab.state.snapshot import take_snapshot
 from prime_lab_mcp.lab.state.source_code import read_source
 
+_MOST_TEAMS = 100
+"""Teams that `prime teams list` names at most (prime 0.18.0)."""
 _JUDGING_TOOLS = ("check_environment", "test_reward", "check_reward_distribution")
 
 
@@ -56,44 +60,62 @@ class FileFingerprints:
 class Ownership:
     """The facts that decide who owns an environment. They are read once for each call."""
 
-    owners: frozenset[str] | None
-    """Names of the account and its teams in lower case; None if they could not be asked."""
+    owners: frozenset[str]
+    """Names of the account and its teams in lower case, as far as they could be asked."""
+    unasked: str
+    """Why not all names of the user could be asked; empty if they could."""
     local_names: frozenset[str]
     """Project names of this workspace's folders, and `owner/name` of the CLI's records in them."""
     pulled: tuple[dict[str, Any], ...]
     """Data of the ledger rows about pulls of files that were unknown on this machine before."""
 
     def is_ours(self, lab: Lab, owner: str, name: str, files: FileFingerprints) -> bool:
-        if self.owners is not None and owner.lower() in self.owners:
+        """Whether an environment is known to be the user's own. If not, `unasked` says whether it may be all the
+        same."""
+        if owner.lower() in self.owners:
             return True
         if lab.ledger.pushes(owner=owner, name=name, platform=lab.platform):
             return True
         if self.made_here(lab, files):
             return True
-        return self.owners is None and bool({_project(name), f"{owner}/{name}"} & self.local_names)
+        return bool(self.unasked) and bool({_project(name), f"{owner}/{name}"} & self.local_names)
 
     def made_here(self, lab: Lab, files: FileFingerprints) -> bool:
         """Whether a workspace of this machine recorded these files, and did not pull them from another owner."""
         is_recorded = lab.ledger.knows_files(source=files.source, content=files.content, cli_hash=files.cli_hash)
-        return is_recorded and not any(files.matches(row) for row in self.pulled)
+        return is_recorded and not any(files.matches(row) for row in self.pulled if not self._is_own_pull(row))
+
+    def _is_own_pull(self, row: dict[str, Any]) -> bool:
+        """Whether files were pulled from an owner who is now known to be the user. While the owners could not be
+        asked, such a pull is recorded like one of another owner's files."""
+        return str(row["pulled"]).partition("/")[0].lower() in self.owners
 
 
 async def read_ownership(lab: Lab, prime: PlatformReader | None = None) -> Ownership:
     """Ask for the account and its teams, and read the workspace and the ledger. Never raises."""
-    owners = await _owners(prime or lab.prime)
+    owners, unasked = await _owners(prime or lab.prime)
     names = await anyio.to_thread.run_sync(_local_names, lab)
     rows = lab.ledger.evidence(tool=PULL)
     pulled = tuple(dict(row.data) for row in rows if row.platform == lab.platform and row.data.get("pulled"))
-    return Ownership(owners, names, pulled)
+    return Ownership(owners, unasked, names, pulled)
 
 
-async def _owners(prime: PlatformReader) -> frozenset[str] | None:
+async def _owners(prime: PlatformReader) -> tuple[frozenset[str], str]:
+    """The names of the account and its teams, and why some may be missing."""
+    names: list[str | None] = []
+    unasked: list[str] = []
     try:
-        account = await prime.account()
+        names.append((await prime.account()).user)
+    except LabError as error:
+        unasked.append(f"the account could not be asked ({error.message})")
+    try:
         teams = await prime.teams()
-    except LabError:
-        return None
-    return frozenset(n.lower() for n in (account.user, *(team.slug for team in teams)) if n)
+        names += [team.slug for team in teams]
+        if len(teams) >= _MOST_TEAMS:
+            unasked.append(f"the account has {len(teams)} teams, and more are not listed")
+    except LabError as error:
+        unasked.append(f"its teams could not be asked ({error.message})")
+    return frozenset(name.lower() for name in names if name), "; ".join(unasked)
 
 
 def failed_verdicts(lab: Lab, source: str | None) -> tuple[str, ...]:
@@ -128,7 +150,7 @@ async def note_pulled(lab: Lab, ref: str, folder: Path) -> None:
     files = FileFingerprints(snapshot.cli_hash, snapshot.source, snapshot.content)
     if lab.ledger.knows_files(source=files.source, content=files.content, cli_hash=files.cli_hash):
         return
-    if ownership.owners is not None and ownership.is_ours(lab, owner, name, files):
+    if not ownership.unasked and ownership.is_ours(lab, owner, name, files):
         return
     lab.ledger.record(
         Evidence(
@@ -198,6 +220,8 @@ class TrainingCandidate:
     pushes: tuple[Push, ...]
     """Pushes of this name from this machine, newest first."""
     workspace: str
+    unasked: str = ""
+    """Why it is not known whether the environment is the user's own; empty where that is known."""
 
     @property
     def pinned(self) -> str:
@@ -210,7 +234,7 @@ class TrainingCandidate:
     @property
     def fast(self) -> bool:
         """Whether the environment may be trained without local evidence."""
-        return bool(self.trainable) and not self.ours and self.version is not None
+        return bool(self.trainable) and not self.ours and not self.unasked and self.version is not None
 
     def as_json(self) -> dict[str, Any]:
         fields: dict[str, Any] = {
@@ -223,6 +247,8 @@ class TrainingCandidate:
         }
         if self.ours:
             fields["gates"] = _GATES + ("" if self.pushes else _NOT_PUSHED_HERE)
+        elif self.unasked:
+            fields["gates"] = unknown_owner(self.pinned, self.unasked)
         elif self.fast:
             fields["gates"] = _FAST
             fields["offered"] = [call.as_json() for call in self.offered()]
@@ -296,4 +322,5 @@ async def training_candidate(lab: Lab, entry: HubEntry, version: str | None) -> 
     pushes = lab.ledger.pushes(owner=entry.owner, name=entry.name, platform=lab.platform)
     ownership = await read_ownership(lab)
     ours = ownership.is_ours(lab, entry.owner, entry.name, FileFingerprints(entry.hash_of(version)))
-    return TrainingCandidate(entry, version or entry.version, runtime, ours, tuple(pushes), lab.key)
+    unasked = "" if ours else ownership.unasked
+    return TrainingCandidate(entry, version or entry.version, runtime, ours, tuple(pushes), lab.key, unasked)

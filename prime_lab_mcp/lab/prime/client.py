@@ -120,10 +120,11 @@ class Prime:
 
     @asynccontextmanager
     async def account_asked_ahead(self) -> AsyncIterator[None]:
-        """Request the account, the wallet and the models in one process. The answers are valid only inside the
-        block."""
+        """Request the account, its teams, the wallet and the models in one process. The answers are valid only inside
+        the block."""
+        teams = [_TEAMS] if _fresh(self._teams) is None else []
         models = [_TRAIN_MODELS] if _fresh(self._models) is None else []
-        await self._program.ask_ahead([_WHOAMI, *models, _WALLET])
+        await self._program.ask_ahead([_WHOAMI, *teams, *models, _WALLET])
         try:
             yield
         finally:

@@ -109,6 +109,8 @@ class SourceFacts:
     """Name of the run that training resumes from."""
     runs: frozenset[str] = frozenset()
     """Names of all training runs that are known."""
+    unasked: str = ""
+    """Why it is not known whether the package is the user's own, where `ours` is false; empty where that is known."""
     failed: tuple[str, ...] = ()
     """Descriptions of the verdicts on another owner's environment that failed on this machine."""
 
@@ -127,8 +129,21 @@ def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> t
 
 
 def foreign_standing(facts: SourceFacts) -> tuple[list[Unmet], list[str]]:
-    """Return the unmet requirements of another owner's package on the Hub, and the cautions about it."""
+    """Return the unmet requirements of another owner's package on the Hub, and the cautions about it.
+
+    A package counts as another owner's only after account and teams were asked.
+    """
+    if facts.unasked and facts.hub.exists:
+        return [Unmet("preflight", "inconclusive", unknown_owner(facts.id, facts.unasked))], []
     return _foreign_unmet(facts), _foreign_cautions(facts)
+
+
+def unknown_owner(id: str, why: str) -> str:
+    """Say that it could not be asked whether a package is the user's own, and what opens its gate."""
+    return (
+        f"whose {id} is could not be asked: {why}. Call again once that answers; a key that may not list the teams has "
+        "to be replaced by the user (prime login)"
+    )
 
 
 def push_unmet(facts: SourceFacts) -> list[Unmet]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+import tomlkit
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
@@ -24,6 +26,14 @@ from prime_lab_mcp.lab.prime.refusals import ended_by_force, had_no_effect
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.once import AtMostOnce, Lookup, Once
 from prime_lab_mcp.lab.training.continuation import continuations
+from prime_lab_mcp.lab.training.continued_cost import (
+    ContinuedCost,
+    cautions_of_config,
+    cost_to_go_on,
+    read_submitted,
+    require_agreed,
+    reserved_for,
+)
 from prime_lab_mcp.lab.training.submission import DELAYS, TERMINAL_STATUSES, run_status
 from prime_lab_mcp.lab.training.watch import seconds_of_time
 
@@ -40,9 +50,13 @@ class RunControl:
     id: str
     key: str
     question: str
-    max_cost: float | None
+    cost: ContinuedCost
     run: Mapping[str, Any]
     continued_as: str | None = None
+    cautions: tuple[str, ...] = ()
+    """Those of the question of the submission, for the config as it was submitted."""
+    file: str = ""
+    """That config; empty where it is not here any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +81,9 @@ async def carry_out_control(lab: Lab, control: RunControl) -> ControlledRun:
         continued_as = await continuation_of(lab, control.id)  # a submission may have continued it since the question
     if continued_as is not None:
         return ControlledRun(continued_as, None, False)
-    intent = _INTENTS[control.action](lab, control.id, control.run, control.key)
+    cost = await _present_cost(lab, control.action, control.id)
+    require_agreed(control.cost, cost)
+    intent = _INTENTS[control.action](lab, control.id, control.run, control.key, cost)
     settled = await Once(lab.ledger).send(intent)
     if settled is None:
         raise intent.in_flight()
@@ -139,14 +155,16 @@ async def _prepare_resume(lab: Lab, id: str, run: Mapping[str, Any]) -> RunContr
         key, earlier = _resume_key(lab, id, _resume_attempts(lab, id) + 1), None
     continued_as = earlier.id if earlier is not None else await continuation_of(lab, id)
     if continued_as is not None:
-        return RunControl("resume", id, key, f"Run {id} was resumed as {continued_as}.", None, run, continued_as)
+        return RunControl(
+            "resume", id, key, f"Run {id} was resumed as {continued_as}.", ContinuedCost(), run, continued_as
+        )
     require_status("resume", id, run, _recorded(lab, id))
-    limit, price = _cost_bound(lab, id)
+    cost = await _present_cost(lab, "resume", id)
     question = (
-        f"Resume training run {id} from its checkpoint as a new run: {price} Billing is by the hour.{ended}"
+        f"Resume training run {id} from its checkpoint as a new run: {cost.sentence} Billing is by the hour.{ended}"
         f"{_unproven_sentence(lab, id)}"
     )
-    return RunControl("resume", id, key, question, limit, run)
+    return _with_config(lab, RunControl("resume", id, key, question, cost, run))
 
 
 async def require_not_resumed(lab: Lab, id: str) -> None:
@@ -182,9 +200,9 @@ def _resume_attempts(lab: Lab, id: str) -> int:
 class _ControlIntent(AtMostOnce[Run]):
     kind = "control"
 
-    def __init__(self, lab: Lab, id: str, run: Mapping[str, Any], key: str) -> None:
+    def __init__(self, lab: Lab, id: str, run: Mapping[str, Any], key: str, cost: ContinuedCost | None = None) -> None:
         super().__init__(key, lab.platform, DELAYS[lab.platform])
-        self._lab, self._id, self._run = lab, id, run
+        self._lab, self._id, self._run, self._cost = lab, id, run, cost
 
     def had_no_effect(self, error: LabError) -> bool:
         return had_no_effect(error)
@@ -219,6 +237,8 @@ class ResumedRun(_ControlIntent):
             new = [r for r in same if str(r.get("id")) not in before["runs"]]
         else:
             new = [r for r in same if _live(_status(r)) and self._began_later(r)]
+        if new and self._cost is None:
+            self._cost = await _present_cost(self._lab, "resume", self._id)
         value = self._row(Submitted(str(new[-1]["id"]), None, None)) if new else None
         return Lookup(value, {"runs": [str(r.get("id")) for r in same]})
 
@@ -231,6 +251,7 @@ class ResumedRun(_ControlIntent):
     def _row(self, answer: Submitted) -> Run:
         runs = self._lab.ledger.runs(id=self._id, platform=self.platform)
         older = runs[0] if runs else None
+        cost = self._cost or ContinuedCost()
         price = finite_number(answer.estimated_cost_per_hour)
         return Run(
             id=answer.id,
@@ -241,15 +262,15 @@ class ResumedRun(_ControlIntent):
             platform=self.platform,
             config_path=older.config_path if older else None,
             config_sha256=older.config_sha256 if older else None,
-            price_per_hour=price if price is not None or older is None else older.price_per_hour,
-            max_cost=older.max_cost if older else None,
+            price_per_hour=price if price is not None else cost.price_per_hour,
+            max_cost=cost.max_cost,
             data={**(dict(older.data) if older else {}), "resumed_from": self._id},
         )
 
     def record(self, value: Run) -> None:
         ledger = self._lab.ledger
         ledger.record_run(value)
-        ledger.commit_spend(self.key, value.max_cost, f"training run {value.id}, resumed", self.platform)
+        ledger.commit_spend(self.key, reserved_for(value), f"training run {value.id}, resumed", self.platform)
 
     def in_flight(self) -> LabError:
         return PrimeError("another server is resuming it", fix="Call again in a minute.", code="resume-in-flight")
@@ -278,14 +299,14 @@ async def _prepare_restart(lab: Lab, id: str, run: Mapping[str, Any]) -> RunCont
             break
         attempt += 1
     if await Once(lab.ledger).settle(RestartedRun(lab, id, run, key)) is not None:
-        return RunControl("restart", id, key, f"Run {id} was restarted.", None, run, id)
+        return RunControl("restart", id, key, f"Run {id} was restarted.", ContinuedCost(), run, id)
     require_status("restart", id, run, _recorded(lab, id))
-    limit, price = _cost_bound(lab, id)
+    cost = await _present_cost(lab, "restart", id)
     question = (
-        f"Restart training run {id} from its last checkpoint: the steps since then are done and paid for again: {price}"
-        f"{_unproven_sentence(lab, id)}"
+        f"Restart training run {id} from its last checkpoint: the steps since then are done and paid for again: "
+        f"{cost.sentence}{_unproven_sentence(lab, id)}"
     )
-    return RunControl("restart", id, key, question, limit, run)
+    return _with_config(lab, RunControl("restart", id, key, question, cost, run))
 
 
 class RestartedRun(_ControlIntent):
@@ -310,7 +331,8 @@ class RestartedRun(_ControlIntent):
 
     def record(self, value: Run) -> None:
         purpose = f"training run {value.id}, restarted"
-        self._lab.ledger.commit_spend(self.key, value.max_cost, purpose, self.platform)
+        most = value.max_cost if self._cost is None else self._cost.max_cost
+        self._lab.ledger.commit_spend(self.key, most, purpose, self.platform)
 
     def in_flight(self) -> LabError:
         return PrimeError("another server is restarting it", fix="Call again in a minute.", code="restart-in-flight")
@@ -342,14 +364,16 @@ async def stop_run(lab: Lab, id: str) -> tuple[str, bool]:
     return await run_status(lab, id), False
 
 
-def _cost_bound(lab: Lab, id: str) -> tuple[float | None, str]:
-    """Return the most US dollars that the run may still cost, and a sentence about the price for the question."""
-    runs = lab.ledger.runs(id=id, platform=lab.platform)
-    price = runs[0].price_per_hour if runs else None
-    limit = runs[0].max_cost if runs else None
-    if price is None or limit is None:
-        return None, "its price per hour is not known here."
-    return limit, f"${price:.2f} per hour, at most ${limit:.2f} more (the bound of the whole run)."
+async def _present_cost(lab: Lab, action: Action, id: str) -> ContinuedCost:
+    return await cost_to_go_on(lab, id, under_its_id=action == "restart")
+
+
+def _with_config(lab: Lab, control: RunControl) -> RunControl:
+    """The plan with the config of the run, and with the cautions that its submission named."""
+    config = read_submitted(_recorded(lab, control.id))
+    if config is None:
+        return control
+    return replace(control, cautions=cautions_of_config(lab, config), file=tomlkit.dumps(config.table).strip())
 
 
 def _unproven_sentence(lab: Lab, id: str) -> str:

@@ -202,9 +202,6 @@ def _agents(source: ConfigSource, context: ConfigContext) -> list[_Agent]:
     """The agents of an episode, with the settings that the config writes over the defaults."""
     env = as_mapping(source.table.get("env"))
     named, episode = _named_class(source), _episode(source, context)
-    for name in _written_agents(env):
-        if value_at(env[name], "runtime", _SANDBOX_PACE) not in (None, "None"):
-            raise _paced_sandboxes(source, name)
     if named is not None:
         defaults = _SHIPPED.get(named, {"agent": {}})
     elif episode is not None:
@@ -212,7 +209,22 @@ def _agents(source: ConfigSource, context: ConfigContext) -> list[_Agent]:
     else:
         # The default of a taskset is one agent. What else plays is known only by what the config says of it.
         defaults = dict.fromkeys(_written_agents(env), as_mapping(None)) or {"agent": {}}
+    for name in {**defaults, **dict.fromkeys(_written_agents(env))}:
+        if _sandbox_pace(as_mapping(defaults.get(name)), as_mapping(env.get(name))) not in (None, "None"):
+            raise _paced_sandboxes(source, name)
     return [_merged(name, as_mapping(known), as_mapping(env.get(name))) for name, known in defaults.items()]
+
+
+def _sandbox_pace(known: Mapping[str, Any], written: Mapping[str, Any]) -> Any:
+    """The pace of new sandboxes that the config states for an agent, or else the default that a check recorded.
+
+    Another runtime than the recorded one has a default of its own, which is no pace.
+    """
+    runtime = as_mapping(written.get("runtime"))
+    if _SANDBOX_PACE in runtime:
+        return runtime[_SANDBOX_PACE]
+    same = runtime.get("type") in (None, known.get("runtime"))
+    return known.get(_SANDBOX_PACE) if same else None
 
 
 def _paced_sandboxes(source: ConfigSource, agent: str) -> UnboundedError:
@@ -221,7 +233,8 @@ def _paced_sandboxes(source: ConfigSource, agent: str) -> UnboundedError:
         key,
         f"{_SANDBOX_PACE} of the agent {quote(agent, 40)} lets only so many sandboxes start in a minute, and how many "
         "an episode starts is not counted",
-        f"Remove {key}; orchestrator.tasks_per_minute is in the bound.",
+        f'Remove it, in the config or in the class of the environment, or set {key} = "None"; '
+        "orchestrator.tasks_per_minute is in the bound.",
     )
 
 

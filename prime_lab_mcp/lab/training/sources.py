@@ -250,6 +250,7 @@ async def _facts(
         check_args=pushed.check_args,
         distributions=None if push is None else await _installed(lab, push, same, history),
         hub_content=_hub_content(lab, source, files, is_own, push),
+        unasked="" if is_own else ownership.unasked,
         failed=() if is_own else failed_verdicts(lab, files.source),
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )

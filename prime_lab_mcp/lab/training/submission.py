@@ -30,6 +30,7 @@ from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.once import AtMostOnce, Delays, Lookup, Once
 from prime_lab_mcp.lab.training.bound import CostBound, cost_of
 from prime_lab_mcp.lab.training.card import submission_facts
+from prime_lab_mcp.lab.training.continued_cost import reserved_for
 from prime_lab_mcp.lab.training.env_files import ENV_FILE_CODES, read_env_files, sent_env_files
 from prime_lab_mcp.lab.training.keys import forwarded_keys
 
@@ -197,7 +198,7 @@ class RunSubmission(AtMostOnce[Run]):
     def record(self, value: Run) -> None:
         ledger = self._lab.ledger
         ledger.record_run(value)
-        ledger.commit_spend(self.key, value.max_cost, f"training run {value.id}", self.platform)
+        ledger.commit_spend(self.key, reserved_for(value), f"training run {value.id}", self.platform)
 
     def in_flight(self) -> LabError:
         return PrimeError(

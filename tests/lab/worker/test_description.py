@@ -126,6 +126,15 @@ async def test_a_class_that_only_sets_defaults_has_no_code_of_its_own(
     assert (episode["own"], episode["agents"]["agent"]["harness"]) == (False, harness)
 
 
+async def test_the_pace_at_which_a_class_makes_sandboxes_is_recorded(write: Write, opened: Opened) -> None:
+    paced = PLAIN.replace('vf.harness_config_type("null")(id="null")', "None").replace(
+        "harness=None", 'runtime={"type": "prime", "creates_per_min": 3}'
+    )
+    async with opened(write(with_class(paced))) as worker:
+        agents = (await worker.facts()).shapes["episode"]["agents"]
+    assert (agents["agent"]["runtime"], agents["agent"]["creates_per_min"]) == ("prime", 3)
+
+
 async def test_the_split_that_is_not_loaded_is_listed_on_demand(write: Write, opened: Opened) -> None:
     async with opened(write(module())) as worker:
         assert (await worker.facts()).held_out == "split=test"

@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import key_path, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
+from prime_lab_mcp.lab.configs.rules.known_settings import about_unknown, leaves_evidence
 from prime_lab_mcp.lab.configs.rules.run_keys import (
     KeyPath,
     handed_on,
@@ -53,11 +54,15 @@ _ADDRESS_KEYS = frozenset({"url", "base_url", "admin_base_url", "address"})
 """Keys whose value is an address, also without a scheme."""
 _HOST_TABLES = frozenset({"rollout_transport", "weight_broadcast"})
 _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
+_SERVER_HOST = ("inference", "server", "host")
 _BLOCKED_TABLES: Mapping[str, str] = {
-    "trainer.model.debug.": "another model than the evaluated one",
-    "trainer.data.fake": "made-up data instead of the environment's rollouts",
-    "slurm.": "a setting with which commands run beside the training",
+    "debug": "another model than the evaluated one",
+    "fake": "made-up data instead of the environment's rollouts",
+    "slurm": "a setting with which commands run beside the training",
+    "decode_vllm_overrides": "an option of vLLM that no rule and no bound reads",
+    "prefill_vllm_overrides": "an option of vLLM that no rule and no bound reads",
 }
+"""Tables that block, wherever they stand outside of an environment."""
 _NAMED_SETTINGS: Mapping[str, str] = {
     "length_penalty": "another reward than the one that test_reward proved",
     "tool_call_parser": "another way to read tool calls than the evaluated one may have had",
@@ -80,6 +85,11 @@ _VLLM_CODE = re.compile(
 Arguments"). Names are compared with `_` for `-`."""
 _CHANGES_REPLIES = frozenset({"quantization", "rope_scaling"})
 """Options of vLLM with which a model replies otherwise than the evaluated one."""
+_CHANGES_SPEED = frozenset(
+    {"max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "swap_space", "disable_log_requests",
+     "disable_log_stats", "disable_custom_all_reduce", "async_scheduling", "uvicorn_log_level"}
+)  # fmt: skip
+"""Options of vLLM with which a model replies as without them (vLLM 0.11, "Engine Arguments")."""
 _MORE_REPLIES = frozenset({"n", "best_of", "use_beam_search"})
 _AGENT_SAMPLING = re.compile(r"\.source\.env\.(?!taskset\.)[^.]+\.sampling\.([^.]+)")
 _SAMPLING_KEYS = frozenset(
@@ -90,6 +100,8 @@ _MOST_CHARACTERS = 80
 """Most characters of a value in the question."""
 _MOST_LISTED = 12
 """Most paths in a caution. The question names each setting with its value."""
+_MOST_WARNED = 6
+"""Most settings with a warning of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +122,17 @@ class UnprovenSetting:
 
 
 def unproven_settings(config: TrainingConfig) -> tuple[UnprovenSetting, ...]:
-    """Return the settings that no evidence covers and that can change what the run reads, imports, trains or costs."""
-    return (
+    """Return the settings that no evidence covers and that can change what the run reads, imports, trains or costs.
+
+    A setting of the run that is neither named by a rule here nor known to leave the evidence as it is counts as well.
+    """
+    named = (
         *_variables(config.table, ()),
         *_checkpoints(config),
         *_passed_on(config),
         *_others(config),
     )
+    return (*named, *_not_known(config, frozenset(setting.path for setting in named)))
 
 
 def unproven_sentence(config: TrainingConfig) -> str:
@@ -137,7 +153,11 @@ def settings_proven(config: TrainingConfig, context: ConfigContext) -> Iterator[
     """The config must not change what the environment's code reads or imports, or which weights are trained."""
     if config.target != "hosted":
         return
-    for setting in unproven_settings(config):
+    settings = unproven_settings(config)
+    warned = [setting for setting in settings if not setting.blocks]
+    for setting in settings:
+        if setting in warned[_MOST_WARNED:]:
+            continue
         if setting.blocks:
             yield Finding(
                 "config-unproven-setting",
@@ -154,6 +174,10 @@ def settings_proven(config: TrainingConfig, context: ConfigContext) -> Iterator[
                 "Remove it where it is not needed. submit_training names it in its question.",
                 setting.path,
             )
+    if len(warned) > _MOST_WARNED:
+        message = f"{len(warned) - _MOST_WARNED} more settings are such that no step here tried them."
+        fix = "Remove those that are not needed. submit_training names each in its question."
+        yield Finding("config-unproven-setting", "warning", message, fix, warned[-1].path)
 
 
 def _variables(node: Any, path: KeyPath) -> Iterator[UnprovenSetting]:
@@ -203,7 +227,7 @@ def _passed_on(config: TrainingConfig) -> Iterator[UnprovenSetting]:
             continue  # `_variables` judges them
         setting = _with_address(path, value) if isinstance(value, str) else None
         if setting is None and not is_taskset(path):
-            setting = _passed_to_programs(key_path(path), value)
+            setting = _passed_to_programs(path, value)
         if setting is not None:
             yield setting
 
@@ -249,22 +273,27 @@ def _of_teacher(path: KeyPath) -> bool:
     )
 
 
-def _passed_to_programs(path: str, value: Any) -> UnprovenSetting | None:
+def _passed_to_programs(keys: KeyPath, value: Any) -> UnprovenSetting | None:
     """The setting if it changes what the trainer or the inference server runs, loads, learns from or sends."""
+    path = key_path(keys)
     table, _, key = path.rpartition(".")
     key = key.replace("-", "_")
     if key in _SECRET_KEYS or table.rpartition(".")[2] in _SECRET_KEYS:
         return UnprovenSetting(path, value, "a variable of the run that is sent to a server", blocks=True)
     if key in _OTHER_WEIGHTS and value not in (None, False):
         return UnprovenSetting(path, value, "other weights than those of the evaluated model", blocks=True)
-    blocked = next((about for start, about in _BLOCKED_TABLES.items() if f"{path}.".startswith(start)), None)
+    blocked = next((_BLOCKED_TABLES[name] for name in keys if name in _BLOCKED_TABLES), None)
+    if is_environment(keys):
+        blocked = None  # a table of a package; the gates read those
+    if keys == _SERVER_HOST and value not in _THIS_MACHINE:
+        blocked = "an address at which the inference server answers other machines"
     if blocked is not None and value not in (None, False):
         return UnprovenSetting(path, value, blocked, blocks=True)
     if path.startswith(_VLLM) and path != f"{_VLLM}model" and any(map(_VLLM_CODE.fullmatch, _options(path))):
         about = "an option of vLLM that imports code, reads other files or changes the model"
         return UnprovenSetting(path, value, about, blocks=True)
     if path.startswith(_VLLM) and _options(path)[0] not in vllm_options() - _CHANGES_REPLIES:
-        return UnprovenSetting(path, value, "an option of vLLM", asks=_options(path)[0] in _CHANGES_REPLIES)
+        return UnprovenSetting(path, value, "an option of vLLM", asks=_options(path)[0] not in _CHANGES_SPEED)
     sampled = _AGENT_SAMPLING.search(path)
     if table.endswith(".extra_body") or (sampled is not None and sampled[1] not in _SAMPLING_KEYS):
         return UnprovenSetting(path, value, "an extra key of each request", blocks=key in _MORE_REPLIES, asks=True)
@@ -300,6 +329,22 @@ def _others(config: TrainingConfig) -> Iterator[UnprovenSetting]:
     for keys, value in _leaves(config.table, ()):
         if keys[-1] == "trust_remote_code" and value is True:
             yield UnprovenSetting(key_path(keys), True, "permission to run code of the model's repository", asks=True)
+
+
+def _not_known(config: TrainingConfig, named: frozenset[str]) -> Iterator[UnprovenSetting]:
+    """Yield the settings of the run that are not known to leave the evidence as it is.
+
+    The tables of environments and the options of vLLM have lists of their own.
+    """
+    if config.shape != "rl":
+        return
+    for path, value in _leaves(config.table, ()):
+        shown = key_path(path)
+        elsewhere = is_environment(path) or path[:2] == ("inference", "vllm") or "resume" in path[:2]
+        if elsewhere or shown in named or any(_sets_variables(path[:length]) for length in range(1, len(path))):
+            continue
+        if path[-1] != "import_path" and not leaves_evidence(config, path, value):
+            yield UnprovenSetting(shown, value, about_unknown(path), asks=True)
 
 
 def _fix(setting: UnprovenSetting) -> str:

@@ -34,7 +34,7 @@ from prime_lab_mcp.lab.models.offered import not_offered_error, not_served_findi
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
-from prime_lab_mcp.lab.state.config_gate import HubContent
+from prime_lab_mcp.lab.state.config_gate import HubContent, unknown_owner
 from prime_lab_mcp.lab.state.ledger.rows import Job, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
@@ -155,6 +155,12 @@ async def _look_up_by_name(lab: Lab, prime: PlatformReader, environment: str) ->
     files = await fetch_hub_files(lab, entry.ref, entry.version, wheel=False)
     fingerprints = FileFingerprints(entry.content_hash, files.source, files.content)
     if not ownership.is_ours(lab, entry.owner, entry.name, fingerprints):
+        if ownership.unasked:
+            raise PrimeError(
+                unknown_owner(entry.ref, ownership.unasked),
+                fix=Fix("Call ", NamedCall("preflight"), "; it says what the account and its key can be asked."),
+                code="platform-unreachable",
+            )
         return HostedLookup(HostedEnvironment(entry, entry.version, requested_version=name["version"]))
     if pushes:
         return _other_latest_version(pushes[0], entry)

@@ -182,6 +182,7 @@ def _episode(adapter: AdapterV1) -> dict[str, Any] | None:
                     "max_turns": role.max_turns,
                     "sampling": role.sampling.model_dump(exclude_unset=True) if role.sampling is not None else None,
                     "retries": role.retries.model_dump(),
+                    **({"creates_per_min": pace} if (pace := _sandbox_pace(role)) is not None else {}),
                 }
                 for name, role in agents.items()
             },
@@ -189,6 +190,11 @@ def _episode(adapter: AdapterV1) -> dict[str, Any] | None:
         }
     except Exception:
         return None
+
+
+def _sandbox_pace(role: Any) -> int | None:
+    """Return how many sandboxes the runtime of an agent makes in a minute; None without such a limit."""
+    return getattr(role.runtime, "creates_per_min", None)
 
 
 def _has_own_code(kind: type, base: type) -> bool:
