@@ -26,6 +26,7 @@ from prime_lab_mcp.lab.rewards.compared_components import (
 )
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind
+from prime_lab_mcp.lab.rewards.probes.reply_lengths import length_probes
 from prime_lab_mcp.lab.rewards.probes.tolerances import near_number_probes
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.rewards.scripted_rollouts import rollout_probe
@@ -272,8 +273,9 @@ async def compare_rewards(
     """Score every completion of a trial with the other environment, on the task with the same prompt.
 
     `worker` has loaded the other environment, `name` is its name, and `rewards` are the components that it declares.
-    `rows` are the tasks of this environment. With `own`, the worker of this environment, numbers near the golds are
-    scored in both as well (probes/tolerances.py). `refused` says why the other environment has other arguments.
+    `rows` are the tasks of this environment. With `own`, the worker of this environment, numbers near the golds and
+    replies of many lengths are scored in both as well (probes/tolerances.py, probes/reply_lengths.py). `refused` says
+    why the other environment has other arguments.
     """
     others = await worker.rows(limit=SAMPLE)
     matched = match_tasks(rows, others.rows)
@@ -284,7 +286,7 @@ async def compare_rewards(
     scored_probes = [s for s in scored_probes if s.probe.row in matched.pairs and not s.scored.has(ProblemCode.NOT_RUN)]
     scored_probes = [s for s in scored_probes if s.probe.family is not Family.NEVER_ENDS]
     if own is not None:
-        scored_probes += await _near_numbers(trial, own, matched.pairs)
+        scored_probes += await _in_steps(trial, own, matched.pairs)
     if trial.interactive:
         # If the reward reads state besides the messages, a completion that is scored alone lacks this state.
         scored_probes = [] if played.stateful or trial.by_rollouts else scored_probes
@@ -316,12 +318,13 @@ async def compare_rewards(
     )
 
 
-async def _near_numbers(trial: Trial, own: Worker, pairs: Mapping[int, int]) -> list[ScoredProbe]:
-    """Score numbers near the golds of matched tasks; none where whole rollouts or a judge decide."""
+async def _in_steps(trial: Trial, own: Worker, pairs: Mapping[int, int]) -> list[ScoredProbe]:
+    """Score numbers near the golds of matched tasks, and right replies of many lengths; none where whole rollouts or a
+    judge decide."""
     if trial.style is None or trial.by_rollouts or any(s.scored.judges for s in trial.everything):
         return []
     golds = [gold for gold in trial.style.golds.golds if gold.row in pairs]
-    probes = near_number_probes(trial.style, golds)
+    probes = [*near_number_probes(trial.style, golds), *length_probes(trial.style, golds)]
     scored = await Scorer(own).score([probe.case for probe in probes])
     return [ScoredProbe(p, s) for p, s in zip(probes, scored, strict=True) if not s.has(ProblemCode.NOT_RUN)]
 

@@ -311,6 +311,20 @@ async def test_a_tolerance_of_six_percent_is_no_port_of_one_of_five(lab: Lab) ->
 
 
 @pytest.mark.anyio
+async def test_a_reward_that_pays_long_reasoning_otherwise_is_no_port(lab: Lab) -> None:
+    body = (
+        "words = len(reply.partition('</think>')[0].split())\nreturn sound(reply, gold) * (1.0 if words <= 60 else {})"
+    )
+    form = "<think>\n...\n</think>\n<answer>GOLD</answer>"
+    for name, rest in (("half", 0.5), ("none", 0.0), ("again", 0.5)):
+        write(lab, name, reward(body.format(rest)))
+    other = await try_reward(lab, "half", same_as="none", rendering=form, probes=False, examples=4, search=0)
+    assert other.data["same_as"]["verdict"] == "differs"
+    same = await try_reward(lab, "half", same_as="again", rendering=form, probes=False, examples=4, search=0)
+    assert (same.data["same_as"]["verdict"], same.data["same_as"]["differ"]) == ("equal", 0)
+
+
+@pytest.mark.anyio
 @pytest.mark.slow
 async def test_same_as_passes_what_is_scaled_and_fails_what_is_stricter_without_closing_a_gate(lab: Lab) -> None:
     write(lab, "sound", SOUND)

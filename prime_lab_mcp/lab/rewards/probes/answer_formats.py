@@ -49,6 +49,10 @@ _MARKUP = frozenset({"b", "i", "u", "p", "br", "li", "ul", "ol", "div", "span", 
 ANSWER_TAGS = ("answer", "final_answer", "final", "solution", "result", "output", "label", "response", "choice")
 
 
+_DOTS = re.compile(r"\.\.\.|\N{HORIZONTAL ELLIPSIS}")
+_TAG_CONTENT = re.compile(r"(?<=>)[^<>]*(?=</\w+>)")
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerWrapper:
     """The form in which a completion states its answer.
@@ -66,9 +70,17 @@ class AnswerWrapper:
         return f"{self.lead}{self.enclose(answer)}"
 
     def reasoned(self, answer: str, reasoning: str = REASONING) -> str:
-        """Return a completion with reasoning before the answer. If there is a `lead`, the reasoning is inside it."""
-        if self.lead:
+        """Return a completion with reasoning before the answer.
+
+        If there is a `lead`, the reasoning is inside it: in the place of our own reasoning, of dots, or of what its
+        last tag holds. A lead without such a place stays as it is.
+        """
+        if REASONING in self.lead:
             return self.lead.replace(REASONING, reasoning) + self.enclose(answer)
+        if self.lead:
+            place = _DOTS.search(self.lead) or next(reversed(list(_TAG_CONTENT.finditer(self.lead))), None)
+            before, after = (self.lead[: place.start()], self.lead[place.end() :]) if place else (self.lead, "")
+            return f"{before}{reasoning if place else ''}{after}{self.enclose(answer)}"
         return f"{reasoning}\n{self.enclose(answer)}"
 
     def enclose(self, answer: str) -> str:

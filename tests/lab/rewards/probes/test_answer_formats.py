@@ -75,3 +75,16 @@ def test_an_example_of_a_json_object_keeps_its_other_values() -> None:
 )
 def test_a_prompt_may_ask_for_the_answer_and_nothing_else(text: str, expected: bool) -> None:
     assert answer_comes_alone([], [text]) is expected
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("<think>\n...\n</think>\n<answer>GOLD</answer>", "<think>\nwhy\n</think>\n<answer>7</answer>"),
+        ("<a>x</a><b></b>\n<answer>GOLD</answer>", "<a>x</a><b>why</b>\n<answer>7</answer>"),
+        ("Reply: <answer>GOLD</answer>", "Reply: <answer>7</answer>"),
+        ("<answer>GOLD</answer>", "why\n<answer>7</answer>"),
+    ],
+)
+def test_reasoning_stands_in_the_place_that_the_form_has_for_it(template: str, expected: str) -> None:
+    assert wrapper_from_template(template).reasoned("7", "why") == expected
