@@ -80,8 +80,13 @@ EASIER_TASKS_FIX = Fix(
 )
 
 
-def unclear_finding(what: str, interval: Interval, threshold: float, facts: Distribution, fix: str) -> Finding:
-    """Return the finding for an interval that contains a threshold, with the sample size that would decide."""
+def unclear_finding(
+    what: str, interval: Interval, threshold: float, facts: Distribution, fix: str, bounds: str = ""
+) -> Finding:
+    """Return the finding for an interval that contains a threshold, with the sample size that would decide.
+
+    `bounds` are those of the interval as text, if more is to be said of them than their numbers.
+    """
     needed = interval.tasks_to_decide(threshold, facts.tasks)
     size = larger_size(facts, needed) if needed is not None else None
     if needed is None:
@@ -91,7 +96,7 @@ def unclear_finding(what: str, interval: Interval, threshold: float, facts: Dist
     return Finding(
         "distribution-unclear",
         "blocker",
-        f"{what} is {interval.value:.3f}, but its interval {bounds_text(interval)} lies across {threshold:g}",
+        f"{what} is {interval.value:.3f}, but its interval {bounds or bounds_text(interval)} lies across {threshold:g}",
         advice,
         where=what,
         rows=({"num_examples": size[0], "rollouts": size[1]},) if size is not None else (),
@@ -221,7 +226,7 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             NOTHING_SOLVED_FIX,
         )
     elif mean.side(MEAN_LOW) == "across":
-        yield unclear_finding(what, mean, MEAN_LOW, facts, HARDER_TASKS_FIX)
+        yield unclear_finding(what, mean, MEAN_LOW, facts, HARDER_TASKS_FIX, _mean_bounds(mean, facts))
     if mean.side(MEAN_HIGH) == "above":
         yield Finding(
             "distribution-all-one",
@@ -230,7 +235,7 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             EASIER_TASKS_FIX,
         )
     elif mean.side(MEAN_HIGH) == "across":
-        yield unclear_finding(what, mean, MEAN_HIGH, facts, EASIER_TASKS_FIX)
+        yield unclear_finding(what, mean, MEAN_HIGH, facts, EASIER_TASKS_FIX, _mean_bounds(mean, facts))
     if facts.mean:  # rewards of nothing at all lie below every floor, which says nothing of guessing
         yield from _on_floor(facts, estimates.mean)
     yield from _on_variation(facts, estimates)
@@ -277,7 +282,7 @@ def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
         )
     elif standing == "unclear":
         what = f"mean of attainable beside {floor_text}"
-        yield unclear_finding(what, mean, round(floor, 3), facts, HARDER_TASKS_FIX)
+        yield unclear_finding(what, mean, round(floor, 3), facts, HARDER_TASKS_FIX, _mean_bounds(mean, facts))
     elif upper in ("at", "unclear"):
         unclear = unclear_finding(f"mean of attainable beside {floor_text}", mean, floor, facts, HARDER_TASKS_FIX)
         message = (

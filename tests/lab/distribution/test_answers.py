@@ -124,3 +124,19 @@ def test_a_mean_is_shown_with_its_width_over_tasks_whether_or_not_these_are_all_
     assert (found.answer.mean.low, found.answer.mean.high) == pytest.approx((over_tasks.low, over_tasks.high), abs=0.01)
     assert found.mean_low is not None
     assert found.mean_low < (found.mean or 0) - 1.5 * (found.standard_error or 0)
+
+
+@pytest.mark.parametrize(("available", "said"), [(16, True), (144, False)])
+def test_a_verdict_on_all_tasks_says_that_its_bounds_are_for_exactly_these(available: int, said: bool) -> None:
+    rows = [
+        Rollout(str(task), float(bool(task % 2 or attempt)), {"correct": (float(bool(task % 2 or attempt)), 1.0)})
+        for task in range(16)
+        for attempt in range(8)
+    ]
+    unclear = [
+        finding.message
+        for finding in judge_rollouts(rows, available=available).findings
+        if finding.code == "distribution-unclear" and finding.where == "mean of attainable"
+    ]
+    assert len(unclear) == 1
+    assert ("for exactly these 16 tasks" in unclear[0]) is said
