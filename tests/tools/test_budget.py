@@ -19,10 +19,11 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Price
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
+from prime_lab_mcp.lab.training.outcome import tasks_of_evaluation
 from prime_lab_mcp.tools import submit_training
 from prime_lab_mcp.tools.tool import Intent
 from tests.lab.evals.finished import finished, mixed
-from tests.tools.test_training_config import PINNED, Platform, call, check, on_hub, write
+from tests.tools.test_training_config import PINNED, Platform, call, check, on_hub, pushed, write
 
 pytestmark = pytest.mark.anyio
 PRICE = 2.5
@@ -68,6 +69,22 @@ async def test_a_tight_budget_evaluates_less_before_it_gives_up(lab: Lab, platfo
     assert table["max_steps"] >= 20
     assert table["orchestrator"]["eval"]["num_examples"] == 32
     assert table["orchestrator"]["eval"]["interval"] == table["max_steps"]
+
+
+async def test_a_budget_never_evaluates_more_held_out_tasks_than_there_are(lab: Lab, platform: Platform) -> None:
+    """A config based on another rose from 11 to 32 of 11 tasks, and the run was judged as if 32 had been evaluated."""
+    pushed(lab)
+    data = {"tasks": 500, "held_out": "split=eval: 11 tasks compared"}
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "tiny_env", "s", "c", data=data))
+    first = await write(lab, environments=[PINNED], max_tokens=512)
+    smaller = await write(lab, based_on=first.data["path"], budget=19)
+    config = read_config(lab.workspace.resolve(smaller.data["path"]))
+    assert config.at("orchestrator.eval.num_examples") == 11
+    assert config.at("orchestrator.eval.interval") == config.max_steps
+    [line] = [line for line in config.text.splitlines() if line.startswith("num_examples")]
+    assert "budget" not in line
+    edited = tomllib.loads(config.text.replace("num_examples = 11", "num_examples = 32"))
+    assert tasks_of_evaluation(lab, edited, config.model) == 11
 
 
 async def sizes(lab: Lab, budget: float, **given: Any) -> tuple[int, int, int, int]:
