@@ -286,16 +286,18 @@ async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_
 
 
 @pytest.mark.parametrize("likely_fits", [True, False])
-async def test_a_config_that_may_outlast_the_wallet_names_one_that_cannot_and_first_where_the_likely_cost_is_above(
+async def test_a_config_that_may_outlast_the_wallet_leads_first_to_one_that_cannot(
     lab: Lab, platform: Platform, likely_fits: bool
 ) -> None:
-    """A bound of $432.93 beside a wallet of $99.99 was written without a word of how to stay inside."""
+    """A bound of $432.93 beside a wallet of $99.99 was written without a word of how to stay inside, and a later one of
+    $339.60 named the smaller run third, after its own test and check."""
     dear = (await write(lab, environments=[PINNED], eval=HELD_OUT)).data["cost"]["dollars"]["high"]
     platform.balance = 100 if likely_fits else dear - 1
     free = await write(lab, environments=[PINNED], eval=HELD_OUT)
     [smaller] = [one for one in free.next if "budget" in (one.arguments or {})]
     assert (smaller.arguments or {})["budget"] == int(platform.balance)
-    assert smaller == free.next[-1 if likely_fits else 0]
+    assert smaller == free.next[0]
+    assert [one.tool for one in free.next].count("check_training_config") == 1
     assert (free.summary.index("The wallet holds") < free.summary.index("It costs likely")) is not likely_fits
     fitted = await write(lab, **dict(smaller.arguments or {}))
     assert bound(lab, fitted.data["path"]) <= platform.balance
