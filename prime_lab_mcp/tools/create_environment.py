@@ -284,7 +284,10 @@ def _created(
             f" All of them are trained on unless each call from test_reward on names some: for example, {chosen} "
             "selects tasks by a column."
         )
-    return Outcome("passed", summary, findings, data, next=_then(names.module, inspection is None))
+    if kind.judged:  # the advice to take this template is followed, and its reason is said here
+        findings = tuple(f for f in findings if f.code != "no-checkable-answer")
+        summary += " Its reward asks a judge model, because no rule can compare free texts."
+    return Outcome("passed", summary, findings, data, next=_then(names.module, inspection is None, kind.judged))
 
 
 def _files(folder: Path) -> list[str]:
@@ -293,10 +296,14 @@ def _files(folder: Path) -> list[str]:
     return sorted(path.as_posix() for path in paths if path.parts[0] != ".prime")
 
 
-def _then(environment: str, made_up: bool = False) -> tuple[Next, ...]:
-    """`made_up`: the environment holds the tasks of the template, which have to be replaced first."""
+def _then(environment: str, made_up: bool = False, judged: bool = False) -> tuple[Next, ...]:
+    """`made_up`: the environment holds the tasks of the template, which have to be replaced first. `judged`: its reward
+    asks a judge, without which nothing is known of it."""
     named = {"environment": environment}
     proves = Next("test_reward", "checks the environment and proves its reward, without a model", named)
+    if judged:
+        why = "checks the environment and how often its judge is right, at a preset such as prime or a URL"
+        proves = Next("test_reward", why, {**named, "judge": "prime"})
     shows = Next("read_environment", "lists the files; replace the template's tasks with edit_environment", named)
     return (shows, proves) if made_up else (proves,)
 

@@ -180,6 +180,24 @@ async def test_a_template_that_cannot_read_the_rows_is_refused_with_rows_that_sh
     assert list((lab.workspace.root / "environments").iterdir()) == []
 
 
+async def test_an_environment_with_a_judge_leads_to_its_test_with_a_judge_and_says_why_once(lab: Lab) -> None:
+    """The first call after it had no judge: known before to say nothing of the reward, and it ran for 94 seconds."""
+    cause = "the river carried silt from the hills while farmers built terraces along both banks in autumn"
+    rows = [
+        {
+            "question": f"Why did the settlement number {n} change?",
+            "answer": f"Because {cause[n % 9 :]}, as in region {n}.",
+        }
+        for n in range(100)
+    ]
+    write(lab, "train.jsonl", rows)
+    outcome = await created(lab, name="essays", dataset="train.jsonl", template="free_text")
+    assert outcome.next[0].arguments == {"environment": "essays", "judge": "prime"}
+    said = " ".join([outcome.summary, *(f"{f.message} {f.fix}" for f in outcome.findings)])
+    assert said.count("judge model") == 1
+    assert "judge" not in ((await created(lab, name="sums", template="numeric")).next[-1].arguments or {})
+
+
 async def test_a_template_alone_is_a_beginning_with_made_up_rows_and_says_so(lab: Lab) -> None:
     outcome = await created(lab, name="start", template="numeric", task="Add up.")
     assert (outcome.status, [f.code for f in outcome.findings]) == ("passed", ["sample-rows"])
