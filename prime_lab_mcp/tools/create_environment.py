@@ -112,7 +112,7 @@ async def run(call: Call, args: Args) -> Outcome:
     built = await _write(target, build)
     findings = (*findings, *built.findings)
     if any(f.severity == "blocker" for f in built.findings):
-        return _refused(args, findings, "its rows do not become tasks", inspection)
+        return _refused(args, findings, "its rows do not become tasks", inspection, built.fitting)
     return _created(call, names, kind, findings, built, inspection)
 
 
@@ -240,16 +240,25 @@ def _without_template(call: Call, format: str | None) -> Finding:
     )
 
 
-def _refused(args: Args, findings: tuple[Finding, ...], why: str, inspection: Inspection) -> Outcome:
+def _refused(
+    args: Args, findings: tuple[Finding, ...], why: str, inspection: Inspection, fitting: str | None = None
+) -> Outcome:
+    """`fitting` is the template to create the environment from instead, where one is known."""
     given = {"dataset": args.dataset, "config": args.config, "revision": args.revision}
     inspect = Next("inspect_dataset", "shows it in full", {k: v for k, v in given.items() if v is not None})
+    asked = args.model_dump(mode="json", exclude_unset=True)
+    calls = (
+        (Next("create_environment", "with the template that these answers fit", {**asked, "template": fitting}),)
+        if fitting is not None
+        else ()
+    )
     flaws = any(f.severity == "blocker" for f in inspection.findings)  # inspect_dataset shows no more flaws
     return Outcome(
         "failed",
         f"Nothing was created: {why}.",
         findings,
         {"inspection": inspection.as_json() | {"columns": []}},
-        next=() if flaws else (inspect,),
+        next=() if flaws else (*calls, inspect),
     )
 
 
