@@ -112,7 +112,7 @@ async def run(call: Call, args: Args) -> Outcome:
     built = await _write(target, build)
     findings = (*findings, *built.findings)
     if any(f.severity == "blocker" for f in built.findings):
-        return _refused(args, findings, "its rows do not become tasks", inspection)
+        return _refused(args, findings, "its rows do not become tasks", inspection, built.fitting)
     return _created(call, names, kind, findings, built, inspection)
 
 
@@ -240,16 +240,25 @@ def _without_template(call: Call, format: str | None) -> Finding:
     )
 
 
-def _refused(args: Args, findings: tuple[Finding, ...], why: str, inspection: Inspection) -> Outcome:
+def _refused(
+    args: Args, findings: tuple[Finding, ...], why: str, inspection: Inspection, fitting: str | None = None
+) -> Outcome:
+    """`fitting` is the template to create the environment from instead, where one is known."""
     given = {"dataset": args.dataset, "config": args.config, "revision": args.revision}
     inspect = Next("inspect_dataset", "shows it in full", {k: v for k, v in given.items() if v is not None})
+    asked = args.model_dump(mode="json", exclude_unset=True)
+    calls = (
+        (Next("create_environment", "with the template that these answers fit", {**asked, "template": fitting}),)
+        if fitting is not None
+        else ()
+    )
     flaws = any(f.severity == "blocker" for f in inspection.findings)  # inspect_dataset shows no more flaws
     return Outcome(
         "failed",
         f"Nothing was created: {why}.",
         findings,
         {"inspection": inspection.as_json() | {"columns": []}},
-        next=() if flaws else (inspect,),
+        next=() if flaws else (*calls, inspect),
     )
 
 
@@ -284,7 +293,10 @@ def _created(
             f" All of them are trained on unless each call from test_reward on names some: for example, {chosen} "
             "selects tasks by a column."
         )
-    return Outcome("passed", summary, findings, data, next=_then(names.module, inspection is None))
+    if kind.judged:  # the advice to take this template is followed, and its reason is said here
+        findings = tuple(f for f in findings if f.code != "no-checkable-answer")
+        summary += " Its reward asks a judge model, because no rule can compare free texts."
+    return Outcome("passed", summary, findings, data, next=_then(names.module, inspection is None, kind.judged))
 
 
 def _files(folder: Path) -> list[str]:
@@ -293,10 +305,14 @@ def _files(folder: Path) -> list[str]:
     return sorted(path.as_posix() for path in paths if path.parts[0] != ".prime")
 
 
-def _then(environment: str, made_up: bool = False) -> tuple[Next, ...]:
-    """`made_up`: the environment holds the tasks of the template, which have to be replaced first."""
+def _then(environment: str, made_up: bool = False, judged: bool = False) -> tuple[Next, ...]:
+    """`made_up`: the environment holds the tasks of the template, which have to be replaced first. `judged`: its reward
+    asks a judge, without which nothing is known of it."""
     named = {"environment": environment}
     proves = Next("test_reward", "checks the environment and proves its reward, without a model", named)
+    if judged:
+        why = "checks the environment and how often its judge is right, at a preset such as prime or a URL"
+        proves = Next("test_reward", why, {**named, "judge": "prime"})
     shows = Next("read_environment", "lists the files; replace the template's tasks with edit_environment", named)
     return (shows, proves) if made_up else (proves,)
 

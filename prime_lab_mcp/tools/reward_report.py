@@ -146,6 +146,7 @@ def reward_outcome(
             _whole_call(loaded.snapshot.relative, args),
             status,
             _unasked(status, blockers, args),
+            _stood_in(status, blockers, trial),
             any(f.code in _UNREAD for f in blockers),
             "solution_skeleton" in data,
             args.same_as if compared is not None and compared.verdict != "equal" else None,
@@ -221,6 +222,12 @@ def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:
     return (
         status == "inconclusive" and args.judge is None and any(f.code == "reward-judge-unreachable" for f in blockers)
     )
+
+
+def _stood_in(status: Verdict, blockers: Sequence[Finding], trial: Trial) -> bool:
+    """Whether the rehearsal's stand-in gave verdicts that nobody can read, so that the reward needs no mending."""
+    unread = any(f.code == "reward-judge-unread" for f in blockers)
+    return status == "inconclusive" and unread and trial.judging is not None and trial.judging.stand_in
 
 
 def _trial_only() -> Finding:
@@ -367,6 +374,7 @@ def _next(
     whole: Mapping[str, Any],
     status: Verdict,
     unasked: bool,
+    stood_in: bool,
     unread: bool,
     unsolved: bool,
     unequal_to: str | None,
@@ -382,6 +390,8 @@ def _next(
     if unasked:
         given = {**whole, "judge": "prime"}
         return (Next("test_reward", "with the endpoint of its judge (a preset such as prime, or a URL)", given),)
+    if stood_in:
+        return (Next("preflight", "names the endpoints besides the stand-in, for judge", {}),)
     again = Next("test_reward", "after mending the reward", whole)
     if status == "inconclusive" and unread:
         why = "shows the form that the reward pays: mend the reward, or pass rendering or cases"

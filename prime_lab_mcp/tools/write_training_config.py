@@ -146,9 +146,8 @@ async def run(call: Call, args: Args) -> Outcome:
     untested = untested_source(call.lab, written.config) if written.config.target == "hosted" else None
     short = affordable is not None and _falls_short(likely, held)
     usual = (_count_tasks(call, written), untested, check, _own_split(written), pull)
-    calls = (affordable, *usual) if short else (*usual, affordable)
     others = (shorter_call(written, args), fuller_call(fuller, args, args.budget))
-    following = [one for one in (*calls, *others) if one is not None]
+    following = [one for one in (affordable, *usual, *others) if one is not None]
     return Outcome(
         "passed",
         _summary(written)

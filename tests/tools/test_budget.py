@@ -19,10 +19,11 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Price
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
+from prime_lab_mcp.lab.training.outcome import tasks_of_evaluation
 from prime_lab_mcp.tools import submit_training
 from prime_lab_mcp.tools.tool import Intent
 from tests.lab.evals.finished import finished, mixed
-from tests.tools.test_training_config import PINNED, Platform, call, check, on_hub, write
+from tests.tools.test_training_config import PINNED, Platform, call, check, on_hub, pushed, write
 
 pytestmark = pytest.mark.anyio
 PRICE = 2.5
@@ -68,6 +69,22 @@ async def test_a_tight_budget_evaluates_less_before_it_gives_up(lab: Lab, platfo
     assert table["max_steps"] >= 20
     assert table["orchestrator"]["eval"]["num_examples"] == 32
     assert table["orchestrator"]["eval"]["interval"] == table["max_steps"]
+
+
+async def test_a_budget_never_evaluates_more_held_out_tasks_than_there_are(lab: Lab, platform: Platform) -> None:
+    """A config based on another rose from 11 to 32 of 11 tasks, and the run was judged as if 32 had been evaluated."""
+    pushed(lab)
+    data = {"tasks": 500, "held_out": "split=eval: 11 tasks compared"}
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "tiny_env", "s", "c", data=data))
+    first = await write(lab, environments=[PINNED], max_tokens=512)
+    smaller = await write(lab, based_on=first.data["path"], budget=19)
+    config = read_config(lab.workspace.resolve(smaller.data["path"]))
+    assert config.at("orchestrator.eval.num_examples") == 11
+    assert config.at("orchestrator.eval.interval") == config.max_steps
+    [line] = [line for line in config.text.splitlines() if line.startswith("num_examples")]
+    assert "budget" not in line
+    edited = tomllib.loads(config.text.replace("num_examples = 11", "num_examples = 32"))
+    assert tasks_of_evaluation(lab, edited, config.model) == 11
 
 
 async def sizes(lab: Lab, budget: float, **given: Any) -> tuple[int, int, int, int]:
@@ -269,16 +286,18 @@ async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_
 
 
 @pytest.mark.parametrize("likely_fits", [True, False])
-async def test_a_config_that_may_outlast_the_wallet_names_one_that_cannot_and_first_where_the_likely_cost_is_above(
+async def test_a_config_that_may_outlast_the_wallet_leads_first_to_one_that_cannot(
     lab: Lab, platform: Platform, likely_fits: bool
 ) -> None:
-    """A bound of $432.93 beside a wallet of $99.99 was written without a word of how to stay inside."""
+    """A bound of $432.93 beside a wallet of $99.99 was written without a word of how to stay inside, and a later one of
+    $339.60 named the smaller run third, after its own test and check."""
     dear = (await write(lab, environments=[PINNED], eval=HELD_OUT)).data["cost"]["dollars"]["high"]
     platform.balance = 100 if likely_fits else dear - 1
     free = await write(lab, environments=[PINNED], eval=HELD_OUT)
     [smaller] = [one for one in free.next if "budget" in (one.arguments or {})]
     assert (smaller.arguments or {})["budget"] == int(platform.balance)
-    assert smaller == free.next[-1 if likely_fits else 0]
+    assert smaller == free.next[0]
+    assert [one.tool for one in free.next].count("check_training_config") == 1
     assert (free.summary.index("The wallet holds") < free.summary.index("It costs likely")) is not likely_fits
     fitted = await write(lab, **dict(smaller.arguments or {}))
     assert bound(lab, fitted.data["path"]) <= platform.balance

@@ -180,6 +180,59 @@ async def test_a_template_that_cannot_read_the_rows_is_refused_with_rows_that_sh
     assert list((lab.workspace.root / "environments").iterdir()) == []
 
 
+@pytest.mark.parametrize("template", ["math", "short_text"])
+@pytest.mark.parametrize(("ending", "fitting"), [(" The answer is {}.", "numeric"), ("", "free_text")])
+async def test_answers_that_are_sentences_fit_no_template_that_compares_them_whole(
+    lab: Lab, template: str, ending: str, fitting: str
+) -> None:
+    """They passed each test without a model: only the sentence itself in a box was paid, and no right number."""
+    rows = [
+        {
+            "question": f"A boat goes {9 * n} km in 9 hours. How far does it go in {n + 20} hours?",
+            "solution": f"Its speed is {9 * n}/9={n} km/h. In {n + 20} hours it covers {n * (n + 20)} km in all."
+            + ending.format(n * (n + 20)),
+        }
+        for n in range(2, 102)
+    ]
+    write(lab, "train.jsonl", rows)
+    asked = {"dataset": "train.jsonl", "prompt_column": "question", "answer_column": "solution"}
+    outcome = await created(lab, name="boats", template=template, **asked)
+    (told,) = outcome.blockers
+    assert (told.code, told.message[:10]) == ("rows-do-not-fit", "90 of 90 a")
+    assert f'template="{fitting}"' in told.fix
+    assert outcome.next[0].arguments == {"name": "boats", "template": fitting, **asked}
+    assert (await created(lab, name="boats", template=fitting, **asked)).status == "passed"
+
+
+async def test_short_answers_with_a_few_long_ones_still_fit(lab: Lab) -> None:
+    rows = [
+        {"question": f"Who led the {n}th expedition?", "answer": {"text": [f"Captain Brook {n}"], "answer_start": [n]}}
+        for n in range(100)
+    ]
+    for row in rows[:20]:
+        row["answer"] = {"text": ["the man who had led the one before it, and the one before that too"]}
+    write(lab, "train.jsonl", rows)
+    assert (await created(lab, name="squad", dataset="train.jsonl", template="short_text")).status == "passed"
+
+
+async def test_an_environment_with_a_judge_leads_to_its_test_with_a_judge_and_says_why_once(lab: Lab) -> None:
+    """The first call after it had no judge: known before to say nothing of the reward, and it ran for 94 seconds."""
+    cause = "the river carried silt from the hills while farmers built terraces along both banks in autumn"
+    rows = [
+        {
+            "question": f"Why did the settlement number {n} change?",
+            "answer": f"Because {cause[n % 9 :]}, as in region {n}.",
+        }
+        for n in range(100)
+    ]
+    write(lab, "train.jsonl", rows)
+    outcome = await created(lab, name="essays", dataset="train.jsonl", template="free_text")
+    assert outcome.next[0].arguments == {"environment": "essays", "judge": "prime"}
+    said = " ".join([outcome.summary, *(f"{f.message} {f.fix}" for f in outcome.findings)])
+    assert said.count("judge model") == 1
+    assert "judge" not in ((await created(lab, name="sums", template="numeric")).next[-1].arguments or {})
+
+
 async def test_a_template_alone_is_a_beginning_with_made_up_rows_and_says_so(lab: Lab) -> None:
     outcome = await created(lab, name="start", template="numeric", task="Add up.")
     assert (outcome.status, [f.code for f in outcome.findings]) == ("passed", ["sample-rows"])

@@ -29,6 +29,7 @@ from prime_lab_mcp.lab.authoring.rows import (
     template_row_reader,
     with_metadata,
 )
+from prime_lab_mcp.lab.authoring.sentences import fitting_template, sentence_answers
 from prime_lab_mcp.lab.authoring.template import (
     ConstantValue,
     EnvironmentKind,
@@ -95,6 +96,8 @@ class BuiltEnvironment:
     """Further columns of the dataset that the tasks carry as metadata."""
     example: Mapping[str, Any] | None = None
     """A `where` that selects some of the tasks by such a column; None if no column groups them."""
+    fitting: str | None = None
+    """The template that a blocker names instead of the one that does not fit."""
 
 
 def build_environment(
@@ -126,6 +129,9 @@ def build_environment(
     findings = tuple(dropped.findings())
     if dropped.hopeless or not train:
         return BuiltEnvironment({}, findings or (_no_rows_finding(dropped),))
+    fitting = fitting_template(kind.name, inspection.format)
+    if (sentences := sentence_answers(kind.name, train, fitting)) is not None:
+        return BuiltEnvironment({}, (*findings, sentences), fitting=fitting)
     packaged = table.origin == "files"
     changes = TemplateChanges(names, constants, description=f"Tasks made of {_one_line(table.id)}.")
     dataset = _files_section(inspection, names, len(train), len(out)) if packaged else _hub_section(inspection)

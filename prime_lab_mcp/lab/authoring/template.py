@@ -45,6 +45,11 @@ class EnvironmentKind:
         """Whether the template makes its tasks itself, so that it has no rows and takes no dataset."""
         return f"{self.base.names.module}/rows.py" not in self.base.sources
 
+    @property
+    def judged(self) -> bool:
+        """Whether the reward asks a judge model."""
+        return f"{self.base.names.module}/judging.py" in self.base.sources
+
 
 def environment_kind(templates: Path, name: str, api: Api) -> EnvironmentKind:
     """Return the kind `name` for an API. Raises BadInput, which lists the kinds, if there is none."""

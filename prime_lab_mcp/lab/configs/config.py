@@ -284,7 +284,7 @@ def parse_config(text: str, path: Path) -> TrainingConfig:
     match = _TARGET_LINE.search(text)
     target: ConfigTarget = "self-managed" if match and match[1] == "self-managed" else "hosted"
     digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
-    return TrainingConfig(path, digest, text, table, shape, target, tuple(_sources(table, shape)))
+    return TrainingConfig(path, digest, text, table, shape, target, tuple(sources_of_table(table, shape)))
 
 
 def text_with_name(text: str, name: str) -> str:
@@ -361,7 +361,8 @@ def _shape(table: Mapping[str, Any]) -> ConfigShape:
     return "rl"
 
 
-def _sources(table: Mapping[str, Any], shape: ConfigShape) -> Iterator[ConfigSource]:
+def sources_of_table(table: Mapping[str, Any], shape: ConfigShape = "rl") -> Iterator[ConfigSource]:
+    """Yield the training and eval sources of a parsed config."""
     orchestrator = table if shape == "sft" else table.get("orchestrator")
     for kind in ("train", "eval"):
         block = orchestrator.get(kind) if isinstance(orchestrator, Mapping) else None

@@ -34,6 +34,7 @@ from prime_lab_mcp.lab.evals.runner.command import JobFiles
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import ONE_TURN, EvalSpec
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.looked_up import other_models
 from prime_lab_mcp.lab.rollouts.reading import read_first_rollouts, read_scores
 from prime_lab_mcp.lab.rollouts.rollout import Reading
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS, HOSTED
@@ -401,6 +402,18 @@ def _comparison(lab: Lab, job: Job, spec: EvalSpec) -> tuple[Next, ...]:
     return ()
 
 
+def _second_model(lab: Lab, job: Job, spec: EvalSpec) -> tuple[Next, ...]:
+    """Return the evaluation of the model that was looked up beside this one and was not evaluated on these files."""
+    evaluated = {j.spec.get("model") for j in EvaluationJobs(lab).list(job.environment) if j.source == job.source}
+    left = [name for name in other_models(lab, spec.model) if name not in evaluated]
+    if not left or spec.endpoint.preset != "prime" or spec.hosted is not None:
+        return ()
+    from prime_lab_mcp.lab.evals.plan import run_eval_arguments
+
+    why = "the other model that was looked up, on the same tasks, to choose between the two"
+    return (Next("run_eval", why, {**run_eval_arguments(spec), "model": left[0]}),)
+
+
 def finished_outcome(lab: Lab, job: Job, verdict: EvaluationVerdict) -> Outcome:
     """Return the outcome of run_eval for a finished evaluation."""
     from prime_lab_mcp.lab.evals.easier import following_calls
@@ -408,15 +421,19 @@ def finished_outcome(lab: Lab, job: Job, verdict: EvaluationVerdict) -> Outcome:
     spec = EvaluationJobs(lab).spec(job)
     results = EvaluationJobs(lab).files(job.id).results()
     following = following_calls(lab, spec, job.id, verdict.distribution) if verdict.distribution is not None else ()
+    compared = _comparison(lab, job, spec) if verdict.distribution and not verdict.distribution.is_dead else ()
+    # The choice between two models comes before a push for one of them, and before other tasks for the one that failed.
+    chosen_first = verdict.status != "passed" or bool(other_models(lab, spec.model))
+    following = (*compared, *following) if chosen_first else (*following, *compared)
+    if not compared and verdict.distribution is not None:
+        second = _second_model(lab, job, spec)
+        following = (*following, *second) if verdict.distribution.is_dead else (*second, *following)
     return Outcome(
         verdict.status,
         verdict_summary(spec, verdict),
         verdict.findings,
         eval_data(spec, job, verdict, str(results) if results else None),
-        (
-            *following,
-            *(_comparison(lab, job, spec) if verdict.distribution and not verdict.distribution.is_dead else ()),
-        ),
+        following,
         facts=dataclasses.replace(evidence_facts(spec, job), proves=False),
     )
 

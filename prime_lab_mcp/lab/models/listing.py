@@ -12,6 +12,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Link, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.looked_up import remember_model
 from prime_lab_mcp.lab.models.memory import fewest_gpus, gpu_memory
 from prime_lab_mcp.lab.models.offered import LIST_MODELS
 from prime_lab_mcp.lab.models.readiness import readiness_points, readiness_words
@@ -221,6 +222,8 @@ async def search_models(lab: Lab, query: str) -> Outcome:
         rows = [model_row(query, lists, evals)]
         findings.append(_not_offered(query, lists))
     findings += [_not_served(row) for row in rows[:_ROWS_WITH_FINDINGS] if _unserved(row, lists)]
+    if query and rows[0].get("served") and (len(rows) == 1 or name_rank(str(rows[0]["id"]), query) == 0):
+        remember_model(lab, str(rows[0]["id"]))
     return Outcome(
         "passed",
         _count_summary(rows, lists),

@@ -39,12 +39,13 @@ class JudgeRelay:
 
     `host` is the host of the endpoint, and `local` is the host and port of the relay. `capped` is the number of
     requests that the relay refused because of its limits. `variables` are the environment variables with the relay's
-    address and key.
+    address and key. `stand_in`: the rehearsal's stand-in answers, which no judge's question was written for.
     """
 
     relay: Relay
     access: EndpointAccess
     allow: tuple[str, ...]
+    stand_in: bool = False
 
     @property
     def host(self) -> str:
@@ -121,7 +122,8 @@ async def open_judge_relay(
 
     access = known or await judge_endpoint(lab, wanted)
     async with Relay(access.endpoint, access.key, Cap(tokens=MOST_TOKENS, requests=0)).serving() as relay:
-        yield JudgeRelay(relay, access, lab.settings.allow_env)
+        stand_in = lab.settings.rehearsal and access.endpoint.named_by == "platform"
+        yield JudgeRelay(relay, access, lab.settings.allow_env, stand_in)
 
 
 async def highest_price(access: EndpointAccess, judges: Iterable[JudgeInfo]) -> Price | None:

@@ -156,6 +156,8 @@ class JudgeUse:
     """Host of the endpoint behind the relay; None without a relay."""
     capped: int = 0
     """Number of questions that the relay refused because of its limits."""
+    stand_in: bool = False
+    """Whether the rehearsal's stand-in was asked in place of a judge model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,8 @@ class RelayCounts(Protocol):
     def local(self) -> str: ...
     @property
     def capped(self) -> int: ...
+    @property
+    def stand_in(self) -> bool: ...
 
 
 def asks_judge(loaded: Loaded, scored: Iterable[Scored] = ()) -> bool:
@@ -181,7 +183,7 @@ def judge_use(
         judges = [_through(j, relay) for j in judges]
     named = frozenset(j.model for j in judges if j.model and j.model in stated)
     through, capped = (None, 0) if relay is None else (relay.host, relay.capped)
-    return JudgeUse(tuple(judges), named, through, capped)
+    return JudgeUse(tuple(judges), named, through, capped, relay is not None and relay.stand_in)
 
 
 def _through(judge: JudgeInfo, relay: RelayCounts) -> JudgeInfo:

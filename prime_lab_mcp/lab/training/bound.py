@@ -403,13 +403,7 @@ def _planned_evaluations(
 def _examples(config: TrainingConfig, context: ConfigContext, source: ConfigSource) -> int:
     own = source.table.get("num_examples")
     requested = whole(own) if own is not None else whole(config.at(EVALS_KEY))
-    measurement = context.each.get(source.id, SourceMeasurement())
-    # The tasks were counted with the arguments of training, or by the check with none; others may select more.
-    counted = arguments_by_id(config.train_sources).get(source.id, {})
-    same = same_arguments(without_null_text(source.args), counted)
-    tasks = measurement.tasks if same and not measurement.infinite else None
-    if source.args and source.args == measurement.held_out:
-        tasks = measurement.held_out_tasks
+    tasks = evaluated_tasks(context, source, arguments_by_id(config.train_sources))
     if requested is None and tasks is None:
         raise UnboundedError(
             EVALS_KEY,
@@ -417,3 +411,20 @@ def _examples(config: TrainingConfig, context: ConfigContext, source: ConfigSour
             f"Set {EVALS_KEY}, e.g. to 128.",
         )
     return min(n for n in (requested, tasks) if n is not None)
+
+
+def evaluated_tasks(
+    context: ConfigContext, source: ConfigSource, trained: Mapping[str, Mapping[str, Any]]
+) -> int | None:
+    """The tasks that exist for an eval source; None where nobody counted them.
+
+    `trained` are the arguments of training by the id of a source.
+    """
+    measurement = context.each.get(source.id, SourceMeasurement())
+    # The tasks were counted with the arguments of training, or by the check with none; others may select more.
+    counted = trained.get(source.id, {})
+    same = same_arguments(without_null_text(source.args), counted)
+    tasks = measurement.tasks if same and not measurement.infinite else None
+    if source.args and source.args == measurement.held_out:
+        tasks = measurement.held_out_tasks
+    return tasks

@@ -20,14 +20,14 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import MIN_BATCH, MIN_GROUP, ConfigContext
-from prime_lab_mcp.lab.configs.evidence import gather_context
+from prime_lab_mcp.lab.configs.evidence import arguments_by_id, gather_context
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, round_up
 from prime_lab_mcp.lab.evals.results import plain_name
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
-from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
+from prime_lab_mcp.lab.training.bound import EVALS_KEY, CostBound, bound_from_ledger, evaluated_tasks
 from prime_lab_mcp.lab.training.cost import CostForecast, forecast_from_ledger
 
 WANTED_STEPS, FEWEST_STEPS = 50, 20
@@ -276,7 +276,7 @@ class ConfigBudget:
         comfortable: list[Mapping[str, Any]] = [{}]
         changes: dict[str, Any] = {}
         if config.eval_sources and requested.eval_tasks is None:
-            changes["eval_tasks"] = LIGHT_EVAL_TASKS
+            changes["eval_tasks"] = min(LIGHT_EVAL_TASKS, self._most_evaluated(config) or LIGHT_EVAL_TASKS)
             comfortable.append(dict(changes))
         group = requested.group or config.group_size or MIN_BATCH
         present = config.batch_size if requested.batch is None else None
@@ -294,6 +294,14 @@ class ConfigBudget:
         if unmeasured and tokens < (config.max_completion_tokens or 0):
             tight.append(changes | {"max_tokens": tokens})
         return comfortable, tight
+
+    def _most_evaluated(self, config: TrainingConfig) -> int | None:
+        """The tasks of the largest evaluation of a config, of those that exist; None if unknown."""
+        context, trained = self._context(config), arguments_by_id(config.train_sources)
+        there = [evaluated_tasks(context, source, trained) for source in config.eval_sources]
+        exist = max((tasks for tasks in there if tasks is not None), default=None) if None not in there else None
+        asked = config.number(EVALS_KEY)
+        return min((tasks for tasks in (exist, asked) if tasks is not None and tasks > 0), default=None)
 
     def _context(self, config: TrainingConfig) -> ConfigContext:
         """Gather the measurements of past evaluations, which limit the changes.
@@ -316,6 +324,8 @@ class ConfigBudget:
         because = {**requested.because, **dict.fromkeys(changes, reason)}
         if changes.get("group") == planned.group_size:
             because["group"] = "rollouts of one task, as without a budget"
+        if (changes.get("eval_tasks") or LIGHT_EVAL_TASKS) < LIGHT_EVAL_TASKS:
+            because["eval_tasks"] = "the held-out tasks of one evaluation, as without a budget"
         return replace(requested, because=because, **changes)
 
     def _too_small(

@@ -22,12 +22,14 @@ from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.statistics import difference_half_width
-from prime_lab_mcp.lab.configs.config import value_at
+from prime_lab_mcp.lab.configs.config import sources_of_table, value_at
+from prime_lab_mcp.lab.configs.evidence import arguments_by_id, gather_context
 from prime_lab_mcp.lab.configs.own_gpus import LaunchStep
 from prime_lab_mcp.lab.evals.views.columns import ViewResult
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.training import evaluations
 from prime_lab_mcp.lab.training.anomalies import Anomaly
+from prime_lab_mcp.lab.training.bound import evaluated_tasks
 from prime_lab_mcp.lab.training.evaluations import BeforeAndAfter, before_and_after
 
 HeldOutWord = Literal["rose", "fell", "no difference shown", "not judged"]
@@ -166,7 +168,7 @@ async def run_outcome(
     config = config if isinstance(config, Mapping) else {}
     model, name = str(run.get("base_model") or ""), str(run.get("name") or "")
     name = name if _SHELL_SAFE.fullmatch(name) else id
-    changes = held_out_changes(series, _tasks(config))
+    changes = held_out_changes(series, tasks_of_evaluation(lab, config, model))
     step = _step(checkpoints)
     served = served_name(name, step)
     pairs = [before_and_after(lab, source, model, name) for source in evaluations.evaluated_sources(lab, config)]
@@ -272,7 +274,12 @@ def _step(checkpoints: Sequence[Mapping[str, Any]]) -> int | None:
     return max((step for step in steps if isinstance(step, int)), default=None)
 
 
-def _tasks(config: Mapping[str, Any]) -> int | None:
-    """Tasks of one evaluation by the config; None for -1 (all tasks), whose number is not known here."""
+def tasks_of_evaluation(lab: Lab, config: Mapping[str, Any], model: str) -> int | None:
+    """Tasks of one evaluation by the config, and no more than exist in its smallest eval source; None if unknown."""
     number = value_at(config, "orchestrator", "eval", "num_examples")
-    return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None
+    asked = number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None
+    sources = tuple(sources_of_table(config))
+    context = gather_context(lab, sources, model, None)
+    trained = arguments_by_id(sources)
+    there = [evaluated_tasks(context, source, trained) for source in sources if source.kind == "eval"]
+    return min((tasks for tasks in (asked, *there) if tasks is not None), default=None)

@@ -37,6 +37,11 @@ class ZeroAdvice:
 
 
 _AGAIN = ("environment", "model")
+_RENDERING = (
+    "in `rendering` the form in which it wrote right answers, and whether they were paid; where they were not, that is "
+    'the form of the prompt, and the code of the reward (read_environment with path="*") shows which one it reads'
+)
+"""What the field `rendering` of test_reward shows: its calibration takes the form of the prompt where none is paid."""
 RUNAWAY_ADVICE = ZeroAdvice(
     "Completions that finish need a small part of the limit, and these run on to its end: read them, they may repeat "
     "themselves; a higher limit would pay for more of the same.",
@@ -60,14 +65,13 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
     ("wrong", "gold"): ZeroAdvice(
         "The replies answer with the reference answer, and the reward does not pay them. It raises, or compares the "
         "text with the unit or LaTeX of the stored answer, or reads a form that the prompt does not ask for. "
-        "test_reward shows what it raises, and in `rendering` the form that it reads: compare that with the prompt.",
+        f"test_reward shows what it raises, and {_RENDERING}.",
         "test_reward",
         ("environment",),
     ),
     ("wrong", "unpaid"): ZeroAdvice(
         "No reply of this evaluation was paid, so nothing tells wrong answers from right ones in a form that the "
-        "reward does not read. test_reward shows whether right answers are paid, and in `rendering` the form that the "
-        "reward reads: compare that with the prompt and with some of these replies.",
+        f"reward does not read. test_reward shows {_RENDERING}. Compare both with some of these replies.",
         "test_reward",
         ("environment",),
     ),
@@ -79,7 +83,7 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
     ),
     ("unparsed", "asked"): ZeroAdvice(
         "These replies have the form that the prompt asks for, and the reward found no reply of all in form: it reads "
-        "another one. test_reward shows in `rendering` the form that it reads: mend the prompt or the reward.",
+        f"another one. test_reward shows {_RENDERING}. Mend the prompt or the reward.",
         "test_reward",
         ("environment",),
     ),

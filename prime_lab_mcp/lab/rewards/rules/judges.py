@@ -77,13 +77,20 @@ def judge_unread(trial: Trial) -> Iterator[Finding]:
     scored_probes = trial.with_problem(ProblemCode.JUDGE_UNREAD)
     if scored_probes:
         asked = trial.judged
+        fix = (
+            "Ask the judge for one short verdict in a fixed form, allow it enough tokens, and read that form; or use a "
+            "model that keeps to it."
+        )
+        why = ""
+        if trial.judging is not None and trial.judging.stand_in:
+            why = "; the stand-in of the rehearsal answered in place of a judge model, which says nothing of the reward"
+            fix = "Name an endpoint with a model as judge (a preset or a URL), or test it outside of the rehearsal."
         yield Finding(
             "reward-judge-unread",
             _severity(scored_probes, asked),
             f"the reward raised after the judge had answered, for {count(len(scored_probes), 'completion')} of "
-            f"{len(asked)}: {_error(scored_probes)}",
-            "Ask the judge for one short verdict in a fixed form, allow it enough tokens, and read that form; or use a "
-            "model that keeps to it.",
+            f"{len(asked)}: {_error(scored_probes)}{why}",
+            fix,
             rows=tuple(case_row(s, "a verdict that can be read", trial) for s in scored_probes[:2]),
         )
 

@@ -51,9 +51,11 @@ def runs_completion(trial: Trial) -> Iterator[Finding]:
 def uses_network(trial: Trial) -> Iterator[Finding]:
     """Scoring should not use the network.
 
-    The sandbox refuses connections, so the observed rewards are those without a network.
+    The sandbox refuses connections, so the observed rewards are those without a network. A judge that could not be
+    asked has a finding of its own.
     """
-    scored_probes = trial.with_problem(ProblemCode.OPENED_NETWORK)
+    opened = trial.with_problem(ProblemCode.OPENED_NETWORK)
+    scored_probes = [s for s in opened if not s.scored.has(ProblemCode.JUDGE_UNREACHABLE)]
     if scored_probes:
         yield Finding(
             "reward-opens-network",

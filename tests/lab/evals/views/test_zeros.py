@@ -99,6 +99,9 @@ def test_replies_in_the_form_that_the_prompt_asks_for_are_the_setups_where_no_re
     causes = {row.get("cause"): (row["whose"], row["rollouts"], row["tool"]) for row in found.data["advice"]}
     assert causes == {"asked": ("setup", 6, "test_reward"), None: ("model", 2, "read_environment")}
     assert "6 more are in the form that the prompt asks for" in found.summary
+    # `rendering` is then the form of the prompt too: whoever compared it with the prompt saw no difference.
+    [told] = [row["advice"] for row in found.data["advice"] if row.get("cause") == "asked"]
+    assert "where they were not, that is the form of the prompt, and the code of the reward" in told
     paid = v1([said("<answer>3</answer>")], {"correct": 1.0, "answer_format": 1.0})
     assert zeros_view(seen([*unread, *bare, paid])).data["whose"] == {"model": 8, "setup": 0}
 

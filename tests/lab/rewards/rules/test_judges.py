@@ -56,6 +56,20 @@ def test_a_judge_that_fails_says_nothing_of_the_reward(failed: int, severity: st
     assert found(trial(*crossed(0), *broken)) == {(f"reward-{problem}", severity)}
 
 
+def test_a_stand_in_that_gives_no_verdict_is_named_and_the_reward_is_not_to_be_mended() -> None:
+    """The fix asked for another question to the judge, though the judge was the rehearsal's stand-in."""
+    unread = [scored_probe(Family.WRONG, f"{n}", None, "judge-unread") for n in range(4)]
+    for stand_in in (True, False):
+        [told] = reward_findings(trial(*crossed(0), *unread, judging=replace(JUDGING, stand_in=stand_in)))
+        assert ("stand-in of the rehearsal" in told.message) is stand_in
+        assert ("fixed form" in told.fix) is not stand_in
+
+
+def test_a_judge_that_could_not_be_asked_is_no_load_to_be_moved() -> None:
+    unasked = [scored_probe(Family.WRONG, f"{n}", None, "judge-unreachable", "opened-network:judge") for n in range(4)]
+    assert found(trial(*crossed(0), *unasked)) == {("reward-judge-unreachable", "blocker")}
+
+
 def test_what_the_cap_refused_is_said() -> None:
     seen = trial(scored_probe(Family.WRONG, "1", None, "judge-unreachable"), judging=replace(JUDGING, capped=7))
     assert "refused 7 questions" in next(
