@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.state.workspace import Workspace
 
 _EXAMPLE = "my_tasks"
+_MOST_PORTS = 3
 
 
-def first_calls(files: Sequence[str]) -> tuple[Next, ...]:
-    """Return the calls that start from each of these data files; without any, those that need none."""
-    if files:
-        return tuple(Next("inspect_dataset", "start from this file", {"dataset": name}) for name in files)
+def calls_from_files(workspace: Workspace) -> tuple[Next, ...]:
+    """Return the calls that start from what lies in a workspace: older packages to port first, then data files."""
+    why = "a v0 package: port it to v1, which can be trained; what it pays is compared afterwards"
+    ports = [
+        Next("create_environment", why, {"name": workspace.free_port_name(name), "port": name})
+        for name in workspace.older_packages()[:_MOST_PORTS]
+    ]
+    data = [Next("inspect_dataset", "start from this file", {"dataset": name}) for name in workspace.data_files()]
+    return (*ports, *data)
+
+
+def first_calls(workspace: Workspace) -> tuple[Next, ...]:
+    """Return the calls that start from the files of a workspace; without any, those that need none."""
+    if found := calls_from_files(workspace):
+        return found
     made = "for a wish without data: a template whose program makes the tasks; name it after the wish"
     return (
         Next("create_environment", made, {"name": _EXAMPLE, "template": "procedural"}),

@@ -103,7 +103,7 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
         next_calls = again
     elif not environments and not live:
         next_calls = (
-            *first_calls(call.lab.workspace.data_files()),
+            *first_calls(call.lab.workspace),
             Next("read_reference", "how to start from a dataset or from nothing", {"topic": "guide/workflow"}),
         )
     pushed = [e for e in environments if _pushed(e)]

@@ -11,6 +11,7 @@ import pytest
 
 from prime_lab_mcp.lab import preflight
 from prime_lab_mcp.lab.preflight import missing_capability
+from prime_lab_mcp.tools import workflow_status
 from prime_lab_mcp.tools.preflight import TOOL, FlawlessAccount
 from tests.support.costs import starts
 from tests.tools.loopback import Desk
@@ -48,6 +49,31 @@ async def test_whether_podman_is_here_is_said(at: Desk, monkeypatch: pytest.Monk
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     assert (await at.call(TOOL)).data["capabilities"]["local"]["podman"] is True
+
+
+async def test_an_older_package_beside_the_environments_is_led_to_its_port_and_not_to_its_data(at: Desk) -> None:
+    """Its data file was offered to make a new environment of, though the folder is a v0 environment."""
+    root = at.lab.workspace.root
+    for name, code in (
+        ("plant_key", "import verifiers as vf\n\n\ndef load_environment():\n    return vf.SingleTurnEnv()\n"),
+        ("new_key", "import verifiers.v1 as vf\n\n\ndef load_environment():\n    return 1\n"),
+        ("library", "def load():\n    return 1\n"),
+    ):
+        (root / name).mkdir()
+        (root / name / "pyproject.toml").write_text(f'[project]\nname = "{name}"\n', encoding="utf-8")
+        (root / name / f"{name}.py").write_text(code, encoding="utf-8")
+    (root / "plant_key" / "notes.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n', encoding="utf-8")
+    port = ("create_environment", {"name": "plant_key-v1", "port": "plant_key"})
+    try:
+        assert [(one.tool, one.arguments) for one in (await at.call(TOOL)).next] == [port]
+        first = (await at.call(workflow_status.TOOL)).next[0]
+        assert (first.tool, first.arguments) == port
+        (root / "rows.csv").write_text("question,answer\n1+1?,2\n", encoding="utf-8")
+        assert [one.tool for one in (await at.call(TOOL)).next] == ["create_environment", "inspect_dataset"]
+    finally:
+        (root / "rows.csv").unlink(missing_ok=True)
+        for name in ("plant_key", "new_key", "library"):
+            shutil.rmtree(root / name)
 
 
 async def test_a_workspace_with_a_data_file_alone_is_led_to_it(at: Desk) -> None:

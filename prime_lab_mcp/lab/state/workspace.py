@@ -158,8 +158,23 @@ class Workspace:
             p for pattern in ("*", "*/*") for p in self.root.glob(pattern) if p.suffix in _DATA and p.is_file()
         ]
         files = [p.relative_to(self.root) for p in sorted(candidates, key=lambda p: p.stat().st_mtime, reverse=True)]
-        others = (".", "environments", "configs", "outputs")
-        return [p.as_posix() for p in files if not p.parts[0].startswith(others)][:2]
+        packages = self.older_packages()
+        beside = [p for p in files if not p.parts[0].startswith(_NO_DATA) and p.parts[0] not in packages]
+        return [p.as_posix() for p in beside][:2]
+
+    def older_packages(self) -> list[str]:
+        """The folders beside `environments/` that are packages of v0 environments, which a port takes; sorted by name.
+
+        The text of their code decides. The port itself finds out whether the code loads.
+        """
+        folders = [p.parent for p in sorted(self.root.glob("*/pyproject.toml")) if not p.parent.is_symlink()]
+        return [
+            folder.name
+            for folder in folders
+            if not folder.name.startswith(_NO_DATA)
+            and _NAME.match(folder.name)
+            and any(_loads_v0(file) for pattern in ("*.py", "*/*.py") for file in sorted(folder.glob(pattern)))
+        ]
 
     def list_environments(self) -> list[EnvironmentFolder]:
         """Every folder under `environments/` that has a pyproject.toml, sorted by name.
@@ -179,6 +194,20 @@ class Workspace:
             for p in sorted(self.environments.iterdir())
             if p.is_dir() and not p.is_symlink() and (p / "pyproject.toml").is_file()
         ]
+
+
+_NO_DATA = (".", "environments", "configs", "outputs")
+"""Beginnings of names of folders that hold no data and no packages of the user's."""
+_LOAD_ENVIRONMENT = re.compile(rb"(?m)^(?:async )?def load_environment\b")
+
+
+def _loads_v0(file: Path) -> bool:
+    """Whether a file defines the function with which v0 loads an environment, and no v1 code."""
+    try:
+        text = file.read_bytes() if file.stat().st_size <= MAX_FILE_BYTES else b""
+    except OSError:
+        return False
+    return _LOAD_ENVIRONMENT.search(text) is not None and b"verifiers.v1" not in text
 
 
 MAX_FILE_BYTES = 2 * 1024 * 1024
