@@ -2,6 +2,7 @@
 
 ENTRY = (
     "listing",
+    "looked_up",
     "memory",
     "offered",
     "page",

@@ -7,6 +7,7 @@ ENTRY = (
     "budget",
     "card",
     "continuation",
+    "continued_cost",
     "control",
     "cost",
     "declined",
