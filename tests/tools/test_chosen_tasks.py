@@ -402,6 +402,7 @@ async def test_the_test_that_a_submission_asks_for_is_the_first_call_after_its_c
     lab: Lab, platform: StandIn
 ) -> None:
     """The writer puts the held-out split into the file, so that the writer says what has to pass for that."""
+    platform.balance = 10_000.0
     environment(lab, split='Literal["train", "eval"] = "train"')
     pushed(lab)
     proven(lab, {})
@@ -443,6 +444,7 @@ async def test_a_pulled_folder_that_was_edited_is_offered_as_the_hub_holds_it(la
 
 
 async def test_a_client_that_follows_next_submits_a_config_on_the_chosen_tasks(lab: Lab, platform: StandIn) -> None:
+    platform.balance = 10_000.0
     environment(lab)
     pushed(lab)
     proven(lab, HARD)

@@ -129,7 +129,7 @@ def test_other_sampling_is_named(sampling: dict[str, Any], named: str | None) ->
 
 @pytest.mark.parametrize(
     ("completed", "seconds", "said"),
-    [(16, 600, "takes about 140 more minutes"), (4, 600, None), (16, 1, None), (240, 600, None)],
+    [(16, 600, "takes at most about 140 more minutes"), (4, 600, None), (16, 1, None), (240, 600, None)],
 )
 async def test_a_running_evaluation_tells_the_time_that_is_left_by_its_own_rate(
     lab: Lab, completed: int, seconds: float, said: str | None
