@@ -129,6 +129,11 @@ def boxed_content(text: str) -> str | None:
     return None
 
 
+def final_answer(text: str) -> str:
+    """Return the answer in which a worked solution ends, else the content of its last box, else the whole text."""
+    return worked_answer(text) or boxed_content(text) or text
+
+
 def _balanced(text: str, begin: int) -> str | None:
     """Return the text from `begin` to the brace that closes the brace before `begin`. Escaped braces do not count."""
     depth = 1

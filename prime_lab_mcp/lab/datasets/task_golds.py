@@ -98,6 +98,11 @@ def prompt_of(row: Row) -> str:
     return "\n".join(message_text(m) for m in row.prompt if m.get("role") != "system")
 
 
+def whole_prompt(row: Row) -> str:
+    """Return the text of all messages of a task's prompt, the system prompt included."""
+    return "\n".join(map(message_text, row.prompt))
+
+
 def gold_candidates(rows: Sequence[Row]) -> list[SampleGolds]:
     """Return candidates for the golds: the task's `answer`, then fields with usual names of answers."""
     places: dict[str, None] = {}
@@ -279,7 +284,7 @@ _STATED_SHARE = 0.8
 def stated_tolerance(rows: Sequence[Row]) -> Decimal:
     """Return the smallest relative error that nearly all prompts allow, system messages included; 0 if they do not."""
     stated = []
-    for text in ("\n".join(map(message_text, row.prompt)) for row in rows[:50]):
+    for text in (whole_prompt(row) for row in rows[:50]):
         named = _TOLERANCE.search(text)
         if named is not None:
             stated.append(Decimal(named[1] or named[2]) / 100)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from prime_lab_mcp.lab.rewards.replays import MOST_MS, longest_solutions
-from prime_lab_mcp.lab.rewards.scripts import CHATTER, PlayedScript, RolloutScript
+from prime_lab_mcp.lab.rewards.scripts import CHATTER, PlayedScript, turns_script
 from prime_lab_mcp.lab.rewards.shortcuts import play_pairs
 from prime_lab_mcp.lab.rewards.solution_parts import spoken_turns
 from prime_lab_mcp.lab.rewards.solutions import Solved
@@ -80,7 +80,7 @@ async def _played_out(
         tried: dict[str, PlayedScript] = {}
         accepted: list[str] = []
         for batch in ([CHATTER, *unreal, *others[:_FIRST]], others[_FIRST:_MOST]):
-            plays = [(solution.row, _script([*path, text])) for text in batch]
+            plays = [(solution.row, turns_script(NAME, [*path, text])) for text in batch]
             played = await play_pairs(worker, plays)
             tried |= {p.script.data["turns"][-1]: p for p in played}
             if CHATTER not in tried:
@@ -141,7 +141,3 @@ def _answer(played: PlayedScript, turn: int) -> str:
         return ""
     message = played.result.messages[places[turn] + 1]
     return "" if message.get("role") == "assistant" else _NUMBER.sub("0", str(message.get("content") or ""))
-
-
-def _script(turns: Sequence[str]) -> RolloutScript:
-    return RolloutScript(NAME, "faulty", {"turns": list(turns), "then": "silence"})

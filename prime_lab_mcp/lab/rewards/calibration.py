@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.datasets.task_golds import (
     other_candidates,
     prompt_of,
     reads_field,
+    whole_prompt,
 )
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     BARE,
@@ -193,7 +194,7 @@ async def _calibrate(
     """
     marks, listed = output_markers(source), rewarded_words(source)
     asked = asked_form(*prompts_and_systems(rows))
-    shown = ["\n".join(map(message_text, row.prompt)) for row in rows[:20]]
+    shown = [whole_prompt(row) for row in rows[:20]]
     best: Calibration | None = None
     for stored in gold_candidates(rows):
         keyed, keys = with_asked_keys(with_asked_dates(stored, rows), rows)
@@ -283,7 +284,7 @@ async def _hidden_gold(
 
 def with_asked_dates(golds: SampleGolds, rows: Sequence[Row]) -> SampleGolds:
     """Add the spelling in the form that the prompt names, if all golds are dates in another form."""
-    prompts = {row.index: "\n".join(map(message_text, row.prompt)) for row in rows}
+    prompts = {row.index: whole_prompt(row) for row in rows}
     dated = [asked_date(prompts.get(gold.row, ""), gold.forms[0]) for gold in golds.golds]
     if golds.format == "multi_answer" or not all(dated):
         return golds

@@ -152,7 +152,7 @@ def _unit(answer: str) -> str:
 
 def _answer_key(answer: str) -> str:
     """Return the final answer in a form for comparison: a canonical number, or normalised text."""
-    text = gold_answers.worked_answer(answer) or gold_answers.boxed_content(answer) or answer
+    text = gold_answers.final_answer(answer)
     number = gold_answers.number_in(text)
     return gold_answers.canonical_number(number) if number is not None else gold_answers.normalised_text(text)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import prompt_of, whole_prompt
 from prime_lab_mcp.lab.rewards.probes.answer_formats import CODE, AnswerWrapper, requested_wrappers
 from prime_lab_mcp.lab.rewards.probes.catalogue import Probe, assistant_message
 from prime_lab_mcp.lab.rewards.probes.families import Family
@@ -61,7 +61,7 @@ def program_probes(rows: Sequence[Row], source: str) -> list[Probe]:
     if not _RUNS_PROGRAMS.search(source):
         return []
     markers = output_markers(source)
-    asked = [row for row in rows if "python" in _whole_prompt(row).casefold()]
+    asked = [row for row in rows if "python" in whole_prompt(row).casefold()]
     idle = [
         _program(row, IDLE, _entry(row) or "pass", wrapper) for row in asked[:_IDLE_TASKS] for wrapper in _fences(row)
     ]
@@ -69,15 +69,11 @@ def program_probes(rows: Sequence[Row], source: str) -> list[Probe]:
         _program(row, variant, program, CODE)
         for row in asked[:HACKED_TASKS]
         for variant, program in (
-            *example_programs(_whole_prompt(row), list(_named_functions(row))),
+            *example_programs(whole_prompt(row), list(_named_functions(row))),
             *hack_programs(_entry(row), markers),
         )
     ]
     return [*idle, *hacks]
-
-
-def _whole_prompt(row: Row) -> str:
-    return "\n".join(map(message_text, row.prompt))
 
 
 def _entry(row: Row) -> str:
@@ -92,7 +88,7 @@ def _named_functions(row: Row) -> dict[str, None]:
 
 def _fences(row: Row) -> list[AnswerWrapper]:
     """Return a fence for Python, and the tag that the prompt names, if there is one."""
-    named = [w for w in requested_wrappers([_whole_prompt(row)], "") if w.kind == "tag"]
+    named = [w for w in requested_wrappers([whole_prompt(row)], "") if w.kind == "tag"]
     return [CODE, *named[:1]]
 
 

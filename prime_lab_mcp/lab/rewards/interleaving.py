@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.datasets.task_golds import message_text
+from prime_lab_mcp.lab.datasets.task_golds import whole_prompt
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.chained_calls import QUOTED
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
@@ -114,7 +114,7 @@ def _plays(
     if not known or each > _SLOW_MS:
         return []
     most = max(_FEWEST, min(_MOST, int(_PLAY_MS / max(1.0, each))))
-    prompts = {row.index: "\n".join(map(message_text, row.prompt)) for row in rows}
+    prompts = {row.index: whole_prompt(row) for row in rows}
     distinct = {prompts[row.index]: row for row in reversed(rows)}
     tasks = [*reversed(distinct.values()), *(row for row in rows if row not in distinct.values())][:_TASKS]
     blind = [_blind_scripts(prompts[row.index], form, source) for row in tasks]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold, message_text
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold, whole_prompt
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.goldless import echoes
 from prime_lab_mcp.lab.rewards.observations import Expected, ScoredCase, ScoredProbe
@@ -114,7 +114,7 @@ async def _with_blind_replies(
     silent = [p.result.reward or 0.0 for p in played.rollouts if p.script.part == "silent" and p.scored]
     if form.kind == "plain" or not silent or min(silent) <= EPSILON:
         return played
-    prompt = "\n".join(message_text(m) for m in rows[0].prompt)
+    prompt = whole_prompt(rows[0])
     values = list(dict.fromkeys([*form.shown_in(prompt)[:2], *map(str, range(1, _VALUES + 1))]))
     texts = [form.wrap(value) for value in values]
     known = {p.row for p in played.rollouts}

@@ -157,6 +157,11 @@ def replay_script(name: str, messages: Sequence[Mapping[str, Any]]) -> RolloutSc
     return RolloutScript(name, "supplied", {"turns": turns, "then": "repeat" if turns else "silence"})
 
 
+def turns_script(name: str, turns: Sequence[Any]) -> RolloutScript:
+    """Return a faulty script that gives these turns, and then says nothing."""
+    return RolloutScript(name, "faulty", {"turns": list(turns), "then": "silence"})
+
+
 def wrong_answer_to(style: AnswerStyle, gold: TaskGold) -> str:
     """Return a clearly wrong answer in the answer format of the golds."""
     return clearly_wrong_answer(style.golds, gold, style.form)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prime_lab_mcp.lab.datasets.task_golds import message_text
+from prime_lab_mcp.lab.datasets.task_golds import whole_prompt
 from prime_lab_mcp.lab.worker.description import Row
 
 _FEWEST_TASKS, _FEWEST_TESTS, _SHARE = 5, 2, 0.9
@@ -46,7 +46,7 @@ def find_shown_tests(rows: Sequence[Row], source: str) -> ShownTests | None:
     hidden: dict[str, list[int]] = {}
     examples: dict[str, str] = {}
     for row in rows:
-        prompt = "\n".join(message_text(m) for m in row.prompt)
+        prompt = whole_prompt(row)
         if not _PROMISED.search(prompt):
             continue
         flat = _flat(prompt)

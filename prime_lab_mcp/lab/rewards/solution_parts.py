@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, turn_of
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, turn_of, turns_script
 from prime_lab_mcp.lab.rewards.shortcuts import play_pairs
 from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
@@ -157,7 +157,9 @@ async def _first_turns(
 
 def _start(turns: Sequence[Any], number: int, closing: Sequence[Any] = ()) -> RolloutScript:
     then = ", then the last one" if closing else ""
-    return _script(f"gives the first {number} of {len(turns)} turns of the solution{then}", [*turns[:number], *closing])
+    return turns_script(
+        f"gives the first {number} of {len(turns)} turns of the solution{then}", [*turns[:number], *closing]
+    )
 
 
 def _alike(solution: PlayedScript, paid: Any) -> int | None:
@@ -209,11 +211,7 @@ def _cycles(turns: Sequence[Any], step: int) -> Iterator[RolloutScript]:
         name = "gives the solution's turns up to the first paid one, and repeats " + (
             "this one" if len(cycle) == 1 else "two of them"
         )
-        yield _script(name, [*turns[:step], *cycle * times])
-
-
-def _script(name: str, turns: Sequence[Any]) -> RolloutScript:
-    return RolloutScript(name, "faulty", {"turns": list(turns), "then": "silence"})
+        yield turns_script(name, [*turns[:step], *cycle * times])
 
 
 _CHANGED: dict[PartKind, str] = {
@@ -235,8 +233,8 @@ async def _with_changes(
     pairs = [(p, negative, larger) for p, negative, larger in pairs if negative != _turns(p)]
     if not pairs:
         return [], 0
-    plays = [(p.row, _script(_CHANGED[kind], n)) for p, n, _ in pairs]
-    plays += [(p.row, _script("gives the solution's turns with other numbers", more)) for p, _, more in pairs]
+    plays = [(p.row, turns_script(_CHANGED[kind], n)) for p, n, _ in pairs]
+    plays += [(p.row, turns_script("gives the solution's turns with other numbers", more)) for p, _, more in pairs]
     played = await play_pairs(worker, plays)
     if len(played) < len(plays):
         return [], 0

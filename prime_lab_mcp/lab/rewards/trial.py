@@ -18,6 +18,7 @@ from prime_lab_mcp.lab.datasets.task_golds import (
     gold_candidates,
     message_text,
     prompt_of,
+    whole_prompt,
 )
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
 from prime_lab_mcp.lab.rewards.accepted_replies import AcceptedGame, play_accepted
@@ -596,7 +597,7 @@ async def _observe(
         answer_key=key,
         classes=classes_without_name(sample.rows, style.golds) if style is not None else (),
         unnamed=_unnamed_golds(style, sample.rows),
-        asked="\n".join(message_text(m) for m in sample.rows[0].prompt) if sample.rows else "",
+        asked=whole_prompt(sample.rows[0]) if sample.rows else "",
         systems="\n".join(message_text(m) for m in sample.rows[0].prompt if m.get("role") == "system"),
         capped=capped,
         copying=copying,

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of, whole_prompt
 from prime_lab_mcp.lab.rewards.chained_calls import Call, takes
 from prime_lab_mcp.lab.rewards.constant_commands import earned_all
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
@@ -229,7 +229,7 @@ async def _told_by_error(
     for value in _MEANINGLESS if number else (None,):
         call = (tool.name, arguments(tool.parameters)) if value is None else _call(tool, parameter, value)
         asked = await play_pairs(worker, [(row.index, _script("asks", [[call]])) for row in rows[:_FIRST]])
-        known = {row.index: _words("\n".join(map(message_text, row.prompt))) for row in rows}
+        known = {row.index: _words(whole_prompt(row)) for row in rows}
         known = {row: words | _words(json.dumps(call[1])) for row, words in known.items()}
         told = {p.row: _new_tokens("\n".join(_returned(p)), known[p.row], number) for p in asked}
         if not told or not all(told.values()):

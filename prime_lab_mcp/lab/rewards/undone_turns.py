@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, turn_of
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, turn_of, turns_script
 from prime_lab_mcp.lab.rewards.shortcuts import play_pairs
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
 from prime_lab_mcp.lab.worker.host import Worker
@@ -56,31 +56,34 @@ async def play_undone(
 ) -> tuple[list[PlayedScript], int]:
     """Repeat the first paid step of each solution with a step that undoes it. Return what earned all, and the number of
     solutions that were tried."""
-    tried = 0
     paid: list[PlayedScript] = []
     undoing: Any = None
-    lasts = [split.steps[-1:] for s in solutions if (split := _split(s)) is not None]
-    for solution in solutions:
-        found, step = await _of_solution(worker, solution, prompts.get(solution.row, ""), undoing, lasts)
-        tried += 1
+    splits = [(solution, _split(solution)) for solution in solutions]
+    lasts = [split.steps[-1:] for _, split in splits if split is not None]
+    for tried, (solution, split) in enumerate(splits, 1):
+        prompt = prompts.get(solution.row, "")
+        found, undoing = await _of_solution(worker, solution, split, prompt, undoing, lasts)
         if found is None:
-            break
+            return paid, tried
         paid.append(found)
-        undoing = step
-    return paid, max(tried, len(paid))
+    return paid, len(solutions)
 
 
 async def _of_solution(
-    worker: Worker, solution: PlayedScript, prompt: str, undoing: Any, lasts: Sequence[tuple[Any, ...]]
+    worker: Worker,
+    solution: PlayedScript,
+    split: _Steps | None,
+    prompt: str,
+    undoing: Any,
+    lasts: Sequence[tuple[Any, ...]],
 ) -> tuple[PlayedScript | None, Any]:
     """Return the rollout of a cycle that earned as much as the solution, and the step that undoes the paid one."""
-    split = _split(solution)
     if split is None or not _FEWEST_STEPS <= len(split.steps) <= _MOST_STEPS:
         return None, None
     whole = FULL_SHARE * (solution.result.reward or 0.0) - EPSILON
-    endings = {json.dumps(last): last for last in ((), *lasts) if last is not None}
+    endings = {json.dumps(last): last for last in ((), *lasts)}
     ended = [replace(split, ending=last) for last in endings.values()]
-    first = await play_pairs(worker, [(solution.row, _script("", one.start(1))) for one in ended])
+    first = await play_pairs(worker, [(solution.row, turns_script("", one.start(1))) for one in ended])
     fitting = [one for one, p in zip(ended, first, strict=False) if p.scored and (p.result.reward or 0.0) < whole]
     place = await _first_paid(worker, solution, fitting[0], whole) if len(first) == len(ended) and fitting else None
     if place is None:
@@ -128,13 +131,13 @@ async def _first_paid(worker: Worker, solution: PlayedScript, split: _Steps, who
 
     The steps alone must earn what the solution earned.
     """
-    ends = await play_pairs(worker, [(solution.row, _script("", split.start(n))) for n in (1, None)])
+    ends = await play_pairs(worker, [(solution.row, turns_script("", split.start(n))) for n in (1, None)])
     if len(ends) < 2 or (ends[1].result.reward or 0.0) < whole or (ends[0].result.reward or 0.0) > EPSILON:
         return None
     low, high, earned = 1, len(split.steps), whole
     while high - low > 1:
         middle = (low + high) // 2
-        played = await play_pairs(worker, [(solution.row, _script("", split.start(middle)))])
+        played = await play_pairs(worker, [(solution.row, turns_script("", split.start(middle)))])
         if not played or not played[0].scored:
             return None
         reward = played[0].result.reward or 0.0
@@ -194,14 +197,10 @@ def _cycle(split: _Steps, place: int, undoing: Any) -> RolloutScript:
     size = max(1, min(2, split.pack))
     of_round = _Steps(split.steps, split.label, size).turns(rounds)
     shown = " and ".join(step if isinstance(step, str) else str(step[0]) for step in rounds)
-    return _script(
+    return turns_script(
         f"gives the solution's steps up to the first paid one, and then repeats {shown}",
         [*split.turns(split.steps[:place]), *of_round * _ROUNDS, *split.turns(split.ending)],
     )
-
-
-def _script(name: str, turns: Sequence[Any]) -> RolloutScript:
-    return RolloutScript(name, "faulty", {"turns": list(turns), "then": "silence"})
 
 
 def _goes_round(played: PlayedScript, split: _Steps, place: int) -> bool:

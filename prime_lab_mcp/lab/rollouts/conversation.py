@@ -276,15 +276,11 @@ class SearchedGold:
 
 
 def searched_gold(stated: str | None) -> SearchedGold | None:
-    """Prepare a stored reference answer for the search. None if its final answer is not a short text.
-
-    The final answer is the text after ####, a number that the last sentence states, the content of a box, or the whole
-    text.
-    """
+    """Prepare a stored reference answer for the search. None if its final answer (`golds.final_answer`) is not a short
+    text."""
     if stated is None or golds.is_empty(stated):
         return None
-    final = golds.worked_answer(stated) or golds.boxed_content(stated) or stated
-    text = final.strip()
+    text = golds.final_answer(stated).strip()
     if not text or len(text) > _LONGEST or "\n" in text or text[0] in "[{":
         return None
     words = _words(text)

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.datasets.golds import gold_text
-from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold, message_text, options_of, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import (
+    SampleGolds,
+    TaskGold,
+    message_text,
+    options_of,
+    prompt_of,
+    whole_prompt,
+)
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     TRUNCATION_TASKS,
     AnswerWrapper,
@@ -333,7 +340,7 @@ def _asked_spellings(style: AnswerStyle, rows: Mapping[int, Row]) -> Iterator[Pr
     for gold in style.golds.golds if style.golds.format != "multi_answer" else ():
         if gold.row not in rows:
             continue
-        prompt = "\n".join(map(message_text, rows[gold.row].prompt))
+        prompt = whole_prompt(rows[gold.row])
         asked = asked_spelling(prompt, style.answer_text(gold))
         if asked is not None and made[asked.name] < ASKED:
             draft = Draft(Family.ASKED_SPELLING, style.wrapper.wrap(asked.answer), asked.name)
@@ -389,11 +396,11 @@ _CASE_COUNTS = re.compile(
 def _wrong_answers(target: Target) -> Iterator[Draft]:
     for wrong in target.wrongs:
         yield Draft(Family.WRONG, target.wrapper.wrap(wrong.answer), wrong.name, wrong.near, knowing=wrong.knowing)
-    for swapped in swapped_dates("\n".join(map(message_text, target.row.prompt)), gold_text(target.gold.raw)):
+    for swapped in swapped_dates(whole_prompt(target.row), gold_text(target.gold.raw)):
         yield Draft(Family.WRONG, target.wrapper.wrap(swapped), "day and month swapped")
     other = target.answer.swapcase()
     if (
-        _CASE_COUNTS.search("\n".join(map(message_text, target.row.prompt)))
+        _CASE_COUNTS.search(whole_prompt(target.row))
         and not target.programs
         and len(other) <= _LISTED_LENGTH
         and other.lower() == target.answer.lower()
@@ -470,7 +477,7 @@ def _form_alone(target: Target) -> Iterator[Draft]:
     if target.wrapper.kind != "plain":
         yield Draft(Family.FORM_ALONE, target.wrapper.wrap(""), "nothing")
         yield Draft(Family.FORM_ALONE, target.wrapper.wrap("TODO"), "TODO")
-    asked = "\n".join(map(message_text, target.row.prompt))
+    asked = whole_prompt(target.row)
     if target.style.golds.format == "json" and _NULL_ASKED.search(asked) and not _MAY_BE_LEFT_OUT.search(asked):
         yield Draft(Family.FORM_ALONE, target.wrapper.wrap("{}"), NO_KEY)
 
@@ -524,7 +531,7 @@ answers do not form a set that a model could list."""
 
 def _marks_between(target: Target, listed: Sequence[str]) -> list[str]:
     """Return the marks other than commas that the prompt puts between two of these answers, such as a slash."""
-    text = "\n".join(map(message_text, target.row.prompt))
+    text = whole_prompt(target.row)
     answer = "|".join(re.escape(text) for text in sorted(listed, key=len, reverse=True))
     pattern = rf"(?<!\w)(?:{answer})(\s?[/;|+&]\s?|\s(?:and|or)\s)(?:{answer})(?!\w)"
     return list(dict.fromkeys(re.findall(pattern, text, re.IGNORECASE)))[:_MOST_MARKS]
@@ -621,7 +628,7 @@ _ASKS_FOR_PATTERN = re.compile(r"(?i)\bregular expressions?\b|\bregex(?:es|p|ps)
 )
 def _patterns(target: Target) -> Iterator[Draft]:
     """Yield regular expressions that match every text, if the task asks for a regular expression."""
-    asked = "\n".join(map(message_text, target.row.prompt))
+    asked = whole_prompt(target.row)
     for pattern in (".*", ".+", "[\\s\\S]*") if _ASKS_FOR_PATTERN.search(asked) else ():
         if pattern not in target.gold.forms:
             yield Draft(Family.MATCHES_ALL, target.wrapper.wrap(pattern), pattern)

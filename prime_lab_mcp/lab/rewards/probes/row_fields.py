@@ -14,7 +14,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold, message_text, task_fields
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold, task_fields, whole_prompt
 from prime_lab_mcp.lab.rewards.probes.answer_formats import GOLD_MARK, AnswerWrapper, wrapper_from_template
 from prime_lab_mcp.lab.worker.description import Row
 
@@ -112,7 +112,7 @@ def with_units(golds: SampleGolds, rows: Sequence[Row]) -> SampleGolds | None:
     if golds.format not in ("numeric", "gsm8k_hash"):
         return None
     few = rows[:20]
-    texts = ["\n".join(map(message_text, row.prompt)) for row in few]
+    texts = [whole_prompt(row) for row in few]
     asking = sum(_ASKS_UNIT.search(text) is not None and _NO_UNIT.search(text) is None for text in texts)
     if not texts or asking < _MOSTLY * len(texts):
         return None
