@@ -22,8 +22,11 @@ def calls_from_files(workspace: Workspace) -> tuple[Next, ...]:
 
 def first_calls(workspace: Workspace) -> tuple[Next, ...]:
     """Return the calls that start from the files of a workspace; without any, those that need none."""
-    if found := calls_from_files(workspace):
-        return found
+    return calls_from_files(workspace) or calls_without_files()
+
+
+def calls_without_files() -> tuple[Next, ...]:
+    """Return the calls that begin with nothing but a wish."""
     made = "for a wish without data: a template whose program makes the tasks; name it after the wish"
     return (
         Next("create_environment", made, {"name": _EXAMPLE, "template": "procedural"}),

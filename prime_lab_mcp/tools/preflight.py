@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.preflight import Capability
 from prime_lab_mcp.lab.prime.client import KEEP_SECONDS
 from prime_lab_mcp.lab.relay.endpoints import presets_without_key
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
-from prime_lab_mcp.tools.first_calls import calls_from_files, first_calls
+from prime_lab_mcp.tools.first_calls import calls_from_files, calls_without_files
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 
@@ -156,12 +156,10 @@ def _next(call: Call, broken: list[Finding], tried: bool) -> tuple[Next, ...]:
         return (Next("preflight", "installs what is missing", {"install": True}),)
     if broken:
         return (Next("preflight", "once the user mended what the findings name"),)
-    workspace = call.lab.workspace
-    if not workspace.list_environments() and (found := calls_from_files(workspace)):
-        return found
-    if not workspace.list_environments():
-        return (*first_calls(workspace), Next("workflow_status", "shows where the environments stand"))
-    return (Next("workflow_status", "shows where the environments stand"),)
+    workspace, status = call.lab.workspace, Next("workflow_status", "shows where the environments stand")
+    if workspace.list_environments():
+        return (status,)
+    return calls_from_files(workspace) or (*calls_without_files(), status)
 
 
 TOOL = Tool(

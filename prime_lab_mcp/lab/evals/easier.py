@@ -168,17 +168,21 @@ def _default_is_stronger(lab: Lab, spec: EvalSpec) -> bool:
 
 def easiest_tasks(lab: Lab, source: str) -> Mapping[str, Any]:
     """Return the arguments that select the easiest tasks, as the newest check of these files recorded them."""
+    return as_mapping(_newest_check(lab, source).get("easiest"))
+
+
+def _newest_check(lab: Lab, source: str) -> Mapping[str, Any]:
     checks = lab.ledger.evidence(lab.key, tool="check_environment", source=source, limit=1)
-    return as_mapping(checks[0].data.get("easiest")) if checks else {}
+    return checks[0].data if checks else {}
 
 
 def _easiest(lab: Lab, spec: EvalSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield (argument, arguments of the environment) with the easiest level, unless it was evaluated already."""
-    selecting = as_mapping(easiest_tasks(lab, spec.source).get("where"))
+    check = _newest_check(lab, spec.source)
+    selecting = as_mapping(as_mapping(check.get("easiest")).get("where"))
     if selecting and spec.env_args.get("where") != selecting:
         yield " and ".join(selecting), {**spec.env_args, "where": selecting}
-    checks = lab.ledger.evidence(lab.key, tool="check_environment", source=spec.source, limit=1)
-    listed = checks[0].data.get("args") if checks else None
+    listed = check.get("args")
     for argument in listed if isinstance(listed, list) else ():
         name = argument.get("name") if isinstance(argument, Mapping) else None
         if not isinstance(name, str) or name.rpartition(".")[2].casefold() not in LEVEL_NAMES or "." in name:

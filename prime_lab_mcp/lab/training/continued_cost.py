@@ -110,12 +110,13 @@ def submitted_config(run: Run | None) -> Path | None:
 
 def read_submitted(run: Run | None) -> TrainingConfig | None:
     """The config of a run as it was submitted; None where the file is another one by now."""
-    path = submitted_config(run)
+    if run is None or run.config_path is None:
+        return None
     try:
-        config = read_config(path) if path is not None else None
+        config = read_config(Path(run.workspace, run.config_path))
     except BadInput:
         return None
-    return config if config is not None and run is not None and config.sha256 == run.config_sha256 else None
+    return config if config.sha256 == run.config_sha256 else None
 
 
 def cautions_of_config(lab: Lab, config: TrainingConfig) -> tuple[str, ...]:
