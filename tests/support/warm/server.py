@@ -410,6 +410,7 @@ def confine(program: str, policy: dict[str, Any]) -> None:
     exec(compile(Path(program).read_bytes(), program, "exec", dont_inherit=True), module.__dict__)
     module.set_limits(module._limits_of(policy))
     module.confine(policy)
+    sys.modules.pop("sitecustomize", None)  # Debian's Python has one of its own, and this process has imported that
     site = importlib.util.find_spec("sitecustomize")
     if site is not None and site.origin is not None and "/lab/sandbox/" in site.origin:
         importlib.import_module("sitecustomize")
