@@ -259,12 +259,108 @@ QUIET = (
         "'Qwen' in (trace.agent.config.model or '')",
         "trace.calls[0].model == 'scripted'",
         "trace.calls[0].time.start > 9",
+        "any(trace.nodes[-1].mask)",
+        "any(n.mask for n in trace.nodes)",
+        "any(n.is_content for n in trace.branches[0].nodes)",
+        "trace.ok",
+        "not trace.has_error",
+        "trace.to_record()['ok']",
+        "trace.model_copy().ok",
+        "trace.nodes[0].model_dump()['mask']",
+        "trace.branches[0].calls[0].model",
+        "trace.branches[0].usage",
+        "[b.calls[0].model for b in trace.branches][0]",
+        "[c for _, c in enumerate(trace.calls)][0].usage or [c.usage for c in trace.calls]",
+        "getattr(trace, 'o' + 'k')",
+        "[getattr(trace, name) for name in ('ok',)][0]",
+        "getattr(trace.nodes[0], chr(109) + 'ask')",
+        "vars(trace)['ok']",
+        "trace.__dict__['ok']",
+        "dict(trace)['ok']",
+        "dict(trace.nodes[0])['mask']",
+        "__import__('operator').attrgetter('ok')(trace)",
+        "(lambda t: t.ok)(trace)",
+        "(lambda n: n.mask)(trace.nodes[0])",
+        "[n for n in (trace.nodes[0], 1)][0].mask",
+        "[t for t in (trace,)][0].ok",
+        "list(map(str, trace.nodes))",
+        "max(trace.nodes, key=str)",
+        "trace.last_message.model_fields_set",
+        "trace.last_message.model_dump(exclude_unset=True)",
+        "trace.messages[-1].model_dump(**{'exclude_unset': True})",
+        "trace.agent.runtime",
+        "trace.verifiers.version",
+        "trace.extra_usage",
+        "trace.pending",
+        "locals()['trace'].ok",
     ],
 )
 def test_a_rollout_that_is_written_out_shows_how_it_was_sampled(body: str) -> None:
     text = PACKAGE.format(top="").replace("honest()", body)
     code = SourceCode((SourceFile("sums.py", text, ast.parse(text)),))
     assert "how a rollout was sampled" in "".join(surroundings_phrases(find_surroundings(code, "sums", "sums")))
+
+
+MATCHES = (
+    "match trace:\n        case vf.Trace(ok=True):\n            return True",
+    "match trace:\n        case object(ok=True):\n            return True",
+    "match trace.nodes[0]:\n        case object(mask=[]):\n            return True",
+    "match (trace, 1):\n        case object(ok=True), _:\n            return True",
+    "for n in trace.nodes:\n        if n.mask:\n            return True",
+    "t = trace\n    u = t\n    return u.ok",
+    "K.held = trace\n    return K.held.ok",
+    "return read(trace)",
+    "return read(held=trace)",
+    "return there.look(trace)",
+    "def inner():\n        return trace.ok\n    return inner()",
+)
+
+
+@pytest.mark.parametrize("body", MATCHES)
+def test_neither_a_pattern_nor_a_function_nor_an_alias_hides_what_is_read_of_a_rollout(body: str) -> None:
+    top = f"import there\nclass K: pass\ndef read(held): return held.ok\ndef honest(trace):\n    {body}"
+    code = package(top, there="def look(rollout): return rollout.ok\n")
+    phrases = surroundings_phrases(find_surroundings(code, "sums", "sums"))
+    assert "how a rollout was sampled" in "".join(phrases)
+
+
+def test_a_rollout_is_followed_into_the_other_files_of_a_package() -> None:
+    top = "from there import look\ndef honest(trace): return look(trace)"
+    reads = find_surroundings(package(top, there="def look(rollout): return rollout.ok\n"), "sums", "sums")
+    assert [r.where for r in reads] == ["there.py:1"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "state.get('model')", "state['trajectory'][0]['tokens']", "state['trajectory'][0].get('response')",
+        "[s['response'] for s in state['trajectory']]", "dict(state)", "list(state.items())", "'timing' in state",
+        "{**state}", "str(state)", "f'{state}'",
+    ],
+)  # fmt: skip
+def test_a_reward_of_v0_that_reads_how_its_rollout_was_sampled_is_named(read: str) -> None:
+    text = f"import verifiers as vf\ndef reward(state):\n    return {read}\nR = vf.Rubric(funcs=[reward])\n"
+    code = SourceCode((SourceFile("sums.py", text, ast.parse(text)),))
+    assert "how a rollout was sampled" in "".join(surroundings_phrases(find_surroundings(code, "sums", "sums")))
+
+
+READ_BY_HONEST_REWARDS = (
+    "trace.state.won and trace.info.get('tries') and trace.task.data.answer",
+    "[m.content for m in trace.messages if m.role == 'assistant']",
+    "[c.name for m in trace.assistant_messages for c in m.tool_calls or ()]",
+    "[n.message.content for n in trace.nodes if n.sampled]",
+    "[n.message for n in trace.branches[-1].nodes][-1].model_dump()",
+    "trace.stop_condition == 'max_turns' or trace.is_truncated or trace.num_turns > 3",
+    "[c.name for c in trace.last_message.tool_calls or ()]",
+    "trace.metrics['length'] + trace.reward",
+    "json.dumps(trace.info) + trace.transcript",
+)
+
+
+@pytest.mark.parametrize("read", READ_BY_HONEST_REWARDS)
+def test_what_verifiers_documents_for_rewards_is_not_named(read: str) -> None:
+    code = package(f"import json\nasync def honest(trace):\n    return {read}")
+    assert surroundings_phrases(find_surroundings(code, "sums", "sums")) == []
 
 
 @pytest.mark.parametrize("body", ["t = trace; return len(str(t)) > 9", "return text_of(trace)"])

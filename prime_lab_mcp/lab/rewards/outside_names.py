@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from prime_lab_mcp.lab.rewards.own_place import OwnPlaces
-from prime_lab_mcp.lab.rewards.rollout_reads import RolloutNames
+from prime_lab_mcp.lab.rewards.rollout_reads import RolloutNames, follow_rollouts
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
 from prime_lab_mcp.lab.state.source_code import SourceFile
 
@@ -246,6 +246,7 @@ _NAMES = {
     "exec": LOOKUP,
     "compile": LOOKUP,
     "globals": LOOKUP,
+    "locals": LOOKUP,
     "__builtins__": LOOKUP,
     "builtins.eval": LOOKUP,
     "builtins.exec": LOOKUP,
@@ -372,7 +373,7 @@ class ResolvedNames:
         self._modules: frozenset[str] = frozenset()
         self._tops: frozenset[str] = frozenset()
         self.places = OwnPlaces(self.of, [])
-        self.rollouts = RolloutNames((), ())
+        self.rollouts = RolloutNames(None)
         tree = file.tree
         if tree is None:
             return
@@ -390,7 +391,7 @@ class ResolvedNames:
                 if names := {n for part in _members(value) for n in self.of(part) if _is_worth(n)}:
                     self._known.setdefault(target, set()).update(names)
         self.places = OwnPlaces(self.of, pairs)
-        self.rollouts = RolloutNames(nodes, pairs)
+        self.rollouts = RolloutNames(tree, _functions_by_name(program))
         self._modules = frozenset(program.imported[file.path].values()) | self._unaliased
         self._tops = frozenset(module_of(path).partition(".")[0] for path in program.by_file)
         for _ in range(2):
@@ -571,10 +572,20 @@ def resolve_names(program: RewardProgram, files: Iterable[SourceFile]) -> dict[s
         f"{module_of(path)}.{name}": full for path, names in resolved.items() for name, full in names.exported().items()
     }
     paths = frozenset(f"{module_of(path)}.{name}" for path, names in resolved.items() for name in names.package_paths)
+    follow_rollouts(names.rollouts for names in resolved.values())
     for names in resolved.values():
         names.others = others
         names.imported_paths = paths
     return resolved
+
+
+def _functions_by_name(program: RewardProgram) -> dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Return the functions of all files of a package by their name."""
+    named: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
+    for functions in program.by_file.values():
+        for function in functions:
+            named.setdefault(function.name, []).append(function.node)
+    return named
 
 
 def _arguments(node: ast.Call) -> Iterator[ast.AST]:
