@@ -11,6 +11,7 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator
 
+from prime_lab_mcp.lab.rewards.known_modules import is_known
 from prime_lab_mcp.lab.rewards.own_place import OwnPlaces
 from prime_lab_mcp.lab.rewards.rollout_reads import RolloutNames, follow_rollouts
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
@@ -29,6 +30,7 @@ MACHINE = "the machine"
 INSTALLED = "which modules are installed"
 SAMPLING = "how a rollout was sampled"
 PLACE = "where its code lies"
+UNLISTED = "whatever a module reads that is not known here"
 
 _HARMLESS = {
     "time": "asctime mktime sleep strptime struct_time tzset",
@@ -74,6 +76,12 @@ _HARMLESS = {
     "requests": "RequestException exceptions",
     "httpx": "HTTPError HTTPStatusError Limits RequestError Timeout TimeoutException",
     "aiohttp": "ClientError ClientTimeout",
+    "anyio": (
+        "BrokenResourceError CapacityLimiter CancelScope Condition Event Lock Semaphore create_memory_object_stream "
+        "create_task_group fail_after from_thread get_cancelled_exc_class lowlevel move_on_after run sleep to_thread"
+    ),
+    "huggingface_hub": "errors utils",
+    "verifiers.v1.runtimes": "ProgramResult Runtime RuntimeConfig",
 }
 """For each module of `_MODULES`, the names that read nothing of the surroundings."""
 _MODULES = {
@@ -170,6 +178,25 @@ _MODULES = {
     "torch.version": MACHINE,
     "torch.distributed": PROCESSES,
     "httpcore": NETWORK,
+    "anyio": NETWORK,
+    "xmlrpc": NETWORK,
+    "imaplib": NETWORK,
+    "poplib": NETWORK,
+    "telnetlib": NETWORK,
+    "nntplib": NETWORK,
+    "http.server": NETWORK,
+    "urllib.robotparser": NETWORK,
+    "webbrowser": NETWORK,
+    "wsgiref": NETWORK,
+    "boto3": NETWORK,
+    "botocore": NETWORK,
+    "zmq": NETWORK,
+    "huggingface_hub": NETWORK,
+    "verifiers.v1.runtimes": PROCESSES,
+    "verifiers.v1.clients": NETWORK,
+    "timeit": TIMERS,
+    "codeop": LOOKUP,
+    "runpy": LOOKUP,
     "websockets": NETWORK,
     "grpc": NETWORK,
 }
@@ -288,8 +315,21 @@ _NAMES = {
     "anyio.get_current_task": INTERPRETER,
     "anyio.get_running_tasks": INTERPRETER,
     "sniffio.current_async_library": INTERPRETER,
-    "runpy.run_path": LOOKUP,
-    "runpy.run_module": LOOKUP,
+    "typing.get_type_hints": LOOKUP,
+    "typing_extensions.get_type_hints": LOOKUP,
+    "typing.ForwardRef": LOOKUP,
+    "inspect.get_annotations": LOOKUP,
+    "pydantic.ImportString": LOOKUP,
+    "pandas.eval": LOOKUP,
+    "doctest.testmod": LOOKUP,
+    "importlib.reload": LOOKUP,
+    "xml.dom.minidom.parse": FILES,
+    "xml.dom.pulldom.parse": FILES,
+    "xml.sax.parse": FILES,
+    "mimetypes.init": FILES,
+    "mimetypes.knownfiles": FILES,
+    "transformers.pipeline": FILES,
+    "torch.load": LOOKUP,
 }
 """Names of other modules that read surroundings, and names whose kind differs from that of their module."""
 _LOOPS: dict[str, str] = {
@@ -317,6 +357,12 @@ _ATTRIBUTES = {
     "loggerDict": INTERPRETER, "FileHandler": FILES, "getnode": MACHINE,
     "tb_frame": INTERPRETER, "f_back": INTERPRETER, "f_globals": INTERPRETER, "f_builtins": INTERPRETER,
     "gi_frame": INTERPRETER, "cr_frame": INTERPRETER, "cache_info": STATE,
+    "from_pretrained": FILES, "load_from_disk": FILES, "hf_hub_download": NETWORK, "snapshot_download": NETWORK,
+    "create_connection": NETWORK, "create_unix_connection": NETWORK, "create_datagram_endpoint": NETWORK,
+    "create_server": NETWORK, "sock_connect": NETWORK, "getaddrinfo": NETWORK, "getnameinfo": NETWORK,
+    "open_connection": NETWORK, "open_unix_connection": NETWORK, "start_server": NETWORK,
+    "create_subprocess_exec": PROCESSES, "create_subprocess_shell": PROCESSES, "subprocess_exec": PROCESSES,
+    "subprocess_shell": PROCESSES,
     "get_loop": TIMERS, "_get_loop": TIMERS, "_max_workers": MACHINE,
     "__globals__": LOOKUP, "__subclasses__": LOOKUP, "__loader__": LOOKUP, "__builtins__": LOOKUP,
 }  # fmt: skip
@@ -327,6 +373,13 @@ _TEMPORARY = frozenset(
 )
 _OPAQUE = frozenset({*_MODULES, "builtins", "importlib"})
 """Modules that count as read completely if code computes an attribute's name or passes the module to a function."""
+_RESOURCES = frozenset(
+    f"importlib.resources.{name}"
+    for name in ("files", "read_text", "read_binary", "open_text", "open_binary", "path", "contents", "is_resource")
+)
+_IMPORTERS = frozenset(
+    {"__import__", "builtins.__import__", "importlib.import_module", "importlib.__import__", "pkgutil.resolve_name"}
+)
 _READERS = frozenset({"getattr", "vars", "__import__", "importlib.import_module", "builtins.getattr"})
 
 
@@ -348,6 +401,12 @@ def outside_kind(name: str) -> str:
     if module == "os" and last.startswith(_OS_PROCESSES):
         return PROCESSES
     return _MODULES[module]
+
+
+def _is_listed(module: str) -> bool:
+    """Whether a module, or one above it, is known to be harmless, or its names are judged one by one."""
+    parts = module.split(".")
+    return is_known(module) or any(".".join(parts[:n]) in _MODULES for n in range(1, len(parts) + 1))
 
 
 class ResolvedNames:
@@ -549,10 +608,21 @@ class ResolvedNames:
 
     def foreign_resources(self, node: ast.AST) -> bool:
         """Whether a call asks for the resources of another package."""
-        if not isinstance(node, ast.Call) or "importlib.resources.files" not in self.of(node.func) or not node.args:
+        if not isinstance(node, ast.Call) or not self.of(node.func) & _RESOURCES or not node.args:
             return False
         named = node.args[0]
         return isinstance(named, ast.Constant) and str(named.value).partition(".")[0] not in self._tops
+
+    def unlisted_modules(self, node: ast.AST) -> list[str]:
+        """Return the modules that a node imports and of which nothing is known (known_modules.py)."""
+        modules: list[str] = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and self.of(node.func) & _IMPORTERS:
+            modules = [a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        return [m for m in modules if m.partition(".")[0] not in self._tops and not _is_listed(m)]
 
     def _is_logger(self, node: ast.AST) -> bool:
         """Whether an expression is a logger of `logging`."""
