@@ -156,15 +156,18 @@ NAMED = {
         "import concurrent.futures.thread as c\ndef honest(): return c._threads_queues", "the state of the"),
     "the state of numpy": (
         "import numpy as np\ndef honest(): return np.random.get_state()[2]", "the state of the interpreter (numpy"),
-    "a server by XML": ("import xmlrpc.client\ndef honest(): return xmlrpc.client.ServerProxy('http://a')", "the network"),
+    "a server by XML": (
+        "import xmlrpc.client\ndef honest(): return xmlrpc.client.ServerProxy('http://a')", "the network"),
     "a stream of anyio": ("import anyio\nasync def honest(): return await anyio.connect_tcp('a', 80)", "the network"),
     "a file of the Hub": (
         "from huggingface_hub import hf_hub_download as get\ndef honest(): return get('a/b', 'c')", "the network"),
     "a runtime": (
-        "import verifiers.v1 as vf\ndef honest(): return vf.runtimes.provision_runtime(None)", "processes (verifiers.v1"),
+        "import verifiers.v1 as vf\ndef honest(): return vf.runtimes.provision_runtime(None)",
+        "processes (verifiers.v1"),
     "a stopwatch": ("import timeit\ndef honest(): return timeit.timeit('1') < 1", "timers (timeit.timeit)"),
     "evaluated types": (
-        "import typing\ndef honest(): return typing.get_type_hints(Sums)", "names that are looked up at run time (typing"),
+        "import typing\ndef honest(): return typing.get_type_hints(Sums)",
+        "names that are looked up at run time (typing"),
     "HTTP": ("import http.client\ndef honest(): return http.client.HTTPSConnection('a')", "the network"),
     "FTP": ("import ftplib\ndef honest(): return ftplib.FTP('a')", "the network"),
     "a stream": (
@@ -172,9 +175,11 @@ NAMED = {
     "a connection of the loop": (
         "async def honest(loop): return await loop.create_connection(object, 'a', 80)", "the network"),
     "files of another package, as text": (
-        "from importlib.resources import read_text\ndef honest(): return read_text('verifiers', 'py.typed')", "files and"),
+        "from importlib.resources import read_text\ndef honest(): return read_text('verifiers', 'py.typed')",
+        "files and"),
     "data of a package": (
-        "import pkgutil\ndef honest(): return pkgutil.get_data('verifiers', 'py.typed')", "the state of the interpreter"),
+        "import pkgutil\ndef honest(): return pkgutil.get_data('verifiers', 'py.typed')",
+        "the state of the interpreter"),
     "an interpreter": (
         "import code\ndef honest(): return code.InteractiveInterpreter()",
         "whatever a module reads that is not known here (code)"),
@@ -184,11 +189,13 @@ NAMED = {
         "from strange.parts import look\ndef honest(): return look()",
         "whatever a module reads that is not known here (strange.parts.look)"),
     "a module nobody knows, by a text": (
-        "def honest(): return __import__('strange').look()", "whatever a module reads that is not known here (strange)"),
+        "def honest(): return __import__('strange').look()",
+        "whatever a module reads that is not known here (strange)"),
     "a module nobody knows, in a function": (
         "def honest():\n    import wave\n    return wave.open('a')", "whatever a module reads that is not known here"),
     "weights of a model": (
-        "from transformers import AutoModel\ndef honest(): return AutoModel.from_pretrained('a/b')", "files and folders"),
+        "from transformers import AutoModel\ndef honest(): return AutoModel.from_pretrained('a/b')",
+        "files and folders"),
     "a type by its name": (
         "from pydantic import ImportString, TypeAdapter\ndef honest(): return TypeAdapter(ImportString)",
         "names that are looked up at run time (pydantic.ImportString)"),

@@ -20,11 +20,11 @@ urllib.parse warnings weakref xml zlib
 _PACKAGES = """
 Levenshtein PIL Stemmer annotated_types antlr4 attr attrs bs4 cachetools chess click dateutil editdistance emoji faker
 flashtext ftfy fuzzywuzzy html2text inflect inflection jaro jellyfish jinja2 json5 json_repair jsonpath_ng jsonschema
-latex2sympy2 latex2sympy2_extended lark lxml markdown markdown_it markupsafe math_verify more_itertools mpmath networkx
-num2words numpy orjson packaging pandas parse pydantic pydantic_core pylatexenc pyparsing quantulum3 rapidfuzz referencing
-regex rich rouge rouge_score roman sacrebleu scipy shapely six sklearn sortedcontainers sqlglot sqlparse strsimpy sympy
-tabulate tenacity textdistance textstat thefuzz tokenizers toml tomli tomlkit toolz torch tqdm typing_extensions
-typing_inspection unidecode verifiers word2number wordfreq xmltodict xxhash yaml zss
+latex2sympy2 latex2sympy2_extended lark lxml markdown markdown_it markupsafe math_verify more_itertools mpmath
+networkx num2words numpy orjson packaging pandas parse pydantic pydantic_core pylatexenc pyparsing quantulum3
+rapidfuzz referencing regex rich rouge rouge_score roman sacrebleu scipy shapely six sklearn sortedcontainers sqlglot
+sqlparse strsimpy sympy tabulate tenacity textdistance textstat thefuzz tokenizers toml tomli tomlkit toolz torch tqdm
+typing_extensions typing_inspection unidecode verifiers word2number wordfreq xmltodict xxhash yaml zss
 datasets transformers tiktoken nltk spacy sentence_transformers
 """
 """Packages that honest rewards use. Those of the last line read what they were told to load, and their caches."""

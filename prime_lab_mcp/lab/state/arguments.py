@@ -37,7 +37,7 @@ def check_args(manifest: Manifest) -> dict[str, Any]:
 
 
 def canonical_arguments(given: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Sort arguments by key, and drop those that equal their known default. Tables below keep the order of their keys."""
+    """Sort arguments by key, and drop those that equal their known default. Tables below keep the order of keys."""
     known = defaults or {}
     return {k: given[k] for k in sorted(given) if not (k in known and _identical(given[k], known[k]))}
 

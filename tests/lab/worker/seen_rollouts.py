@@ -1,7 +1,7 @@
 """A program that prints what a reward sees of one reply in our scoring, in a witness and in a rollout of verifiers.
 
-It runs in the interpreter of the environment, as the worker does: `python seen_rollouts.py v0|v1 CHILD MODULE.py`. CHILD
-is the folder of `worker/child`. The reward of the module calls `seen.see(name=value)`.
+It runs in the interpreter of the environment, as the worker does: `python seen_rollouts.py v0|v1 CHILD MODULE.py`.
+CHILD is the folder of `worker/child`. The reward of the module calls `seen.see(name=value)`.
 """
 
 from __future__ import annotations
