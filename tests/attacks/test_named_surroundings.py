@@ -185,6 +185,13 @@ NAMED = {
         "whatever a module reads that is not known here (code)"),
     "a compiler": ("import codeop\ndef honest(): return codeop.compile_command('1')", "names that are looked up"),
     "a run of a module": ("import runpy\ndef honest(): return runpy.run_path('a')", "names that are looked up"),
+    "a web page as a table": (
+        "import pandas as pd\ndef honest(): return pd.read_html('http://a')", "files and folders (pandas.read_html)"),
+    "a client inside of a package": (
+        "import datasets\ndef honest(): return datasets.utils.file_utils.requests.get('a')",
+        "the network (requests.get)"),
+    "code in YAML": ("import yaml\ndef honest(): return yaml.unsafe_load('a')", "names that are looked up"),
+    "a keyboard": ("def honest(): return input()", "the state of the interpreter (input)"),
     "a module nobody knows": (
         "from strange.parts import look\ndef honest(): return look()",
         "whatever a module reads that is not known here (strange.parts.look)"),
@@ -359,16 +366,37 @@ MATCHES = (
     "return read(trace)",
     "return read(held=trace)",
     "return there.look(trace)",
+    "return many(trace)",
+    "return named(held=trace)",
+    "match trace:\n        case t:\n            return t.ok",
+    "match trace:\n        case object() as t:\n            return t.ok",
+    "return any(t.ok for t in (trace for _ in range(1)))",
+    "return {1: trace for _ in range(1)}[1].ok",
+    "return (trace.nodes + [])[0].mask",
+    "return trace.nodes.copy().pop().mask",
+    "return '{t.ok}'.format(t=trace)",
+    "K.kept = [trace]\n    return K.kept[0].ok",
+    "return '{0.ok}'.format(trace)",
     "def inner():\n        return trace.ok\n    return inner()",
 )
 
 
 @pytest.mark.parametrize("body", MATCHES)
 def test_neither_a_pattern_nor_a_function_nor_an_alias_hides_what_is_read_of_a_rollout(body: str) -> None:
-    top = f"import there\nclass K: pass\ndef read(held): return held.ok\ndef honest(trace):\n    {body}"
+    top = (
+        "import there\nclass K: pass\ndef read(held): return held.ok\ndef many(*held): return held[0].ok\n"
+        f"def named(**held): return held['held'].ok\ndef honest(trace):\n    {body}"
+    )
     code = package(top, there="def look(rollout): return rollout.ok\n")
     phrases = surroundings_phrases(find_surroundings(code, "sums", "sums"))
     assert "how a rollout was sampled" in "".join(phrases)
+
+
+@pytest.mark.parametrize("kind", ["vf.Trace", "'vf.Trace | None'", "list[vf.Trace]", "Annotated[vf.Trace, 1]"])
+def test_a_parameter_of_the_type_of_a_rollout_is_one_whatever_its_name(kind: str) -> None:
+    read = "held[0].ok" if "list" in kind else "held.ok"
+    code = package(f"from typing import Annotated\ndef honest(held: {kind} = None): return {read}")
+    assert "how a rollout was sampled (ok)" in surroundings_phrases(find_surroundings(code, "sums", "sums"))[0]
 
 
 def test_a_rollout_is_followed_into_the_other_files_of_a_package() -> None:

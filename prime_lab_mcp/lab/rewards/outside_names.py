@@ -194,6 +194,11 @@ _MODULES = {
     "huggingface_hub": NETWORK,
     "verifiers.v1.runtimes": PROCESSES,
     "verifiers.v1.clients": NETWORK,
+    "verifiers.v1.interception": NETWORK,
+    "verifiers.v1.serve": PROCESSES,
+    "verifiers.v1.cli": PROCESSES,
+    "verifiers.v1.utils.version": MACHINE,
+    "torch.hub": NETWORK,
     "timeit": TIMERS,
     "codeop": LOOKUP,
     "runpy": LOOKUP,
@@ -330,6 +335,13 @@ _NAMES = {
     "mimetypes.knownfiles": FILES,
     "transformers.pipeline": FILES,
     "torch.load": LOOKUP,
+    "yaml.load": LOOKUP,
+    "yaml.unsafe_load": LOOKUP,
+    "yaml.full_load": LOOKUP,
+    "input": INTERPRETER,
+    "breakpoint": INTERPRETER,
+    "builtins.input": INTERPRETER,
+    "builtins.breakpoint": INTERPRETER,
 }
 """Names of other modules that read surroundings, and names whose kind differs from that of their module."""
 _LOOPS: dict[str, str] = {
@@ -367,6 +379,8 @@ _ATTRIBUTES = {
     "__globals__": LOOKUP, "__subclasses__": LOOKUP, "__loader__": LOOKUP, "__builtins__": LOOKUP,
 }  # fmt: skip
 """Attributes that count as reads of the surroundings on an object of any type, each with the kind."""
+_INSIDE = frozenset({"datasets", "verifiers", "transformers", "torch", "pandas", "numpy", *sys.stdlib_module_names})
+"""Packages whose modules hold the modules that they import, under the same names."""
 _PRIVATE = {"_sys": "sys", "_os": "os", "_time": "time", "_io": "io", "posix": "os"}
 _TEMPORARY = frozenset(
     f"tempfile.{name}" for name in ("mkdtemp", "mkstemp", "mktemp", "NamedTemporaryFile", "TemporaryDirectory")
@@ -389,6 +403,8 @@ def outside_kind(name: str) -> str:
         return _NAMES[name]
     if name.startswith("asyncio.") and (loop := next((_LOOPS[p] for p in name.split(".") if p in _LOOPS), "")):
         return loop
+    if name.startswith("pandas.read_"):
+        return FILES
     module, _, last = name.rpartition(".")
     while module and module not in _MODULES:
         module, _, last = module.rpartition(".")
@@ -691,7 +707,9 @@ def _shortened(name: str) -> str:
         return name
     for at in range(len(parts) - 1, 0, -1):
         module = _PRIVATE.get(parts[at], parts[at])
-        if module in ("sys", "os", "gc", "time", "builtins"):
+        holds = parts[0] in _INSIDE and parts[0] != module and at < len(parts) - 1
+        inside = holds and module in ("socket", "subprocess", "requests", "httpx", "aiohttp", "threading")
+        if inside or module in ("sys", "os", "gc", "time", "builtins"):
             return ".".join([module, *parts[at + 1 :]])
     return name
 

@@ -9,6 +9,7 @@ named, and so is a rollout that goes where the module cannot follow it.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 _TRACE = {
@@ -36,10 +37,11 @@ _MAY_BE_READ: Mapping[str, Mapping[str, str]] = {
     },
 }  # fmt: skip
 """For each part of a rollout, the attributes that may be read, and which part each of them is ("": none)."""
-_ITEMS = {
+_ITEMS: Mapping[str, str] = {
     "traces": "trace", "nodes": "node", "branches": "branch", "calls": "call", "messages": "message", "steps": "step",
 }  # fmt: skip
 """Lists of parts, and what they hold."""
+_LISTED = {item: whole for whole, item in _ITEMS.items()}
 _FOLLOWED = frozenset({"trace", "traces", "node", "nodes", "branch", "branches", "call", "calls", "agent", "step"})
 """Parts that hold more than may be read, so that they may not go where nothing is known of their use."""
 _STATE = frozenset(
@@ -63,6 +65,8 @@ _CLASSES = {
     "Trace": "trace", "WireTrace": "trace", "MessageNode": "node", "Branch": "branch", "ModelCall": "call",
     "AgentInfo": "agent",
 }  # fmt: skip
+_TRACE_TYPE = re.compile(r"\b(?:Wire)?Trace\b")
+_LIST_TYPE = re.compile(r"\b(?:list|List|Sequence|Iterable|Iterator|tuple|set)\[")
 _OF_STATES = frozenset({"", "State", "dict", "Any", "Mapping", "MutableMapping"})
 """Types of a parameter `state` that holds the state of a v0 rollout; "": none is stated."""
 _UNSET = frozenset({"exclude_unset"})
@@ -110,8 +114,8 @@ class RolloutNames:
             stated = ast.unparse(node.annotation).strip("'\"") if node.annotation is not None else ""
             kind = stated.split("[")[0].rpartition(".")[2]
             part = _CLASSES.get(kind, "")
-            if not part and kind in ("list", "Sequence", "Iterable", "tuple") and "Trace" in stated:
-                part = "traces"
+            if not part and _TRACE_TYPE.search(stated):
+                part = "traces" if _LIST_TYPE.search(stated) else "trace"
             if not part and (kind == "State" or (node.arg == "state" and kind in _OF_STATES)):
                 part = "state"
             if part:
@@ -141,22 +145,32 @@ class RolloutNames:
             for arg, value in zip(node.kwonlyargs, node.kw_defaults, strict=True):
                 if value is not None:
                     self._bind(arg, arg.arg, self.parts(value))
+        elif isinstance(node, ast.Match):
+            for case in node.cases:
+                for pattern in ast.walk(case.pattern):
+                    if isinstance(pattern, ast.MatchAs) and pattern.name is not None:
+                        self._bind(node, pattern.name, self.parts(node.subject) & _FOLLOWED)
         elif isinstance(node, ast.Call):
             self._hand_on(node)
 
     def _hand_on(self, call: ast.Call) -> None:
-        for function in self._functions.get(_called(call), []):
-            names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
-            method = names[:1] in (["self"], ["cls"])
-            if method != isinstance(call.func, ast.Attribute) and (method or _is_self(call.func)):
-                continue  # another function of this name
-            names = names[method:]
-            pairs = [*zip(names, call.args, strict=False), *((k.arg or "", k.value) for k in call.keywords)]
+        for function, pairs in self._landings(call):
             for name, value in pairs:
                 if parts := self.parts(value) & (_FOLLOWED | {"state", "steps", "message", "messages"}):
                     known = self.given.setdefault(id(function), {})
                     known[name] = known.get(name, _NONE) | parts
                     self._add(id(function), name, parts)
+
+    def _landings(self, call: ast.Call) -> Iterator[tuple[_Function, list[tuple[str, ast.expr]]]]:
+        """Yield the functions of the package that a call may run, each with its parameters and what they get."""
+        for function in self._functions.get(_called(call), []):
+            names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+            method = names[:1] in (["self"], ["cls"])
+            if method != isinstance(call.func, ast.Attribute) and (method or _is_self(call.func)):
+                continue  # another function of this name
+            known = {*names, *(a.arg for a in function.args.kwonlyargs)}
+            given = [(k.arg, k.value) for k in call.keywords if k.arg in known]
+            yield function, [*zip(names[method:], call.args, strict=False), *((n or "", v) for n, v in given)]
 
     def _assign(self, target: ast.AST, value: ast.AST) -> None:
         if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
@@ -221,6 +235,10 @@ class RolloutNames:
             return self.parts(node.value, depth + 1)
         if isinstance(node, ast.IfExp):
             return self.parts(node.body, depth + 1) | self.parts(node.orelse, depth + 1)
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+            return frozenset(_LISTED[part] for part in self.parts(node.elt, depth + 1) if part in _LISTED)
+        if isinstance(node, ast.BinOp):
+            return (self.parts(node.left, depth + 1) | self.parts(node.right, depth + 1)) & frozenset(_ITEMS)
         if isinstance(node, ast.BoolOp):
             return frozenset().union(*(self.parts(v, depth + 1) for v in node.values))
         if isinstance(node, ast.Call):
@@ -256,6 +274,8 @@ class RolloutNames:
         if called in _OF_DICT and isinstance(call.func, ast.Attribute) and call.args:
             key = ast.Subscript(call.func.value, call.args[0], ast.Load())
             return self._item(key, self.parts(call.func.value, depth + 1))
+        if called == "pop" and isinstance(call.func, ast.Attribute):
+            return frozenset(_ITEMS[p] for p in self.parts(call.func.value, depth + 1) if p in _ITEMS)
         if called in ("model_copy", "copy", "deepcopy") and isinstance(call.func, ast.Attribute):
             return self.parts(call.func.value, depth + 1) | first
         return first if called in ("cast", "deepcopy", "copy") else _NONE
@@ -355,7 +375,8 @@ class RolloutNames:
         whole = self.parts(node.args[0]) & (_FOLLOWED | {"state"}) - frozenset(_ITEMS) if node.args else _NONE
         if isinstance(node.func, ast.Name) and called in _WRITES and whole:
             return called
-        return called if called in _WRITES_PARTS and any(map(self._holds_sampling, node.args)) else ""
+        given = [*node.args, *(k.value for k in node.keywords)]
+        return called if called in _WRITES_PARTS and any(map(self._holds_sampling, given)) else ""
 
     def _holds_sampling(self, node: ast.AST) -> bool:
         return bool(self.parts(node) & (_FOLLOWED | {"state", "steps"}))
@@ -372,10 +393,13 @@ class RolloutNames:
             builtin = called in _PASSES | _LISTS | {"enumerate", "zip", "next", "min", "max"}
             keyed = any(k.arg in ("key", "default", None) for k in parent.keywords)
             known = (builtin and not keyed) or called in _READERS | _OF_VERIFIERS | _WRITES_PARTS
-            return "" if known or node is parent.func or called in self._functions else called or "a call"
+            lands = any(value is node for _, pairs in self._landings(parent) for _, value in pairs)
+            return "" if known or node is parent.func or lands else called or "a call"
         if isinstance(parent, ast.List | ast.Tuple | ast.Set | ast.Dict | ast.Return | ast.Yield | ast.Lambda):
             match = isinstance(parent, ast.Tuple) and self._is_unpacked(parent)
             return "" if match else type(parent).__name__.lower()
+        if isinstance(parent, ast.DictComp):
+            return "dict"
         if isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension) and "trace" in self.parts(node):
             return "iter"
         return ""
