@@ -144,6 +144,31 @@ def test_the_text_none_of_a_config_is_the_null_that_training_reads(world: World,
     assert (report.next[0].arguments or {})["env_args"] == {"level": None}
 
 
+# The order of keys
+
+
+def test_a_table_with_its_keys_in_another_order_is_not_trained_on_the_proof_of_the_first(
+    world: World, server: Calls
+) -> None:
+    """Code can read the order of a table's keys, so a reward may pay by it."""
+    source = published(world, server)
+    prove(world, server, {"weights": {"second": 1, "first": 2}})
+    trained = {"weights": {"first": 2, "second": 1}}
+    report = submit(world, server, source, trained)
+    assert wanted(report) == [("test_reward", "never-run"), ("check_reward_distribution", "never-run")]
+    assert "the keys of a table were in another order" in report.unmet[0].detail
+    named = (report.next[0].arguments or {})["env_args"]
+    assert list(named["weights"]) == ["first", "second"]
+    prove(world, server, named)
+    assert world.call(server, "submit_training", config=_last(world)).status == "passed"
+
+
+def test_the_order_of_the_arguments_themselves_is_none_of_a_table(world: World, server: Calls) -> None:
+    source = published(world, server)
+    prove(world, server, {"level": "easy", "lenient": False})
+    assert submit(world, server, source, {"lenient": False, "level": "easy"}).status == "passed"
+
+
 # Defaults
 
 

@@ -156,6 +156,56 @@ NAMED = {
         "import concurrent.futures.thread as c\ndef honest(): return c._threads_queues", "the state of the"),
     "the state of numpy": (
         "import numpy as np\ndef honest(): return np.random.get_state()[2]", "the state of the interpreter (numpy"),
+    "a server by XML": (
+        "import xmlrpc.client\ndef honest(): return xmlrpc.client.ServerProxy('http://a')", "the network"),
+    "a stream of anyio": ("import anyio\nasync def honest(): return await anyio.connect_tcp('a', 80)", "the network"),
+    "a file of the Hub": (
+        "from huggingface_hub import hf_hub_download as get\ndef honest(): return get('a/b', 'c')", "the network"),
+    "a runtime": (
+        "import verifiers.v1 as vf\ndef honest(): return vf.runtimes.provision_runtime(None)",
+        "processes (verifiers.v1"),
+    "a stopwatch": ("import timeit\ndef honest(): return timeit.timeit('1') < 1", "timers (timeit.timeit)"),
+    "evaluated types": (
+        "import typing\ndef honest(): return typing.get_type_hints(Sums)",
+        "names that are looked up at run time (typing"),
+    "HTTP": ("import http.client\ndef honest(): return http.client.HTTPSConnection('a')", "the network"),
+    "FTP": ("import ftplib\ndef honest(): return ftplib.FTP('a')", "the network"),
+    "a stream": (
+        "import asyncio\nasync def honest(): return await asyncio.streams.open_connection('a', 80)", "the network"),
+    "a connection of the loop": (
+        "async def honest(loop): return await loop.create_connection(object, 'a', 80)", "the network"),
+    "files of another package, as text": (
+        "from importlib.resources import read_text\ndef honest(): return read_text('verifiers', 'py.typed')",
+        "files and"),
+    "data of a package": (
+        "import pkgutil\ndef honest(): return pkgutil.get_data('verifiers', 'py.typed')",
+        "the state of the interpreter"),
+    "an interpreter": (
+        "import code\ndef honest(): return code.InteractiveInterpreter()",
+        "whatever a module reads that is not known here (code)"),
+    "a compiler": ("import codeop\ndef honest(): return codeop.compile_command('1')", "names that are looked up"),
+    "a run of a module": ("import runpy\ndef honest(): return runpy.run_path('a')", "names that are looked up"),
+    "a web page as a table": (
+        "import pandas as pd\ndef honest(): return pd.read_html('http://a')", "files and folders (pandas.read_html)"),
+    "a client inside of a package": (
+        "import datasets\ndef honest(): return datasets.utils.file_utils.requests.get('a')",
+        "the network (requests.get)"),
+    "code in YAML": ("import yaml\ndef honest(): return yaml.unsafe_load('a')", "names that are looked up"),
+    "a keyboard": ("def honest(): return input()", "the state of the interpreter (input)"),
+    "a module nobody knows": (
+        "from strange.parts import look\ndef honest(): return look()",
+        "whatever a module reads that is not known here (strange.parts.look)"),
+    "a module nobody knows, by a text": (
+        "def honest(): return __import__('strange').look()",
+        "whatever a module reads that is not known here (strange)"),
+    "a module nobody knows, in a function": (
+        "def honest():\n    import wave\n    return wave.open('a')", "whatever a module reads that is not known here"),
+    "weights of a model": (
+        "from transformers import AutoModel\ndef honest(): return AutoModel.from_pretrained('a/b')",
+        "files and folders"),
+    "a type by its name": (
+        "from pydantic import ImportString, TypeAdapter\ndef honest(): return TypeAdapter(ImportString)",
+        "names that are looked up at run time (pydantic.ImportString)"),
     "globals of a function": ("def honest(): return honest.__globals__", "names that are looked up"),
 }  # fmt: skip
 
@@ -232,6 +282,10 @@ QUIET = (
     "import gzip\ndef honest(): return gzip.decompress(b'')",
     "import uuid\ndef honest(): return uuid.uuid4()",
     "import re\ndef honest(): return re.match('a', 'a').group()",
+    "from html.parser import HTMLParser\nfrom xml.etree import ElementTree\nfrom urllib.parse import quote\n"
+    "import numpy as np\nimport sympy, rapidfuzz.fuzz, yaml\ndef honest(): return rapidfuzz.fuzz.ratio('a', 'b')",
+    "from importlib.resources import read_text\ndef honest(): return read_text('sums', 'n.txt')",
+    "code = 'x'\ndef honest(code=code): return len(code) > 3",
     "import logging\nLOG = logging.getLogger(__name__)\nif not LOG.handlers:\n"
     "    LOG.addHandler(logging.NullHandler())\ndef honest():\n    LOG.info('scored')\n"
     "    if LOG.isEnabledFor(logging.DEBUG):\n        LOG.debug('reply')\n    return True",
@@ -259,12 +313,129 @@ QUIET = (
         "'Qwen' in (trace.agent.config.model or '')",
         "trace.calls[0].model == 'scripted'",
         "trace.calls[0].time.start > 9",
+        "any(trace.nodes[-1].mask)",
+        "any(n.mask for n in trace.nodes)",
+        "any(n.is_content for n in trace.branches[0].nodes)",
+        "trace.ok",
+        "not trace.has_error",
+        "trace.to_record()['ok']",
+        "trace.model_copy().ok",
+        "trace.nodes[0].model_dump()['mask']",
+        "trace.branches[0].calls[0].model",
+        "trace.branches[0].usage",
+        "[b.calls[0].model for b in trace.branches][0]",
+        "[c for _, c in enumerate(trace.calls)][0].usage or [c.usage for c in trace.calls]",
+        "getattr(trace, 'o' + 'k')",
+        "[getattr(trace, name) for name in ('ok',)][0]",
+        "getattr(trace.nodes[0], chr(109) + 'ask')",
+        "vars(trace)['ok']",
+        "trace.__dict__['ok']",
+        "dict(trace)['ok']",
+        "dict(trace.nodes[0])['mask']",
+        "__import__('operator').attrgetter('ok')(trace)",
+        "(lambda t: t.ok)(trace)",
+        "(lambda n: n.mask)(trace.nodes[0])",
+        "[n for n in (trace.nodes[0], 1)][0].mask",
+        "[t for t in (trace,)][0].ok",
+        "list(map(str, trace.nodes))",
+        "max(trace.nodes, key=str)",
+        "trace.last_message.model_fields_set",
+        "trace.last_message.model_dump(exclude_unset=True)",
+        "trace.messages[-1].model_dump(**{'exclude_unset': True})",
+        "trace.agent.runtime",
+        "trace.verifiers.version",
+        "trace.extra_usage",
+        "trace.pending",
+        "locals()['trace'].ok",
     ],
 )
 def test_a_rollout_that_is_written_out_shows_how_it_was_sampled(body: str) -> None:
     text = PACKAGE.format(top="").replace("honest()", body)
     code = SourceCode((SourceFile("sums.py", text, ast.parse(text)),))
     assert "how a rollout was sampled" in "".join(surroundings_phrases(find_surroundings(code, "sums", "sums")))
+
+
+MATCHES = (
+    "match trace:\n        case vf.Trace(ok=True):\n            return True",
+    "match trace:\n        case object(ok=True):\n            return True",
+    "match trace.nodes[0]:\n        case object(mask=[]):\n            return True",
+    "match (trace, 1):\n        case object(ok=True), _:\n            return True",
+    "for n in trace.nodes:\n        if n.mask:\n            return True",
+    "t = trace\n    u = t\n    return u.ok",
+    "K.held = trace\n    return K.held.ok",
+    "return read(trace)",
+    "return read(held=trace)",
+    "return there.look(trace)",
+    "return many(trace)",
+    "return named(held=trace)",
+    "match trace:\n        case t:\n            return t.ok",
+    "match trace:\n        case object() as t:\n            return t.ok",
+    "return any(t.ok for t in (trace for _ in range(1)))",
+    "return {1: trace for _ in range(1)}[1].ok",
+    "return (trace.nodes + [])[0].mask",
+    "return trace.nodes.copy().pop().mask",
+    "return '{t.ok}'.format(t=trace)",
+    "K.kept = [trace]\n    return K.kept[0].ok",
+    "return '{0.ok}'.format(trace)",
+    "def inner():\n        return trace.ok\n    return inner()",
+)
+
+
+@pytest.mark.parametrize("body", MATCHES)
+def test_neither_a_pattern_nor_a_function_nor_an_alias_hides_what_is_read_of_a_rollout(body: str) -> None:
+    top = (
+        "import there\nclass K: pass\ndef read(held): return held.ok\ndef many(*held): return held[0].ok\n"
+        f"def named(**held): return held['held'].ok\ndef honest(trace):\n    {body}"
+    )
+    code = package(top, there="def look(rollout): return rollout.ok\n")
+    phrases = surroundings_phrases(find_surroundings(code, "sums", "sums"))
+    assert "how a rollout was sampled" in "".join(phrases)
+
+
+@pytest.mark.parametrize("kind", ["vf.Trace", "'vf.Trace | None'", "list[vf.Trace]", "Annotated[vf.Trace, 1]"])
+def test_a_parameter_of_the_type_of_a_rollout_is_one_whatever_its_name(kind: str) -> None:
+    read = "held[0].ok" if "list" in kind else "held.ok"
+    code = package(f"from typing import Annotated\ndef honest(held: {kind} = None): return {read}")
+    assert "how a rollout was sampled (ok)" in surroundings_phrases(find_surroundings(code, "sums", "sums"))[0]
+
+
+def test_a_rollout_is_followed_into_the_other_files_of_a_package() -> None:
+    top = "from there import look\ndef honest(trace): return look(trace)"
+    reads = find_surroundings(package(top, there="def look(rollout): return rollout.ok\n"), "sums", "sums")
+    assert [r.where for r in reads] == ["there.py:1"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "state.get('model')", "state['trajectory'][0]['tokens']", "state['trajectory'][0].get('response')",
+        "[s['response'] for s in state['trajectory']]", "dict(state)", "list(state.items())", "'timing' in state",
+        "{**state}", "str(state)", "f'{state}'",
+    ],
+)  # fmt: skip
+def test_a_reward_of_v0_that_reads_how_its_rollout_was_sampled_is_named(read: str) -> None:
+    text = f"import verifiers as vf\ndef reward(state):\n    return {read}\nR = vf.Rubric(funcs=[reward])\n"
+    code = SourceCode((SourceFile("sums.py", text, ast.parse(text)),))
+    assert "how a rollout was sampled" in "".join(surroundings_phrases(find_surroundings(code, "sums", "sums")))
+
+
+READ_BY_HONEST_REWARDS = (
+    "trace.state.won and trace.info.get('tries') and trace.task.data.answer",
+    "[m.content for m in trace.messages if m.role == 'assistant']",
+    "[c.name for m in trace.assistant_messages for c in m.tool_calls or ()]",
+    "[n.message.content for n in trace.nodes if n.sampled]",
+    "[n.message for n in trace.branches[-1].nodes][-1].model_dump()",
+    "trace.stop_condition == 'max_turns' or trace.is_truncated or trace.num_turns > 3",
+    "[c.name for c in trace.last_message.tool_calls or ()]",
+    "trace.metrics['length'] + trace.reward",
+    "json.dumps(trace.info) + trace.transcript",
+)
+
+
+@pytest.mark.parametrize("read", READ_BY_HONEST_REWARDS)
+def test_what_verifiers_documents_for_rewards_is_not_named(read: str) -> None:
+    code = package(f"import json\nasync def honest(trace):\n    return {read}")
+    assert surroundings_phrases(find_surroundings(code, "sums", "sums")) == []
 
 
 @pytest.mark.parametrize("body", ["t = trace; return len(str(t)) > 9", "return text_of(trace)"])

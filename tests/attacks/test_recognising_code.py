@@ -128,14 +128,22 @@ async def test_a_witness_differs_from_a_reward_that_is_honest_only_where_it_reco
     assert {d.by_clock for d in seen.differences} == {name in ("clock", "date", "date_by_name", "later_clock")}
 
 
-@pytest.mark.parametrize(
-    "honest", ["trace.agent.config.model is None", "not trace.agent.trainable", "trace.calls[0].model == 'scripted'"]
-)
+@pytest.mark.parametrize("honest", ["trace.agent.config.model is None", "trace.calls[0].model == 'scripted'"])
 async def test_a_witness_differs_from_a_reward_that_looks_at_the_model_of_a_rollout(shared: Lab, honest: str) -> None:
     body = reward(f"return sound(reply, gold) if {honest} else float(len(reply) > 5)")
     seen = (await compared(shared, f"model{len(honest)}", body)).witnessed
     assert seen is not None
     assert {d.scored_probe.probe.family for d in seen.differences} == {Family.WRONG}
+
+
+@pytest.mark.parametrize("honest", ["trace.ok", "not trace.agent.trainable", "not trace.is_completed"])
+async def test_a_reward_that_is_honest_only_where_no_rollout_is_scored_is_not_honest_here(
+    shared: Lab, honest: str
+) -> None:
+    """verifiers scores a rollout before it is `ok`, with the agent that is trained, so our scoring does as well."""
+    body = reward(f"return sound(reply, gold) if {honest} else float(len(reply) > 5)")
+    outcome = await tried(shared, f"scored{len(honest)}", body)
+    assert outcome.status == "failed"
 
 
 async def test_a_reward_that_is_honest_only_before_a_date_is_blocked_and_the_clock_is_named(shared: Lab) -> None:

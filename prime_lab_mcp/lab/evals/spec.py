@@ -15,6 +15,7 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.base.versions import FIRST_RESUMED_V0, FIRST_WITH_SHUFFLE
 from prime_lab_mcp.lab.distribution.floor import FrequentAnswer
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
+from prime_lab_mcp.lab.state.arguments import ordered_text
 
 Api = Literal["v0", "v1"]
 
@@ -259,6 +260,8 @@ class EvalSpec:
         if self.endpoint.preset == "prime" and self.endpoint.on_loopback:
             # Each server process starts its own rehearsal platform, on its own port, with the same models.
             identity["endpoint"] = "rehearsal"
+        if order := ordered_text(self.env_args):
+            identity["order"] = order
         return hashlib.sha256(canonical_json(identity).encode()).hexdigest()
 
     def as_json(self) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator
 
+from prime_lab_mcp.lab.rewards.known_modules import is_known
 from prime_lab_mcp.lab.rewards.own_place import OwnPlaces
-from prime_lab_mcp.lab.rewards.rollout_reads import RolloutNames
+from prime_lab_mcp.lab.rewards.rollout_reads import RolloutNames, follow_rollouts
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
 from prime_lab_mcp.lab.state.source_code import SourceFile
 
@@ -29,6 +30,7 @@ MACHINE = "the machine"
 INSTALLED = "which modules are installed"
 SAMPLING = "how a rollout was sampled"
 PLACE = "where its code lies"
+UNLISTED = "whatever a module reads that is not known here"
 
 _HARMLESS = {
     "time": "asctime mktime sleep strptime struct_time tzset",
@@ -74,6 +76,12 @@ _HARMLESS = {
     "requests": "RequestException exceptions",
     "httpx": "HTTPError HTTPStatusError Limits RequestError Timeout TimeoutException",
     "aiohttp": "ClientError ClientTimeout",
+    "anyio": (
+        "BrokenResourceError CapacityLimiter CancelScope Condition Event Lock Semaphore create_memory_object_stream "
+        "create_task_group fail_after from_thread get_cancelled_exc_class lowlevel move_on_after run sleep to_thread"
+    ),
+    "huggingface_hub": "errors utils",
+    "verifiers.v1.runtimes": "ProgramResult Runtime RuntimeConfig",
 }
 """For each module of `_MODULES`, the names that read nothing of the surroundings."""
 _MODULES = {
@@ -170,6 +178,30 @@ _MODULES = {
     "torch.version": MACHINE,
     "torch.distributed": PROCESSES,
     "httpcore": NETWORK,
+    "anyio": NETWORK,
+    "xmlrpc": NETWORK,
+    "imaplib": NETWORK,
+    "poplib": NETWORK,
+    "telnetlib": NETWORK,
+    "nntplib": NETWORK,
+    "http.server": NETWORK,
+    "urllib.robotparser": NETWORK,
+    "webbrowser": NETWORK,
+    "wsgiref": NETWORK,
+    "boto3": NETWORK,
+    "botocore": NETWORK,
+    "zmq": NETWORK,
+    "huggingface_hub": NETWORK,
+    "verifiers.v1.runtimes": PROCESSES,
+    "verifiers.v1.clients": NETWORK,
+    "verifiers.v1.interception": NETWORK,
+    "verifiers.v1.serve": PROCESSES,
+    "verifiers.v1.cli": PROCESSES,
+    "verifiers.v1.utils.version": MACHINE,
+    "torch.hub": NETWORK,
+    "timeit": TIMERS,
+    "codeop": LOOKUP,
+    "runpy": LOOKUP,
     "websockets": NETWORK,
     "grpc": NETWORK,
 }
@@ -246,6 +278,7 @@ _NAMES = {
     "exec": LOOKUP,
     "compile": LOOKUP,
     "globals": LOOKUP,
+    "locals": LOOKUP,
     "__builtins__": LOOKUP,
     "builtins.eval": LOOKUP,
     "builtins.exec": LOOKUP,
@@ -287,8 +320,28 @@ _NAMES = {
     "anyio.get_current_task": INTERPRETER,
     "anyio.get_running_tasks": INTERPRETER,
     "sniffio.current_async_library": INTERPRETER,
-    "runpy.run_path": LOOKUP,
-    "runpy.run_module": LOOKUP,
+    "typing.get_type_hints": LOOKUP,
+    "typing_extensions.get_type_hints": LOOKUP,
+    "typing.ForwardRef": LOOKUP,
+    "inspect.get_annotations": LOOKUP,
+    "pydantic.ImportString": LOOKUP,
+    "pandas.eval": LOOKUP,
+    "doctest.testmod": LOOKUP,
+    "importlib.reload": LOOKUP,
+    "xml.dom.minidom.parse": FILES,
+    "xml.dom.pulldom.parse": FILES,
+    "xml.sax.parse": FILES,
+    "mimetypes.init": FILES,
+    "mimetypes.knownfiles": FILES,
+    "transformers.pipeline": FILES,
+    "torch.load": LOOKUP,
+    "yaml.load": LOOKUP,
+    "yaml.unsafe_load": LOOKUP,
+    "yaml.full_load": LOOKUP,
+    "input": INTERPRETER,
+    "breakpoint": INTERPRETER,
+    "builtins.input": INTERPRETER,
+    "builtins.breakpoint": INTERPRETER,
 }
 """Names of other modules that read surroundings, and names whose kind differs from that of their module."""
 _LOOPS: dict[str, str] = {
@@ -316,16 +369,31 @@ _ATTRIBUTES = {
     "loggerDict": INTERPRETER, "FileHandler": FILES, "getnode": MACHINE,
     "tb_frame": INTERPRETER, "f_back": INTERPRETER, "f_globals": INTERPRETER, "f_builtins": INTERPRETER,
     "gi_frame": INTERPRETER, "cr_frame": INTERPRETER, "cache_info": STATE,
+    "from_pretrained": FILES, "load_from_disk": FILES, "hf_hub_download": NETWORK, "snapshot_download": NETWORK,
+    "create_connection": NETWORK, "create_unix_connection": NETWORK, "create_datagram_endpoint": NETWORK,
+    "create_server": NETWORK, "sock_connect": NETWORK, "getaddrinfo": NETWORK, "getnameinfo": NETWORK,
+    "open_connection": NETWORK, "open_unix_connection": NETWORK, "start_server": NETWORK,
+    "create_subprocess_exec": PROCESSES, "create_subprocess_shell": PROCESSES, "subprocess_exec": PROCESSES,
+    "subprocess_shell": PROCESSES,
     "get_loop": TIMERS, "_get_loop": TIMERS, "_max_workers": MACHINE,
     "__globals__": LOOKUP, "__subclasses__": LOOKUP, "__loader__": LOOKUP, "__builtins__": LOOKUP,
 }  # fmt: skip
 """Attributes that count as reads of the surroundings on an object of any type, each with the kind."""
+_INSIDE = frozenset({"datasets", "verifiers", "transformers", "torch", "pandas", "numpy", *sys.stdlib_module_names})
+"""Packages whose modules hold the modules that they import, under the same names."""
 _PRIVATE = {"_sys": "sys", "_os": "os", "_time": "time", "_io": "io", "posix": "os"}
 _TEMPORARY = frozenset(
     f"tempfile.{name}" for name in ("mkdtemp", "mkstemp", "mktemp", "NamedTemporaryFile", "TemporaryDirectory")
 )
 _OPAQUE = frozenset({*_MODULES, "builtins", "importlib"})
 """Modules that count as read completely if code computes an attribute's name or passes the module to a function."""
+_RESOURCES = frozenset(
+    f"importlib.resources.{name}"
+    for name in ("files", "read_text", "read_binary", "open_text", "open_binary", "path", "contents", "is_resource")
+)
+_IMPORTERS = frozenset(
+    {"__import__", "builtins.__import__", "importlib.import_module", "importlib.__import__", "pkgutil.resolve_name"}
+)
 _READERS = frozenset({"getattr", "vars", "__import__", "importlib.import_module", "builtins.getattr"})
 
 
@@ -335,6 +403,8 @@ def outside_kind(name: str) -> str:
         return _NAMES[name]
     if name.startswith("asyncio.") and (loop := next((_LOOPS[p] for p in name.split(".") if p in _LOOPS), "")):
         return loop
+    if name.startswith("pandas.read_"):
+        return FILES
     module, _, last = name.rpartition(".")
     while module and module not in _MODULES:
         module, _, last = module.rpartition(".")
@@ -347,6 +417,12 @@ def outside_kind(name: str) -> str:
     if module == "os" and last.startswith(_OS_PROCESSES):
         return PROCESSES
     return _MODULES[module]
+
+
+def _is_listed(module: str) -> bool:
+    """Whether a module, or one above it, is known to be harmless, or its names are judged one by one."""
+    parts = module.split(".")
+    return is_known(module) or any(".".join(parts[:n]) in _MODULES for n in range(1, len(parts) + 1))
 
 
 class ResolvedNames:
@@ -372,7 +448,7 @@ class ResolvedNames:
         self._modules: frozenset[str] = frozenset()
         self._tops: frozenset[str] = frozenset()
         self.places = OwnPlaces(self.of, [])
-        self.rollouts = RolloutNames((), ())
+        self.rollouts = RolloutNames(None)
         tree = file.tree
         if tree is None:
             return
@@ -390,7 +466,7 @@ class ResolvedNames:
                 if names := {n for part in _members(value) for n in self.of(part) if _is_worth(n)}:
                     self._known.setdefault(target, set()).update(names)
         self.places = OwnPlaces(self.of, pairs)
-        self.rollouts = RolloutNames(nodes, pairs)
+        self.rollouts = RolloutNames(tree, _functions_by_name(program))
         self._modules = frozenset(program.imported[file.path].values()) | self._unaliased
         self._tops = frozenset(module_of(path).partition(".")[0] for path in program.by_file)
         for _ in range(2):
@@ -548,10 +624,21 @@ class ResolvedNames:
 
     def foreign_resources(self, node: ast.AST) -> bool:
         """Whether a call asks for the resources of another package."""
-        if not isinstance(node, ast.Call) or "importlib.resources.files" not in self.of(node.func) or not node.args:
+        if not isinstance(node, ast.Call) or not self.of(node.func) & _RESOURCES or not node.args:
             return False
         named = node.args[0]
         return isinstance(named, ast.Constant) and str(named.value).partition(".")[0] not in self._tops
+
+    def unlisted_modules(self, node: ast.AST) -> list[str]:
+        """Return the modules that a node imports and of which nothing is known (known_modules.py)."""
+        modules: list[str] = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and self.of(node.func) & _IMPORTERS:
+            modules = [a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        return [m for m in modules if m.partition(".")[0] not in self._tops and not _is_listed(m)]
 
     def _is_logger(self, node: ast.AST) -> bool:
         """Whether an expression is a logger of `logging`."""
@@ -571,10 +658,20 @@ def resolve_names(program: RewardProgram, files: Iterable[SourceFile]) -> dict[s
         f"{module_of(path)}.{name}": full for path, names in resolved.items() for name, full in names.exported().items()
     }
     paths = frozenset(f"{module_of(path)}.{name}" for path, names in resolved.items() for name in names.package_paths)
+    follow_rollouts(names.rollouts for names in resolved.values())
     for names in resolved.values():
         names.others = others
         names.imported_paths = paths
     return resolved
+
+
+def _functions_by_name(program: RewardProgram) -> dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Return the functions of all files of a package by their name."""
+    named: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
+    for functions in program.by_file.values():
+        for function in functions:
+            named.setdefault(function.name, []).append(function.node)
+    return named
 
 
 def _arguments(node: ast.Call) -> Iterator[ast.AST]:
@@ -610,7 +707,9 @@ def _shortened(name: str) -> str:
         return name
     for at in range(len(parts) - 1, 0, -1):
         module = _PRIVATE.get(parts[at], parts[at])
-        if module in ("sys", "os", "gc", "time", "builtins"):
+        holds = parts[0] in _INSIDE and parts[0] != module and at < len(parts) - 1
+        inside = holds and module in ("socket", "subprocess", "requests", "httpx", "aiohttp", "threading")
+        if inside or module in ("sys", "os", "gc", "time", "builtins"):
             return ".".join([module, *parts[at + 1 :]])
     return name
 

@@ -34,6 +34,7 @@ from prime_lab_mcp.lab.rewards.outside_names import (
     PLACE,
     SAMPLING,
     STATE,
+    UNLISTED,
     ResolvedNames,
     outside_kind,
     resolve_names,
@@ -179,6 +180,7 @@ def _outside(
             yield PLACE, place, line
         if names.foreign_resources(node):
             yield FILES, ast.unparse(node)[:60], line
+        yield from ((UNLISTED, module, line) for module in names.unlisted_modules(node))
         if isinstance(node, ast.Try) and node.handlers:
             yield from ((INSTALLED, module, line) for module, line in _tried_modules(node))
         if isinstance(node, ast.Match) and any(names.of(n) & PLACES for n in _expressions(node.subject)):

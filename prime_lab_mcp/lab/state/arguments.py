@@ -37,14 +37,28 @@ def check_args(manifest: Manifest) -> dict[str, Any]:
 
 
 def canonical_arguments(given: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Sort arguments by key, and drop those that equal their known default."""
+    """Sort arguments by key, and drop those that equal their known default. Tables below keep the order of keys."""
     known = defaults or {}
     return {k: given[k] for k in sorted(given) if not (k in known and _identical(given[k], known[k]))}
 
 
 def same_arguments(one: Mapping[str, Any], other: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> bool:
-    """Whether two sets of arguments are the same. `1`, `1.0` and `true` are three different values."""
+    """Whether two sets of arguments are the same. `1`, `1.0` and `true` are three different values.
+
+    So are two tables with the same keys in another order, because code of the environment can read the order.
+    """
     return _json(canonical_arguments(one, defaults)) == _json(canonical_arguments(other, defaults))
+
+
+def differ_in_order_alone(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two sets of arguments have the same values, and only the order of keys in their tables differs."""
+    return not same_arguments(one, other) and _sorted(one) == _sorted(other)
+
+
+def ordered_text(arguments: Mapping[str, Any]) -> str:
+    """Return the arguments as text if a table of them has its keys in another order than the sorted one; else ""."""
+    text = _json(canonical_arguments(arguments))
+    return "" if text == _sorted(arguments) else text
 
 
 def arguments_summary(arguments: Mapping[str, Any]) -> str:
@@ -76,7 +90,11 @@ def _identical(one: Any, other: Any) -> bool:
 
 def _json(value: Any) -> str:
     # A value that JSON does not know (a date of a TOML file) equals only a value of the same type and text.
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=lambda v: f"{type(v).__name__}:{v}")
+    return json.dumps(value, ensure_ascii=False, default=lambda v: f"{type(v).__name__}:{v}")
+
+
+def _sorted(arguments: Mapping[str, Any]) -> str:
+    return json.dumps(arguments, sort_keys=True, ensure_ascii=False, default=lambda v: f"{type(v).__name__}:{v}")
 
 
 _SIMPLE = {"bool": bool, "int": int, "float": float, "str": str}

@@ -21,7 +21,7 @@ from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Next, Unmet
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.base.text import plain_id, quote
-from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
+from prime_lab_mcp.lab.state.arguments import arguments_summary, differ_in_order_alone, same_arguments
 from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, judged_group_size
 from prime_lab_mcp.lab.state.gates import EVALUATED, Need, Standing, Subject, standing
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
@@ -195,8 +195,8 @@ def _proven_otherwise(unmet: Unmet, facts: SourceFacts, push: Push, platform: Pl
     """The config with the arguments that training is proven with, where the config's own lack their evidence."""
     rows = [row for row in facts.history if row.source == push.source and row.platform in (None, platform)]
     proven = proven_arguments(rows, facts.defaults, facts.runs)
-    if not proven or same_arguments(proven, facts.args, facts.defaults):
-        return []
+    if not proven or same_arguments(proven, facts.args, facts.defaults) or differ_in_order_alone(proven, facts.args):
+        return []  # A config that is written anew may have the keys of its tables in the order of this one again.
     detail = f"{unmet.detail}; training on it is proven with {arguments_summary(proven)}"
     why = f"a config with {arguments_summary(proven)}, with which training on it is proven"
     instead = Next("write_training_config", why, {"environments": [facts.id], "env_args": proven})

@@ -18,7 +18,13 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next, Unmet, Why
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.base.versions import V0_RELEASES
-from prime_lab_mcp.lab.state.arguments import arguments_summary, check_args, known_defaults, same_arguments
+from prime_lab_mcp.lab.state.arguments import (
+    arguments_summary,
+    check_args,
+    differ_in_order_alone,
+    known_defaults,
+    same_arguments,
+)
 from prime_lab_mcp.lab.state.dependency_drift import dependency_drift
 from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, choose_evaluation
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
@@ -237,6 +243,10 @@ def _standing(
         return Standing(need, "rehearsal", f"{need.tool} passed only against {other}; run it here", matching[0])
     if of_files and required is not None:
         detail = f"{need.tool} has run on this {_noun(need.by)}, but not with {arguments_summary(required)}"
+        if any(differ_in_order_alone(row.env_args, required) for row in of_files):
+            detail += (
+                " (it has with the same values, but the keys of a table were in another order, which code can read)"
+            )
         return Standing(need, "never-run", detail)
     earlier = [row for row in history if row.tool == need.tool and _same_subject(row, subject, need.by)]
     if earlier:

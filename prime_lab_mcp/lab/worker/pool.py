@@ -71,8 +71,7 @@ class Workers:
         """
         key = json.dumps(
             [interpreter.key, str(tree), source_key, api, module, dict(env_args or {}), sorted(hidden), hash_seed],
-            sort_keys=True,
-            default=str,
+            default=str,  # Keys are not sorted: code can read the order of the arguments' tables.
         )
         idle = None if variables else self._reuse(key)
         worker = idle

@@ -39,6 +39,34 @@ async def test_an_unknown_env_arg_is_a_flaw_and_says_which(write: Write, opened:
             await worker.load()
 
 
+async def test_env_args_in_another_order_are_other_arguments(write: Write, opened: Opened) -> None:
+    """A worker that has loaded one order does not answer for another: code can read the order of a table's keys."""
+    tree = write(
+        """
+        import verifiers.v1 as vf
+
+        class Config(vf.TasksetConfig):
+            weights: dict[str, float] = {}
+
+        class SampleTask(vf.Task):
+            @vf.reward
+            async def paid(self, trace: vf.Trace) -> float:
+                return float(self.data.name)
+
+        class SampleTaskset(vf.Taskset[SampleTask, Config]):
+            def load(self):
+                yield SampleTask(vf.TaskData(prompt="?", name=str(next(iter(self.config.weights.values())))))
+
+        __all__ = ["SampleTaskset"]
+        """
+    )
+    rewards = []
+    for weights in ({"a": 1.0, "b": 2.0}, {"b": 2.0, "a": 1.0}):
+        async with opened(tree, env_args={"weights": weights}) as worker:
+            rewards.append((await worker.score([said(0, "4")]))[0].reward)
+    assert rewards == [1.0, 2.0]
+
+
 async def test_rows_are_a_seeded_sample_of_messages_with_the_gold(write: Write, opened: Opened) -> None:
     async with opened(write()) as worker:
         rows = await worker.rows(limit=2, seed=7)

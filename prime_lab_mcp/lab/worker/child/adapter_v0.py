@@ -294,9 +294,9 @@ class AdapterV0(Adapter):
                 state = (await setup(state)) or state
             except Exception as error:
                 self.observation.add_exception(error, "setup_state")
-        prompt, reply = messages_v0.normalized(state.get("prompt") or []), messages_v0.normalized(completion)
+        prompt, reply = messages_v0.normalized(state.get("prompt") or []), messages_v0.replies(completion)
         state["completion"] = reply
-        state["trajectory"] = messages_v0.trajectory(prompt, reply)
+        state["trajectory"] = messages_v0.trajectory(prompt, reply, state.get("trajectory_id", "scripted"))
         state.update(is_completed=True, is_truncated=False, stop_condition="max_turns_reached")
         if "timing" not in state:
             state["timing"] = self.types.RolloutTiming()

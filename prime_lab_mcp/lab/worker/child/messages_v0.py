@@ -80,6 +80,21 @@ def normalized(conversation: Any) -> list[Any]:
     return normalized
 
 
+def replies(conversation: Any) -> list[Any]:
+    """Return the messages after the prompt, normalized.
+
+    verifiers gives a reply every field but the role, and what a message was given shows (`exclude_unset`).
+    """
+    return [_reply(m) for m in normalized(conversation)]
+
+
+def _reply(message: Any) -> Any:
+    if isinstance(message, dict) or getattr(message, "role", None) != "assistant":
+        return message
+    kind = type(message)
+    return kind(**{name: getattr(message, name) for name in kind.model_fields if name != "role"})
+
+
 def _call(call: Any) -> Any:
     inner = call.get("function") if isinstance(call, dict) else None
     if not isinstance(inner, dict):
@@ -87,8 +102,8 @@ def _call(call: Any) -> Any:
     return {"id": call.get("id", ""), "name": inner.get("name", ""), "arguments": inner.get("arguments", "")}
 
 
-def trajectory(prompt: list[Any], completion: list[Any]) -> list[dict[str, Any]]:
-    """Return the trajectory of a rollout: one step for each message of the model."""
+def trajectory(prompt: list[Any], completion: list[Any], name: Any = "scripted") -> list[dict[str, Any]]:
+    """Return the trajectory of a rollout called `name`: one step for each message of the model."""
     steps: list[dict[str, Any]] = []
     for number, message in enumerate(completion):
         role = message.get("role") if isinstance(message, dict) else getattr(message, "role", None)
@@ -102,7 +117,7 @@ def trajectory(prompt: list[Any], completion: list[Any]) -> list[dict[str, Any]]
                     "reward": None,
                     "advantage": None,
                     "is_truncated": False,
-                    "trajectory_id": "scripted",
+                    "trajectory_id": name,
                     "extras": {},
                 }
             )

@@ -12,6 +12,7 @@ import copy
 import functools
 import importlib
 import inspect
+import time
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +33,15 @@ def prompt_messages(v1: Any, data: Any) -> list[Any]:
 
 
 def scripted_trace(v1: Any, task: Any, completion: list[dict[str, Any]]) -> Any:
-    """Return the trace of a finished rollout whose messages after the prompt are `completion`."""
+    """Return the trace of a rollout that is about to be scored, whose messages after the prompt are `completion`.
+
+    Whatever a reward may read of a trace unnamed (rewards/rollout_reads.py) is as in a rollout of verifiers.
+    """
     states = importlib.import_module("verifiers.v1.state")
     trace = v1.Trace(
         task=v1.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash),
         state=states.state_cls(type(task))(),
-        agent=v1.AgentInfo(config=v1.AgentConfig(runtime=v1.SubprocessConfig()), name="agent", trainable=False),
+        agent=v1.AgentInfo(config=v1.AgentConfig(runtime=v1.SubprocessConfig()), name="agent", trainable=True),
     )
     prompt = prompt_messages(v1, task.data)
     for number, message in enumerate([*prompt, *(_message(v1, m) for m in completion)]):
@@ -46,8 +50,11 @@ def scripted_trace(v1: Any, task: Any, completion: list[dict[str, Any]]) -> Any:
         trace.nodes.append(node)
         if sampled:
             trace.calls.append(_call(number, message, trace.nodes))
-    trace.is_completed = trace.ok = True
-    trace.stop_condition = "agent_completed"
+    trace.stop("agent_completed")  # `ok` stays false: verifiers 0.4.0 sets it after scoring (v1/rollout.py, `close`).
+    now = time.time()
+    for span in (trace.timing.boot, trace.timing.setup, trace.timing.agent, trace.timing.finalize):
+        span.start = span.end = now
+    trace.timing.scoring.start = now
     return trace
 
 
@@ -58,6 +65,9 @@ def _message(v1: Any, raw: dict[str, Any]) -> Any:
         fields["tool_calls"] = [{**c, **c["function"]} if "function" in c else c for c in fields["tool_calls"]]
         for call in fields["tool_calls"]:
             call.pop("function", None)
+    if raw.get("role") == "assistant":  # A reply has all of these fields, and none of them holds an empty text or list.
+        reply = ("content", "reasoning_content", "tool_calls", "provider_state")
+        fields = {name: fields.get(name) or None for name in reply}
     return getattr(v1, kinds.get(raw.get("role", ""), "SystemMessage")).model_validate(fields)
 
 
@@ -67,7 +77,11 @@ def _call(number: int, message: Any, nodes: list[Any]) -> Any:
     before = sum(len(str(n.message.content or "")) for n in nodes[:-1])
     usage = types.Usage(prompt_tokens=before // 4, completion_tokens=max(1, len(message.content or "") // 4))
     reason = "tool_calls" if message.tool_calls else "stop"
-    return calls.ModelCall(node=number, model="scripted", finish_reason=reason, usage=usage)
+    span = calls.TimeSpan(start=time.time(), end=time.time())
+    endpoint = "/chat/completions"
+    return calls.ModelCall(
+        node=number, model="scripted", endpoint=endpoint, finish_reason=reason, usage=usage, time=span
+    )
 
 
 def hooks_use_runtime(task: Any) -> bool:
@@ -236,7 +250,7 @@ def score_stored(adapter: AdapterV1, case: StoredCase, request: RescoreRequest) 
 def _trace(
     adapter: AdapterV1, task: Any, record: dict[str, Any], observation: Observation, request: RescoreRequest
 ) -> Any:
-    """Return the stored trace as it was before the run scored it: not completed and without scores."""
+    """Return the stored trace as it was before the run scored it: stopped, not yet `ok`, and without scores."""
     traces = importlib.import_module("verifiers.v1.trace")
     states = importlib.import_module("verifiers.v1.state")
     trace = traces.WireTrace.model_validate(record)
@@ -245,7 +259,7 @@ def _trace(
     trace.state = (_recording_type(kind, observation) if request["turns"] else kind)()
     trace.rewards, trace.metrics, trace.extra_usage = {}, {}, []
     trace.info.pop("judge_calls", None)
-    trace.is_completed = trace.ok = False
+    trace.is_completed, trace.ok = trace.stop_condition is not None, False
     return trace
 
 

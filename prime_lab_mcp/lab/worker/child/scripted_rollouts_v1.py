@@ -329,7 +329,7 @@ class _Driver:
         own = config_v1.env_type(adapter).finalize is not adapter.v1.Env.finalize
         if episode is None or not episode.ok or len(episode.traces) != 1 or own or adapter.needs_runtime(task):
             return None
-        trace = episode.traces[0].model_copy(update={"rewards": {}, "metrics": {}})
+        trace = episode.traces[0].model_copy(update={"rewards": {}, "metrics": {}, "ok": False})
         try:
             await asyncio.wait_for(task.score(trace), 10)
         except Exception:

@@ -476,15 +476,15 @@ class _V1:
         trace.state = importlib.import_module("verifiers.v1.state").state_cls(type(task))()
         trace.rewards, trace.metrics, trace.extra_usage = {}, {}, []
         trace.info.pop("judge_calls", None)
-        trace.is_completed = trace.ok = False
+        trace.is_completed, trace.ok = trace.stop_condition is not None, False
         return trace
 
     def _trace(self, task: Any, completion: list[dict[str, Any]]) -> Any:
-        """Return the trace of a finished rollout whose messages after the prompt are `completion`."""
+        """Return the trace of a rollout about to be scored, whose messages after the prompt are `completion`."""
         v1, data = self.v1, task.data
         state = importlib.import_module("verifiers.v1.state").state_cls(type(task))()
         stated = v1.TraceTask(type=type(task).__name__, data=data, key=task.key, hash=task.hash)
-        # As in training: an agent that is trained, and the model's name. The workers of tests have neither.
+        # As in training: the model's name. The workers of tests have none.
         config = v1.AgentConfig(runtime=v1.SubprocessConfig(), model=_MODEL)
         agent = v1.AgentInfo(config=config, name="agent", trainable=True)
         trace = v1.Trace(task=stated, state=state, agent=agent)
@@ -503,9 +503,14 @@ class _V1:
                 tokens = max(1, len(message.content or "") // 4)
                 usage = usages.Usage(prompt_tokens=before // 4, completion_tokens=tokens)
                 reason = "tool_calls" if message.tool_calls else "stop"
-                trace.calls.append(calls.ModelCall(node=number, model=_MODEL, finish_reason=reason, usage=usage))
-        trace.is_completed = trace.ok = True
-        trace.stop_condition = "agent_completed"
+                span = calls.TimeSpan(start=time.time(), end=time.time())
+                call = {"node": number, "model": _MODEL, "endpoint": "/chat/completions", "finish_reason": reason}
+                trace.calls.append(calls.ModelCall(**call, usage=usage, time=span))
+        trace.stop("agent_completed")  # `ok` stays false: verifiers 0.4.0 sets it after scoring.
+        now = time.time()
+        for span in (trace.timing.boot, trace.timing.setup, trace.timing.agent, trace.timing.finalize):
+            span.start = span.end = now
+        trace.timing.scoring.start = now
         return trace
 
     def _message(self, raw: dict[str, Any]) -> Any:
@@ -515,6 +520,11 @@ class _V1:
             fields["tool_calls"] = [{**c, **c.get("function", {})} for c in fields["tool_calls"]]
             for call in fields["tool_calls"]:
                 call.pop("function", None)
+        if (
+            raw.get("role") == "assistant"
+        ):  # A reply has all of these fields, and none of them holds an empty text or list.
+            reply = ("content", "reasoning_content", "tool_calls", "provider_state")
+            fields = {name: fields.get(name) or None for name in reply}
         return getattr(self.v1, kinds.get(raw.get("role", ""), "SystemMessage")).model_validate(fields)
 
 
@@ -579,12 +589,13 @@ class _V0:
         if setup is not None and not setup.__module__.startswith("verifiers"):
             with contextlib.suppress(Exception):
                 state = (await setup(state)) or state
-        prompt, messages = self._typed(state.get("prompt") or []), self._typed(completion)
+        prompt, messages = self._typed(state.get("prompt") or []), [self._reply(m) for m in self._typed(completion)]
         state["completion"] = messages
         state["trajectory"] = [
             {
                 "prompt": [*prompt, *messages[:at]], "completion": [message], "response": None, "tokens": None,
-                "reward": None, "advantage": None, "is_truncated": False, "trajectory_id": "scripted", "extras": {},
+                "reward": None, "advantage": None, "is_truncated": False,
+                "trajectory_id": state.get("trajectory_id", "scripted"), "extras": {},
             }
             for at, message in enumerate(messages)
             if (message.get("role") if isinstance(message, dict) else getattr(message, "role", None)) == "assistant"
@@ -606,6 +617,13 @@ class _V0:
             if isinstance(message, dict) and message.get("tool_calls"):
                 message["tool_calls"] = [self._call(c) for c in message["tool_calls"]]
         return list(normalize(bare, field_name="completion"))
+
+    def _reply(self, message: Any) -> Any:
+        """Return a message of the model with every field but the role, as verifiers makes it."""
+        if isinstance(message, dict) or getattr(message, "role", None) != "assistant":
+            return message
+        kind = type(message)
+        return kind(**{name: getattr(message, name) for name in kind.model_fields if name != "role"})
 
     def _call(self, call: Any) -> Any:
         inner = call.get("function") if isinstance(call, dict) else None
