@@ -92,8 +92,8 @@ def live_estimate(spec: EvalSpec, job: Job, now: float) -> dict[str, Any]:
     estimate = dict(spec.estimate)
     completed = int(job.progress.get("completed") or 0)
     left = int(job.progress.get("planned") or spec.planned) - completed
-    attempt = job.progress.get("attempt")
-    if job.state != "running" or not isinstance(attempt, Mapping) or left <= 0:
+    attempt = _attempt(job)
+    if job.state != "running" or attempt is None or left <= 0:
         return estimate
     seconds, finished = now - float(attempt["at"]), completed - int(attempt["completed"])
     together = min(spec.concurrency, left)
@@ -110,6 +110,15 @@ def live_estimate(spec: EvalSpec, job: Job, now: float) -> dict[str, Any]:
     return estimate | minutes | {"timed_by": job.id}
 
 
+def _attempt(job: Job) -> Mapping[str, Any] | None:
+    """Return when the present attempt of a job began, and how many rollouts were finished then; None if unknown."""
+    attempt = job.progress.get("attempt")
+    if isinstance(attempt, Mapping):
+        return attempt
+    # Until the supervisor has said so: a job of one attempt began when it was made.
+    return None if job.progress.get("seconds") else {"at": job.at, "completed": 0}
+
+
 _TELLING = 60.0
 """Seconds without a finished rollout after which a running evaluation says how long it takes at least."""
 
@@ -120,10 +129,11 @@ def time_left_sentence(spec: EvalSpec, job: Job, now: float) -> str:
     left = estimate.get("minutes_left")
     if left is None:
         return spec.minutes_sentence
-    finished = int(job.progress.get("completed") or 0) - int(job.progress["attempt"]["completed"])
+    attempt = _attempt(job) or {"at": now, "completed": 0}
+    finished = int(job.progress.get("completed") or 0) - int(attempt["completed"])
     if finished < _FEW:
         some = f"only {count(finished, 'rollout')} in" if finished else "no rollout in"
-        so_far = (now - float(job.progress["attempt"]["at"])) / 60
+        so_far = (now - float(attempt["at"])) / 60
         return f" It has finished {some} {count(round(so_far), 'minute')}: it takes at least {minutes_text(left)} more."
     if left < 1:
         return ""
