@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 from contextlib import AsyncExitStack
+from itertools import takewhile
 from typing import Any
 
 import aiohttp
@@ -70,12 +71,13 @@ class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
                 messages.append({k: v for k, v in reply.items() if v is not None})
                 if not reply.get("tool_calls"):
                     return ProgramResult(0, "", "")
-                together = await shell.run_together(reply["tool_calls"])
+                results: list[str] = []
                 for number, call in enumerate(reply["tool_calls"]):
                     name, given = call["function"]["name"], call["function"]["arguments"]
-                    result = together.get(number)
-                    if result is None:
-                        result = await _tool_result(mcp, servers, dispatch, shell, name, given)
+                    results = results or await shell.run_together(reply["tool_calls"][number:])
+                    result = (
+                        results.pop(0) if results else await _tool_result(mcp, servers, dispatch, shell, name, given)
+                    )
                     returned = {"role": "tool", "tool_call_id": call["id"], "content": result, "name": name}
                     messages.append(shell.bounded(returned))
 
@@ -100,21 +102,19 @@ class _ShellTools:
 
         return dict(compaction.bound_tool_message(message))
 
-    async def run_together(self, calls: list[dict[str, Any]]) -> dict[int, str]:
-        """Run the commands of a turn in one program of the container. Maps numbers of calls to their results.
+    async def run_together(self, calls: list[dict[str, Any]]) -> list[str]:
+        """Run the commands with which a list of calls begins in one program of the container. Returns their results.
 
         Each program that starts in a container costs tenths of a second. Calls without a result are made by themselves:
-        all if one of them is no command, and those from the first command on that ends the program.
+        all if fewer than two commands come first, and those from the command on that ends the program.
         """
-        commands = [_command(call) for call in calls]
-        if len(calls) < 2 or "bash" not in self.names or not isinstance(self._runtime, ContainerRuntime):
-            return {}
-        if None in commands:
-            return {}
+        commands = [*takewhile(lambda command: command is not None, map(_command, calls))]
+        if len(commands) < 2 or "bash" not in self.names or not isinstance(self._runtime, ContainerRuntime):
+            return []
         mark = f"--{secrets.token_hex(8)}--"
         done = await self._runtime.run(["bash", "-c", _TOGETHER, mark, *(str(c) for c in commands)], {})
         outputs, errors = (text.split(f"{mark}\n")[:-1] for text in (done.stdout, done.stderr))
-        return {n: output + error for n, (output, error) in enumerate(zip(outputs, errors))}  # noqa: B905
+        return [output + error for output, error in zip(outputs, errors)]  # noqa: B905
 
     async def call(self, name: str, arguments: dict[str, Any]) -> str:
         """Call one of these tools. Failures are returned as text, as the program of the harness does."""
