@@ -55,7 +55,12 @@ class ShellTool:
         patterns = " ".join(f"-e {shlex.quote(text)}" for text in wanted)
         folders = " ".join(f'"{folder}"' for folder in _FOLDERS)
         limit = f"$(command -v timeout >/dev/null 2>&1 && echo timeout {_SEARCH_SECONDS})"
-        return self._call(f"{limit} grep -rlisF {patterns} {folders} 2>/dev/null | head -n {_MOST_LISTED}")
+        # One search for each folder: what a search has not written yet is lost when its time ends.
+        search = f'for d in {folders}; do {limit} grep -rlisF {patterns} "$d" 2>/dev/null; done'
+        held = " | ".join(f"*{shlex.quote(text)}*" for text in wanted)
+        by_hand = _WITHOUT_GREP.format(folders=folders, held=held)
+        found = f"if command -v grep >/dev/null 2>&1; then {search}; else {by_hand}; fi"
+        return self._call(f"{found} | head -n {_MOST_LISTED}")
 
     def reads(self, paths: Sequence[str]) -> list[Call]:
         """Return a call for each path, which may hold `*`, that shows what stands there."""
@@ -68,6 +73,9 @@ class ShellTool:
         return self.reads(["*"])[0]
 
 
+_WITHOUT_GREP = """for d in {folders}; do for f in "$d"/* "$d"/.[!.]*; do
+if [ -f "$f" ] && [ -r "$f" ]; then case "$(cat "$f" 2>/dev/null)" in {held}) echo "$f";; esac; fi; done; done"""
+"""The search in the files of the folders themselves, for an image that has no grep."""
 _PYTHON_READ = """import glob, os
 for name in filter(os.path.isfile, glob.glob({path!r})): print(open(name).read())"""
 _PYTHON_SEARCH = """import os
