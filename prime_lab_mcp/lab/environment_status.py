@@ -11,6 +11,8 @@ import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.evals.runner.endings import resuming_call
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.sandboxes import in_its_container
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.present_distributions import present_distributions
@@ -165,8 +167,21 @@ def _upcoming(lab: Lab, snapshot: Snapshot, api: str | None, standings: list[Sta
     if missing is not None and missing.need.tool in EVALUATED and (other := _with_other_arguments(lab, snapshot, api)):
         return other
     after = None if missing is not None or api == "v0" else step_after_the_push(lab, snapshot)
-    due = after or upcoming_call(snapshot.name, api, standings)
+    due = after or upcoming_call(snapshot.name, api, standings, workspace=lab.workspace)
+    if due.tool == "run_eval":
+        return _broken_off(lab, snapshot) or due
     return push_as_it_can_go(lab, snapshot, due) if due.tool == "push_environment" else due
+
+
+def _broken_off(lab: Lab, snapshot: Snapshot) -> Next | None:
+    """The call that goes on with the newest evaluation of these files, where that broke off."""
+    newest = next(iter(lab.ledger.jobs(lab.key, environment=snapshot.name)), None)
+    if newest is None or newest.source != snapshot.source:
+        return None
+    try:
+        return resuming_call(EvaluationJobs(lab).spec(newest), newest)
+    except LabError:
+        return None  # A newer version of the server wrote the job.
 
 
 def _with_other_arguments(lab: Lab, snapshot: Snapshot, api: str | None) -> Next | None:
@@ -178,7 +193,7 @@ def _with_other_arguments(lab: Lab, snapshot: Snapshot, api: str | None) -> Next
     standings = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, arguments=named)
     missing = next((standing for standing in standings if standing.why), None)
     after = None if missing is not None or api == "v0" else step_after_the_push(lab, snapshot)
-    return after or upcoming_call(snapshot.name, api, standings, named)
+    return after or upcoming_call(snapshot.name, api, standings, named, workspace=lab.workspace)
 
 
 def _checked(lab: Lab, snapshot: Snapshot) -> bool:

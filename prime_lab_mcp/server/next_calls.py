@@ -308,7 +308,7 @@ def _due(one: Next, present: PresentCall) -> Next:
     if due == one.tool or due not in present.tools:
         return one
     after = step_after_the_push(lab, snapshot) if due == "write_training_config" else None
-    step = after or upcoming_call(snapshot.name, _api(present), standings, named)
+    step = after or upcoming_call(snapshot.name, _api(present), standings, named, workspace=lab.workspace)
     return _completed(step, Report("passed", ""), present) or one
 
 

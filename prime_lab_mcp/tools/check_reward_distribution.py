@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.provenance import ResultsOrigin, origin_of_results
 from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
 from prime_lab_mcp.lab.evals.results import as_result
+from prime_lab_mcp.lab.evals.runner.endings import resuming_call
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import read_first_rollouts, read_scores
@@ -48,6 +49,7 @@ async def run(call: Call, args: Args) -> Outcome:
     if job is None:
         return await _file(lab, lab.workspace.resolve(args.results or "", must_exist=True), args.group_size)
     if job.state != "finished":
+        resuming = resuming_call(EvaluationJobs(lab).spec(job), job)
         raise EvalError(
             f"evaluation {job.id} has not finished (it is {job.state})",
             fix=Fix(
@@ -58,7 +60,7 @@ async def run(call: Call, args: Args) -> Outcome:
                 " with the same arguments to resume it.",
             ),
             code="eval-not-finished",
-            next=(Next("watch_run", "see how it stands", {"id": job.id}),),
+            next=(resuming or Next("watch_run", "see how it stands", {"id": job.id}),),
         )
 
     async def say(message: str) -> None:

@@ -16,6 +16,7 @@ from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.distribution.sample_size import is_too_small, needed_size
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
+from prime_lab_mcp.lab.evals.runner.endings import resuming_call
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
@@ -94,11 +95,15 @@ async def _eval(call: Call, args: Args) -> Outcome:
         )
     if not job.progress.get("completed"):
         return _nothing_finished(call, job)
+    resuming = resuming_call(EvaluationJobs(call.lab).spec(job), job)
     return Outcome(
         "passed",
         f"Evaluation {job.id} is {job.state}; its finished rollouts are kept.",
         data={"id": job.id, "kind": "eval", "status": job.state, **dict(job.progress)},
-        next=(Next("read_eval", "what the finished rollouts show", {"eval": job.id, "view": "summary"}),),
+        next=(
+            Next("read_eval", "what the finished rollouts show", {"eval": job.id, "view": "summary"}),
+            *([resuming] if resuming is not None else ()),
+        ),
     )
 
 

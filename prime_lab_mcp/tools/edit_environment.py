@@ -291,14 +291,18 @@ def _next(
     if snapshot.manifest.problem:
         return (Next("read_environment", "lists the files; the package still needs a pyproject.toml", here),)
     comparison = due_comparison(lab.ledger, lab.key, folder.name, snapshot.source, lab.workspace.root)
-    due = upcoming_call(folder.name, detect_generation(snapshot).api, standings)
+    due = upcoming_call(folder.name, detect_generation(snapshot).api, standings, workspace=lab.workspace)
     first = comparison if comparison is not None and due.tool in _BEFORE_A_PUSH else due
+    from prime_lab_mcp.lab.training.next_step import untested_split
+
+    split = untested_split(lab, snapshot)
+    calls = (first,) if split is None else (first, split)
     if not lab.ledger.runs(kind="training"):
-        return (first,)
+        return calls
     from prime_lab_mcp.lab.training.evaluations import held_out_evaluation
 
     held_out = held_out_evaluation(lab, folder.name)
-    return (first,) if held_out is None else (held_out, first)
+    return calls if held_out is None else (held_out, *calls)
 
 
 _BEFORE_A_PUSH = ("check_environment", "test_reward", "run_eval")

@@ -28,7 +28,8 @@ from prime_lab_mcp.lab.evals.easier import (
 )
 from prime_lab_mcp.lab.evals.hosted.evaluation import fetch_evaluation
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
-from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose, result_purpose
+from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose, result_purpose, run_of_checkpoint
+from prime_lab_mcp.lab.evals.runner.endings import resuming_call
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.views import compare, difficulty, groups, rollouts, summary, zeros
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
@@ -89,6 +90,10 @@ async def run(call: Call, args: Args) -> Outcome:
             viewed = await anyio.to_thread.run_sync(_with_verdict, lab, here, judged, viewed)
     if job is not None and any(one.tool in ("write_training_config", "push_environment") for one in viewed.next):
         viewed = replace(viewed, next=await _once_pushed(lab, job, viewed.next))
+    viewed = replace(viewed, next=_after_a_result(lab, here, other, args.view, viewed.next))
+    resuming = resuming_call(here.spec, job) if job is not None else None
+    if resuming is not None:
+        viewed = replace(viewed, next=(resuming, *(one for one in viewed.next if one.tool != "run_eval")))
     facts = Facts(touches_platform=job is None or job.platform is not None)
     outcome = Outcome("passed", viewed.summary, viewed.findings, viewed.data, viewed.next, facts=facts)
     if job is None or judged is None or args.view not in _PICTURED:
@@ -99,6 +104,28 @@ async def run(call: Call, args: Args) -> Outcome:
             outcome = replace(outcome, next=(*((due,) if due else ()), *outcome.next))
         outcome = await anyio.to_thread.run_sync(as_result, lab, job, judged, outcome)
     return await illustrate_outcome(lab, job, judged, outcome)
+
+
+_TRAINING_VIEWS = ("compare", "difficulty", "zeros")
+"""Views that say which tasks to train on, or that lead back to a comparison."""
+
+
+def _after_a_result(
+    lab: Lab, here: FinishedEvaluation, other: FinishedEvaluation | None, view: str, calls: tuple[Next, ...]
+) -> tuple[Next, ...]:
+    """The calls after a view of a checkpoint's evaluation, which is the end of the way: no step towards training, and
+    no view that leads back to this one. A comparison leads to the run, if nobody has seen its end yet."""
+    runs = (run_of_checkpoint(lab, one.spec.model) for one in (here, other) if one is not None)
+    run = next((one for one in runs if one is not None), None)
+    if run is None or view not in ("compare", "difficulty"):
+        return calls
+    kept = [
+        one for one in calls if one.tool == "read_eval" and (one.arguments or {}).get("view") not in _TRAINING_VIEWS
+    ]
+    more = [one for one in calls if one.tool == "run_eval"]
+    unseen = view == "compare" and "ended" not in run.data
+    made = Next("watch_run", "how the checkpoint is fetched, served and published", {"id": run.id})
+    return (*more, *([made] if unseen else ()), *kept)
 
 
 def _with_verdict(

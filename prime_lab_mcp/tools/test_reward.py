@@ -47,6 +47,7 @@ from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.open_warnings import due_comparison, port_unedited, warnings_sentence
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.training.next_step import untested_split
 from prime_lab_mcp.lab.worker.description import Rows
 from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.tools import reward_attacker, reward_judge
@@ -251,6 +252,9 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     comparison = due_comparison(call.lab.ledger, call.lab.key, snapshot.name, snapshot.source, root)
     if comparison is not None:
         return replace(outcome, next=(comparison, *outcome.next))
+    split = await anyio.to_thread.run_sync(untested_split, call.lab, snapshot)
+    if split is not None and not args.env_args:
+        outcome = replace(outcome, next=(split, *outcome.next))
     job = await anyio.to_thread.run_sync(evaluation_to_rescore, call.lab, snapshot, args.env_args or {}, sample)
     return outcome if job is None else replace(outcome, next=(*outcome.next, _rescoring(snapshot.relative, job)))
 

@@ -104,13 +104,20 @@ def outcome(
 def _worked(after: RunOutcome | None, reading: RunReading, rehearsed: bool) -> str:
     if after is None:
         return ""
-    anomalies, because = explaining_codes(reading.anomalies), after.data["because"]
+    because = after.data["because"]
+    anomalies = " and ".join(part for part in (explaining_codes(reading.anomalies), _hole(after)) if part)
     answer = _WORKED[after.worked].format(anomalies=anomalies, because=because)
     if after.worked == "not shown" and any(call.tool == "run_eval" for call in after.next):
         answer += " The evaluation in next has more rollouts of the same tasks and pairs them, which can show it."
     if not rehearsed or after.worked == "unknown":
         return f" {answer}"
     return f" In the rehearsal, where nothing is trained: {answer[0].lower()}{answer[1:]}"
+
+
+def _hole(after: RunOutcome) -> str:
+    """A known hole of the reward, as something that could explain a rise; empty without one."""
+    holes = after.data.get("reward_holes") or ()
+    return f"a hole of the reward ({holes[0]})" if holes else ""
 
 
 def _rollouts(reading: RunReading, rehearsed: bool) -> dict[str, Any] | None:

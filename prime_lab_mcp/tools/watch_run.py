@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.own_gpus import billed_pods_finding
 from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.measured import live_estimate, time_left_sentence
 from prime_lab_mcp.lab.evals.pages.rendering import page_links
 from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner import endings
@@ -109,26 +111,26 @@ async def _job(call: Call, job: Job) -> Outcome:
     if job.state == "finished":
         return await _finished(call, job)
     live = job.state in ("starting", "running")
-    data = {"id": job.id, "kind": "eval", "status": job.state, "environment": job.environment, **dict(job.progress)}
+    progress = {name: value for name, value in job.progress.items() if name != "attempt"}
+    data = {"id": job.id, "kind": "eval", "status": job.state, "environment": job.environment, **progress}
     done, planned = job.progress.get("completed", 0), job.progress.get("planned", 0)
     spec = EvaluationJobs(call.lab).spec(job)
     ended = job.state in ("crashed", "stopped")
     findings = (*((endings.broken_finding(spec, job),) if ended else ()), *endings.failure_findings(spec, job))
-    data["estimate"] = spec.estimate
+    data["estimate"] = live_estimate(spec, job, time.time())
     if isinstance(data.get("mean_reward"), float):
         data["mean_reward"] = round(data["mean_reward"], 4)
-    calls = (
-        Next("watch_run", "look again", {"id": job.id})
-        if live
-        else Next("read_eval", "what the finished rollouts show", {"eval": job.id, "view": "summary"})
-    )
+    shown = Next("read_eval", "what the finished rollouts show", {"eval": job.id, "view": "summary"})
+    resuming = endings.resuming_call(spec, job)
+    calls = [Next("watch_run", "look again", {"id": job.id})] if live else [*([resuming] if resuming else ()), shown]
     status: Literal["running", "passed", "failed"] = "running" if live else "failed" if ended else "passed"
     return Outcome(
         status,
-        f"Evaluation {job.id} of {job.environment} is {job.state}: {done} of {planned} rollouts.",
+        f"Evaluation {job.id} of {job.environment} is {job.state}: {done} of {planned} rollouts."
+        f"{time_left_sentence(spec, job, time.time()) if live else ''}",
         findings,
         data,
-        (calls,),
+        tuple(calls),
         page_links(job.id),
     )
 

@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.spend import spend_overview
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.workspace import Workspace
 from prime_lab_mcp.lab.training.declined import calls_after_decline, newest_decline
 from prime_lab_mcp.lab.training.next_step import live_runs, watch_call
 from prime_lab_mcp.tools.first_calls import first_calls
@@ -94,7 +95,7 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     if declined is not None:
         data["declined"] = _decline_row(lab, declined)
     due = tuple(Next(e["next"]["tool"], e["next"]["why"], e["next"].get("arguments")) for e in environments[:5])
-    due = (*due, *_ports(environments[:_MOST_PORTS]))
+    due = (*due, *_ports(lab.workspace, environments[:_MOST_PORTS]))
     live = [watch_call(run) for run in live_runs(lab)[:_MOST_LIVE]] if whole else []
     # A run on an environment of the Hub belongs to no folder here.
     next_calls = (*(c for c in live if not any(c.arguments == d.arguments for d in due)), *due)
@@ -122,14 +123,13 @@ _MOST_PORTS = 3
 """Most environments of which the port is offered beside the due step."""
 
 
-def _ports(environments: Sequence[Mapping[str, Any]]) -> Iterator[Next]:
+def _ports(workspace: Workspace, environments: Sequence[Mapping[str, Any]]) -> Iterator[Next]:
     """Yield the port of each v0 environment that has none beside it and whose due step is another."""
-    names = {e["name"] for e in environments}
     for one in environments:
         name = one["name"]
-        if one["api"] != "v0" or f"{name}_v1" in names or one["next"]["tool"] == "create_environment":
+        if one["api"] != "v0" or workspace.has_port(name) or one["next"]["tool"] == "create_environment":
             continue
-        given = {"name": f"{name}_v1", "port": name}
+        given = {"name": workspace.free_port_name(name), "port": name}
         yield Next("create_environment", f"{name} is v0, which cannot be trained; makes a v1 port beside it", given)
 
 

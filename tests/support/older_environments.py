@@ -378,6 +378,29 @@ DIRTY = OlderEnvironment(
     ("reward cheerful (weight 0.25)",),
     "GOLD",
 )
+DICTS = OlderEnvironment(
+    {
+        "NAME.py": """
+            import verifiers as vf
+            from datasets import Dataset
+
+
+            def said(completion):
+                return " ".join(m["content"] for m in completion if isinstance(m, dict) and m["role"] == "assistant")
+
+
+            def exact(completion, answer):
+                return float(said(completion).strip() == answer)
+
+
+            def load_environment():
+                rows = [{"question": f"How many are {n} and {3 * n}?", "answer": str(4 * n)} for n in range(1, 30)]
+                return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[exact]))
+        """
+    },
+    {"exact": 1.0},
+)
+"""Its reward takes messages as dicts, as the first versions of verifiers had them; later ones have objects."""
 OLDER = {
     "fields": FIELDS,
     "parsed": PARSED,

@@ -11,7 +11,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.ledger.rows import Run, evidence_from
+from prime_lab_mcp.lab.state.ledger.rows import Push, Run, evidence_from
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.server.next_calls import PresentCall, with_right_calls
@@ -378,6 +378,21 @@ async def test_an_edit_after_a_run_that_gives_the_tasks_a_split_leads_to_the_che
     base_alone = Report("passed", "", next=(Next("run_eval", "shows whether rewards vary", tested),))
     [after] = with_right_calls(base_alone, present).next
     assert (after.tool, after.arguments) == ("run_eval", given)
+
+
+async def test_an_edit_that_adds_a_split_to_published_files_leads_to_the_test_of_the_held_out_tasks(
+    lab: Lab, folder: Path
+) -> None:
+    was = await lab.snapshot("sums")
+    lab.ledger.record_push(Push(lab.key, "sums", "me", "sums", "0.1.0", was.source, was.content, "h", lab.platform))
+    split = 'class SumsConfig(TasksetConfig):\n    split: Literal["train", "eval"] = "train"\n'
+    due, test = (await edit(lab, "sums/taskset.py", split)).next
+    assert (due.tool, due.arguments) == ("test_reward", {"environment": "sums"})
+    assert (test.tool, test.arguments) == ("test_reward", {"environment": "sums", "env_args": {"split": "eval"}})
+    now = await lab.snapshot("sums")
+    tested = evidence_from("test_reward", "passed", lab.key, now, (), Facts(env_args={"split": "eval"}), None, {}, {})
+    lab.ledger.record(tested)
+    assert len((await edit(lab, "README.md", "# Sums\n", None)).next) == 1
 
 
 async def test_an_edit_that_breaks_the_code_leads_to_the_broken_file(lab: Lab, folder: Path) -> None:

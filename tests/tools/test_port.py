@@ -22,7 +22,7 @@ from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.support.interpreters import share
-from tests.support.older_environments import DIRTY, OLDER
+from tests.support.older_environments import DICTS, DIRTY, OLDER
 
 pytestmark = [
     pytest.mark.anyio,
@@ -65,6 +65,16 @@ async def test_a_port_pays_equal_on_every_component_that_was_carried_over(lab: L
     assert carried == dict.fromkeys(old.weights, "equal"), (proof.summary, same)
     assert (same["differ"], same["unmatched_tasks"], same["other_starts"]) == (0, 0, 0)
     assert same["verdict"] == ("equal" if old is not DIRTY else "differs")
+
+
+async def test_a_port_pays_a_reward_that_takes_messages_as_dicts(lab: Lab) -> None:
+    """In v1 messages are objects, so that such a reward was never earned, which looked like a reward nobody tried."""
+    DICTS.write(lab.workspace.environments, "dicts_v0")
+    calls = Calls(lab, TOOLS, References())
+    made = await calls.execute("create_environment", {"name": "dicts_v1", "port": "dicts_v0"})
+    assert made.status == "passed", made.findings
+    tested = await calls.execute("test_reward", {"environment": "dicts_v1", **FEW})
+    assert tested.data["gold_pass_rate"] == 1.0, tested.findings
 
 
 @asynccontextmanager

@@ -13,10 +13,16 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.ledger.rows import Evidence
-from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.present_distributions import present_distributions
+from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run, evidence_from
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.server.rendering import MAX_CHARACTERS, structured
-from prime_lab_mcp.tools import read_eval, run_eval, watch_run
+from prime_lab_mcp.tools import control_run, read_eval, run_eval, watch_run
+from prime_lab_mcp.tools.registry import TOOLS
+from prime_lab_mcp.tools.tool import Plan
 from tests.lab.evals.conftest import write_environment
 from tests.lab.evals.finished import episode, finished, mixed, record_confirmed
 from tests.lab.evals.scripted import serving
@@ -254,6 +260,42 @@ async def test_every_view_of_two_real_evaluations(lab: Lab) -> None:
     stale = await look(lab, eval=small)
     assert stale.data["made_by"]["files"] == "changed"
     assert "eval-stale" in [f.code for f in stale.findings]
+
+
+async def test_after_the_comparison_of_a_checkpoint_nothing_leads_back_to_it(lab: Lab) -> None:
+    """After the comparison came the difficulty, and after the difficulty the comparison."""
+    run = {"model": "Qwen/Qwen3-0.6B", "environments": ["me/sums@0.1.0"], "ended": "COMPLETED"}
+    base = finished(lab, mixed(), model="Qwen/Qwen3-0.6B")
+    trained = finished(lab, mixed(), "eval-00000002", model="sums-0badcafe-step-20")
+    lab.ledger.record_run(Run("run_1", "training", "sums-0badcafe", lab.key, "f" * 64, lab.platform, data=run))
+    for here, there in ((trained, base), (base, trained)):
+        assert (await look(lab, eval=here.id, view="compare", other=there.id)).next == ()
+    views = {(one.arguments or {}).get("view") for one in (await look(lab, eval=trained.id, view="difficulty")).next}
+    assert views <= {"groups", "rollouts"}
+
+
+async def test_an_evaluation_that_broke_off_leads_to_its_missing_rollouts_and_not_to_another_one(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    facts = Facts(toolchain={DISTRIBUTIONS: await present_distributions(lab, snapshot)})
+    for tool in ("check_environment", "test_reward"):
+        lab.ledger.record(evidence_from(tool, "passed", lab.key, snapshot, (), facts, "prime", {}, {}))
+    given = {"source": snapshot.source, "content": snapshot.content, "num_examples": 30, "tasks": 200}
+    job = finished(lab, mixed(20, 2), stopped_of=120, **given)
+    watched = await watch_run.run(await call_of(lab, None), watch_run.Args(id=job.id))
+    stopped = await control_run.run(
+        await call_of(lab, None), Plan(control_run.Work(control_run.Args(id=job.id, action="stop")))
+    )
+    calls = Calls(lab, TOOLS, References())
+    judged = await calls.execute("check_reward_distribution", {"results": job.id})
+    views = [await look(lab, eval=job.id, view=view) for view in ("summary", "zeros", "difficulty")]
+    status = await calls.execute("workflow_status", {})
+    size = {"environment": "sums_v1", "model": "scripted", "num_examples": 30, "rollouts": 4}
+    for told in (watched, stopped, judged, *views, status):
+        found = [one for one in told.next if one.tool == "run_eval"]
+        asked = [{name: (one.arguments or {}).get(name) for name in size} for one in found]
+        assert asked == [size], (told.summary, told.next)
+        assert found[0].why.startswith(f"goes on with {job.id}: 40 of 120 rollouts")
 
 
 async def test_nothing_to_read_says_what_to_run(lab: Lab) -> None:

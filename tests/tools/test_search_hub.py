@@ -248,8 +248,15 @@ def test_a_v0_environment_is_pulled_and_then_ported_to_be_trained() -> None:
     old = TrainingCandidate(HubEntry("me", "old-sums", True, "0.1.0", runtime="v0"), "0.1.0", "v0", False, (), "/w")
     assert [(n.tool, n.arguments) for n in old.next()] == [
         ("create_environment", {"name": "old_sums", "hub": "me/old-sums@0.1.0"}),
-        ("create_environment", {"name": "old_sums_v1", "port": "old_sums"}),
+        ("create_environment", {"name": "old_sums-v1", "port": "old_sums"}),
     ]
+
+
+def test_the_port_of_a_pulled_environment_gets_a_name_that_no_folder_has(tmp_path: Path) -> None:
+    (tmp_path / "environments" / "old_sums_v1").mkdir(parents=True)
+    entry = HubEntry("me", "old-sums", True, "0.1.0", runtime="v0")
+    _, port = TrainingCandidate(entry, "0.1.0", "v0", False, (), str(tmp_path)).next()
+    assert port.arguments == {"name": "old_sums-v1-2", "port": "old_sums"}
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.tools import reward_report, test_reward
 from tests.conftest import EXAMPLES
 from tests.flaws.corpus import ROOT
@@ -87,6 +87,16 @@ async def test_a_sound_numeric_reward_passes_without_any_finding(lab: Lab) -> No
         "At least one wrong < 0.5": True,
         "Not all rewards identical": True,
     }
+
+
+async def test_a_test_of_published_files_with_a_new_split_leads_to_the_test_of_the_held_out_tasks(lab: Lab) -> None:
+    write(lab, "split", SOUND)
+    was = await lab.snapshot("split")
+    lab.ledger.record_push(Push(lab.key, "split", "me", "split", "0.1.0", was.source, was.content, "h", lab.platform))
+    config = 'class SplitConfig(vf.TasksetConfig):\n    split: Literal["train", "eval"] = "train"\n'
+    (lab.workspace.environments / "split" / "splits.py").write_text(config, encoding="utf-8")
+    first = (await try_reward(lab, "split", search=0)).next[0]
+    assert (first.tool, first.arguments) == ("test_reward", {"environment": "split", "env_args": {"split": "eval"}})
 
 
 @pytest.mark.slow

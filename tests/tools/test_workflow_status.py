@@ -88,7 +88,7 @@ async def test_a_v0_environment_is_offered_its_port_beside_the_step_that_is_due(
     (folder / "sums" / "__init__.py").write_text(code, encoding="utf-8")
     report = await Calls(lab, TOOLS, References()).execute("workflow_status", {})
     port = next(one.arguments for one in report.next if one.tool == "create_environment")
-    assert port == {"name": "sums_v1", "port": "sums"}
+    assert port == {"name": "sums-v1", "port": "sums"}
 
 
 async def test_an_environment_whose_tasks_need_a_container_is_to_be_evaluated_in_the_one_that_is_here(

@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.distribution.rules import TRUNCATED_WARN
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.environment.easy_tasks import ALL_LEVELS, LEVEL_NAMES
 from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, run_eval_arguments
+from prime_lab_mcp.lab.evals.runner.endings import resuming_call
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
@@ -40,8 +41,15 @@ MOST_CALLS = 3
 
 
 def following_calls(lab: Lab, spec: EvalSpec, evaluation: str, judged: Distribution) -> tuple[Next, ...]:
-    """Return the calls after a verdict. Where almost nothing was solved, at most three, the most promising first."""
+    """Return the calls after a verdict. Where almost nothing was solved, at most three, the most promising first.
+
+    An evaluation that broke off is finished first.
+    """
     calls = next_calls(judged, spec.environment, evaluation, run_eval_arguments(spec))
+    job = lab.ledger.job(evaluation)
+    resuming = resuming_call(spec, job) if job is not None else None
+    if resuming is not None:  # What is missing is made before another evaluation is asked for.
+        return (resuming, *(call for call in calls if call.tool != "run_eval"))[:MOST_CALLS]
     if not _TOO_HARD.intersection(f.code for f in judged.findings if f.severity != "info"):
         return calls
     easier = () if spec.hosted is not None else (*_easier(lab, spec, judged),)

@@ -1,14 +1,17 @@
-"""What is known of a rollout before an evaluation starts: its tokens and its seconds, as earlier calls measured them.
+"""What is known of a rollout: its tokens and its seconds, as earlier calls and the running evaluation measured them.
 
 Tokens are those of an evaluation of the same environment and model, as the endpoint counted them. Seconds are those of
 the same evaluation, or else of the solutions that `test_reward` played in containers, where starting the container and
-its files takes most of the time. Where nothing was measured, nothing is said.
+its files takes most of the time. Where nothing was measured, nothing is said. As soon as rollouts of the evaluation
+itself have finished, or take longer than was foreseen, its own speed counts (`live_estimate`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec, MeasuredRollout
 from prime_lab_mcp.lab.lab import Lab
@@ -74,3 +77,71 @@ def _solution_seconds(lab: Lab, spec: EvalSpec) -> float | None:
         if isinstance(measured, Mapping) and isinstance(measured.get("median"), int | float):
             return float(measured["median"])
     return None
+
+
+_FEW = 3
+"""Fewest finished rollouts whose rate says how long the others take (our judgement)."""
+
+
+def live_estimate(spec: EvalSpec, job: Job, now: float) -> dict[str, Any]:
+    """Return the estimate of a running evaluation, with `minutes` in all and `minutes_left` by its own speed.
+
+    While too few rollouts have finished, the estimate from before the start holds, until it has proven too short. Then
+    `minutes` and `minutes_left` are what the rollouts take at least.
+    """
+    estimate = dict(spec.estimate)
+    completed = int(job.progress.get("completed") or 0)
+    left = int(job.progress.get("planned") or spec.planned) - completed
+    attempt = _attempt(job)
+    if job.state != "running" or attempt is None or left <= 0:
+        return estimate
+    seconds, finished = now - float(attempt["at"]), completed - int(attempt["completed"])
+    together = min(spec.concurrency, left)
+    if finished >= _FEW:
+        # Those that run now are half done on average. Without them, the first ones would count for their whole wave.
+        remaining = seconds / (finished + together / 2) * (left - together / 2)
+    else:
+        waves = -(-left // together)
+        remaining = seconds * (waves - 1)
+        if remaining + seconds <= 60 * float(estimate.get("minutes") or 0.0) or seconds < _TELLING:
+            return estimate
+    before = float(job.progress.get("seconds") or 0.0)
+    minutes = {"minutes": round((before + seconds + remaining) / 60, 1), "minutes_left": round(remaining / 60, 1)}
+    return estimate | minutes | {"timed_by": job.id}
+
+
+def _attempt(job: Job) -> Mapping[str, Any] | None:
+    """Return when the present attempt of a job began, and how many rollouts were finished then; None if unknown."""
+    attempt = job.progress.get("attempt")
+    if isinstance(attempt, Mapping):
+        return attempt
+    # Until the supervisor has said so: a job of one attempt began when it was made.
+    return None if job.progress.get("seconds") else {"at": job.at, "completed": 0}
+
+
+_TELLING = 60.0
+"""Seconds without a finished rollout after which a running evaluation says how long it takes at least."""
+
+
+def time_left_sentence(spec: EvalSpec, job: Job, now: float) -> str:
+    """Return how long a running evaluation still takes; empty where that is below a minute or not known."""
+    estimate = live_estimate(spec, job, now)
+    left = estimate.get("minutes_left")
+    if left is None:
+        return spec.minutes_sentence
+    attempt = _attempt(job) or {"at": now, "completed": 0}
+    finished = int(job.progress.get("completed") or 0) - int(attempt["completed"])
+    if finished < _FEW:
+        some = f"only {count(finished, 'rollout')} in" if finished else "no rollout in"
+        so_far = (now - float(attempt["at"])) / 60
+        return f" It has finished {some} {count(round(so_far), 'minute')}: it takes at least {minutes_text(left)} more."
+    if left < 1:
+        return ""
+    ends = (job.deadline - now) / 60
+    late = f" Its time ends in {minutes_text(ends)}; the same call then goes on with the rest." if left > ends else ""
+    return f" At the speed so far it takes about {minutes_text(left)} more.{late}"
+
+
+def minutes_text(minutes: float) -> str:
+    """Return a number of minutes in words, at least one."""
+    return count(max(1, round(minutes)), "minute")

@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation
 from prime_lab_mcp.lab.evals.views.compare import compare_view
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
-from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.ledger.rows import Job, Run
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
 
@@ -92,15 +92,20 @@ def result_purpose(lab: Lab, spec: EvalSpec) -> ResultPurpose | None:
     return ResultPurpose("held-out", f"held-out tasks ({quote(name, 40)} = {quote(value, 40)})")
 
 
+def run_of_checkpoint(lab: Lab, model: str) -> Run | None:
+    """Return the newest training run that has the name of the model; None if none has."""
+    served = {model, re.sub(r"-step-\d+$", "", model)}
+    return next((run for run in lab.ledger.runs(kind="training") if run.name in served), None)
+
+
 def checkpoint_purpose(lab: Lab, model: str) -> ResultPurpose | None:
     """Return the purpose of an evaluation of a checkpoint. None if no training run has the name of the model."""
-    served = {model, re.sub(r"-step-\d+$", "", model)}
-    for run in lab.ledger.runs(kind="training"):
-        if run.name in served:
-            base = run.data.get("model")
-            summary = f"a checkpoint of the run {quote(run.name, 80)}"
-            return ResultPurpose("checkpoint", summary, base if isinstance(base, str) else None)
-    return None
+    run = run_of_checkpoint(lab, model)
+    if run is None:
+        return None
+    base = run.data.get("model")
+    summary = f"a checkpoint of the run {quote(run.name, 80)}"
+    return ResultPurpose("checkpoint", summary, base if isinstance(base, str) else None)
 
 
 def _checkpoint_tasks(lab: Lab, spec: EvalSpec) -> tuple[str, bool]:
@@ -109,8 +114,7 @@ def _checkpoint_tasks(lab: Lab, spec: EvalSpec) -> tuple[str, bool]:
     It may have been if its run trained on this environment, and the arguments select neither a held-out split nor the
     tasks that the run itself evaluated on.
     """
-    served = {spec.model, re.sub(r"-step-\d+$", "", spec.model)}
-    run = next((r for r in lab.ledger.runs(kind="training") if r.name in served), None)
+    run = run_of_checkpoint(lab, spec.model)
     held_out = held_out_argument(spec.env_args)
     if held_out is not None:
         return f"on held-out tasks ({quote(held_out[0], 40)} = {quote(held_out[1], 40)})", False

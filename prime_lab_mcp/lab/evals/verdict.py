@@ -27,6 +27,7 @@ from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals.evidence_limits import evidence_limits
+from prime_lab_mcp.lab.evals.measured import live_estimate, time_left_sentence
 from prime_lab_mcp.lab.evals.provenance import origin_differences, origin_of_results
 from prime_lab_mcp.lab.evals.runner import endings
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
@@ -381,7 +382,7 @@ def eval_data(spec: EvalSpec, job: Job, verdict: EvaluationVerdict | None, path:
     if progress.get("rescored"):
         data["rescored"] = progress["rescored"]
     else:
-        data["estimate"] = spec.estimate
+        data["estimate"] = live_estimate(spec, job, time.time())
     if d is not None:
         data["pass_rate"] = {"threshold": d.pass_threshold, "share": rounded(d.pass_rate)}
         data["perfect_rate"] = rounded(d.perfect_rate)
@@ -504,22 +505,6 @@ _TELLING = 40
 """Number of rollouts without any reward after which a running evaluation says so (our judgement)."""
 
 
-_TIMED = 8
-"""Smallest number of finished rollouts whose rate foretells the end of an evaluation (our judgement)."""
-
-
-def _time_left(spec: EvalSpec, job: Job, completed: int, planned: int) -> str:
-    """How long the evaluation still takes, by its own rate as soon as that is known; empty below a minute."""
-    elapsed = time.time() - job.at
-    # After an earlier attempt, the rollouts that are finished say nothing about the rate of this one.
-    if completed < _TIMED or completed >= planned or elapsed <= 0 or job.progress.get("seconds"):
-        return spec.minutes_sentence
-    minutes = elapsed / completed * (planned - completed) / 60
-    if minutes < 1:
-        return ""
-    return f" At the rate so far, its start included, it takes at most about {count(round(minutes), 'more minute')}."
-
-
 def running_outcome(lab: Lab, job: Job) -> Outcome:
     """Return the outcome of a call whose time ran out before the job ended."""
     from prime_lab_mcp.lab.evals.easier import untested_sentence
@@ -539,7 +524,7 @@ def running_outcome(lab: Lab, job: Job) -> Outcome:
         "running",
         f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {ended} "
         f"{count(planned, 'rollout')} finished{after}{trouble}.{untested}"
-        f"{_time_left(spec, job, completed, planned)}",
+        f"{time_left_sentence(spec, job, time.time())}",
         findings,
         eval_data(spec, job, None, None),
         (

@@ -34,6 +34,7 @@ from prime_lab_mcp.lab.state.manifest import parse_manifest
 from prime_lab_mcp.lab.state.pulled import PULL
 from prime_lab_mcp.lab.state.snapshot import take_snapshot
 from prime_lab_mcp.lab.state.source_code import read_source
+from prime_lab_mcp.lab.state.workspace import Workspace
 
 _MOST_TEAMS = 100
 """Teams that `prime teams list` names at most (prime 0.18.0)."""
@@ -298,8 +299,8 @@ class TrainingCandidate:
             return tuple(train)
         if self.runtime != "v0":
             return (pulled, *train)
-        why = "then port it to v1, which can be trained"
-        return (pulled, Next("create_environment", why, {"name": f"{name}_v1", "port": name}))
+        why, free = "then port it to v1, which can be trained", Workspace(Path(self.workspace)).free_port_name(name)
+        return (pulled, Next("create_environment", why, {"name": free, "port": name}))
 
     def _next_of_ours(self) -> tuple[Next, ...]:
         here = next((p.environment for p in self.pushes if p.workspace == self.workspace), None)

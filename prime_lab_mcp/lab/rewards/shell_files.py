@@ -2,7 +2,8 @@
 
 After the set-up of a task, such a tool searches the working directory and a few other folders for the task's answer.
 Files that hold the answers of several tasks, and whose paths are alike, are then read by one command that is the same
-in every task (shortcuts.py). A model needs no more than this command, `ls` and `cat`.
+in every task (shortcuts.py). A model needs no more than this command, `ls` and `cat`. A reward may ask for a look into
+the files of the task, whose names differ: `cat *` is such a look in every task.
 """
 
 from __future__ import annotations
@@ -54,15 +55,29 @@ class ShellTool:
         patterns = " ".join(f"-e {shlex.quote(text)}" for text in wanted)
         folders = " ".join(f'"{folder}"' for folder in _FOLDERS)
         limit = f"$(command -v timeout >/dev/null 2>&1 && echo timeout {_SEARCH_SECONDS})"
-        return self._call(f"{limit} grep -rlisF {patterns} {folders} 2>/dev/null | head -n {_MOST_LISTED}")
+        # One search for each folder: what a search has not written yet is lost when its time ends.
+        search = f'for d in {folders}; do {limit} grep -rlisF {patterns} "$d" 2>/dev/null; done'
+        held = " | ".join(f"*{shlex.quote(text)}*" for text in wanted)
+        by_hand = _WITHOUT_GREP.format(folders=folders, held=held)
+        found = f"if command -v grep >/dev/null 2>&1; then {search}; else {by_hand}; fi"
+        return self._call(f"{found} | head -n {_MOST_LISTED}")
 
     def reads(self, paths: Sequence[str]) -> list[Call]:
         """Return a call for each path, which may hold `*`, that shows what stands there."""
         if self.python:
-            return [self._call(f"import glob\nfor name in glob.glob({p!r}): print(open(name).read())") for p in paths]
+            return [self._call(_PYTHON_READ.format(path=p)) for p in paths]
         return [self._call(f"cat {_globbed(path)}") for path in paths]
 
+    def reads_all(self) -> Call:
+        """Return a call that reads every file of the working directory, whatever the names are in a task."""
+        return self.reads(["*"])[0]
 
+
+_WITHOUT_GREP = """for d in {folders}; do for f in "$d"/* "$d"/.[!.]*; do
+if [ -f "$f" ] && [ -r "$f" ]; then case "$(cat "$f" 2>/dev/null)" in {held}) echo "$f";; esac; fi; done; done"""
+"""The search in the files of the folders themselves, for an image that has no grep."""
+_PYTHON_READ = """import glob, os
+for name in filter(os.path.isfile, glob.glob({path!r})): print(open(name).read())"""
 _PYTHON_SEARCH = """import os
 found = []
 for folder in {folders!r}:

@@ -132,7 +132,7 @@ async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: 
         explored = await play_pairs(worker, [(p.row, _constant({"calls": reads})) for p in learning])
         ways += _in_messages(explored, reads, targets, paths)
     ways = [way for way in ways if not _is_task(way, learning, named, prompts)]
-    return await _first_paid(worker, ways, same_calls, form, solved, learning, rows)
+    return await _first_paid(worker, ways, _beside(same_calls, shell), form, solved, learning, rows)
 
 
 async def play_file_shortcuts(
@@ -156,7 +156,16 @@ async def play_file_shortcuts(
     reads = [[name, dict(given)] for name, given in shell.reads(paths)]
     explored = await play_pairs(worker, [(p.row, _constant({"calls": reads})) for p in learning] if reads else [])
     ways = list(_in_messages(explored, reads, targets, paths))
-    return await _first_paid(worker, ways, (), form, solved, learning, rows)
+    return await _first_paid(worker, ways, _beside((), shell), form, solved, learning, rows)
+
+
+def _beside(same_calls: tuple[Any, ...], shell: ShellTool | None) -> list[tuple[Any, ...]]:
+    """Return the turns that a way is tried with: none, the calls of one solution, and a look into all files.
+
+    A reward may ask for a call that worked, or for one that names a file of the task.
+    """
+    looks = [({"calls": [[shell.tool.name, shell.reads_all()[1]]]},)] if shell is not None else []
+    return [(), *([same_calls] if same_calls else []), *looks]
 
 
 def _learning(solved: Solved) -> list[PlayedScript]:
@@ -192,7 +201,7 @@ def _paths(explored: Sequence[PlayedScript]) -> list[str]:
 async def _first_paid(
     worker: Worker,
     ways: Sequence[_Way],
-    same_calls: tuple[Any, ...],
+    beside: Sequence[tuple[Any, ...]],
     form: ReplyForm,
     solved: Solved,
     learning: Sequence[PlayedScript],
@@ -203,7 +212,7 @@ async def _first_paid(
     others = [row.index for row in rows if row.index not in learned]
     judging = others[:: max(1, len(others) // _JUDGING)][:_JUDGING]
     for way in ways[:_MOST]:
-        shortcut = await _judged(worker, way, same_calls, form, solved, learning, judging)
+        shortcut = await _judged(worker, way, beside, form, solved, learning, judging)
         if shortcut is not None:
             return (shortcut,)
     return ()
@@ -212,7 +221,7 @@ async def _first_paid(
 async def _judged(
     worker: Worker,
     way: _Way,
-    same_calls: tuple[Any, ...],
+    beside: Sequence[tuple[Any, ...]],
     form: ReplyForm,
     solved: Solved,
     learning: Sequence[PlayedScript],
@@ -220,11 +229,12 @@ async def _judged(
 ) -> Shortcut | None:
     """Return the way as a shortcut if it is paid on the learning tasks and on nearly all judged ones.
 
-    It is also tried with the calls of one solution behind its own: a reward may ask for a call that worked.
+    The turns of `beside` are tried behind its own.
     """
     script = None
-    again = replace(way, turns=(*way.turns, *same_calls), how=way.how or "makes the same calls in every task and ")
-    for tried_way in (way, again) if same_calls else (way,):
+    for turns in beside:
+        how = way.how or ("makes the same calls in every task and " if turns else "")
+        tried_way = replace(way, turns=(*way.turns, *turns), how=how)
         known = await play_pairs(worker, [(p.row, tried_way.script(form)) for p in learning[1:]])
         if len(known) == _LEARNING - 1 and all(is_paid(p, solved) for p in known):
             script = tried_way.script(form)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import LabError
@@ -30,6 +29,7 @@ from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, choose_eva
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.workspace import Workspace
 
 By = Literal["content", "source", "config"]
 ArgumentsOf = Literal["any", "default", "named"]
@@ -429,11 +429,17 @@ def proven_tools(ledger: Ledger, workspace: str, platform: Platform, snapshot: S
 
 
 def upcoming_call(
-    environment: str, api: str | None, standings: Sequence[Standing], env_args: Mapping[str, Any] | None = None
+    environment: str,
+    api: str | None,
+    standings: Sequence[Standing],
+    env_args: Mapping[str, Any] | None = None,
+    *,
+    workspace: Workspace,
 ) -> Next:
     """Return the call that produces the first missing evidence. If none is missing, return the step after a push.
 
-    `env_args` are the arguments for which the standings were computed. The returned call repeats them.
+    `env_args` are the arguments for which the standings were computed. The returned call repeats them. In `workspace`
+    the name of a port is chosen.
     """
     missing = [standing for standing in standings if standing.why]
     step = missing[0] if missing else None
@@ -442,7 +448,7 @@ def upcoming_call(
     here: dict[str, Any] = {"environment": environment}
     named = {**here, "env_args": dict(env_args)} if env_args else here
     if step is None and api == "v0":
-        port = {"name": f"{PurePosixPath(environment).name}-v1", "port": environment}
+        port = {"name": workspace.free_port_name(environment), "port": environment}
         return Next("create_environment", "a v0 environment cannot be trained; makes a v1 port beside it", port)
     if step is None:
         given: dict[str, Any] = {"environments": [environment]}

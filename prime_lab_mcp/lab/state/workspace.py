@@ -9,6 +9,7 @@ import difflib
 import itertools
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -148,9 +149,14 @@ class Workspace:
 
     def free_port_name(self, old: str) -> str:
         """The first of `NAME-v1`, `NAME-v1-2`, ... that no folder has, for the port of an older environment."""
-        name = Path(old).name
-        numbered = (f"{name}-v1{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
-        return next(n for n in numbered if not (self.environments / n.replace("-", "_")).exists())
+        return next(name for name in _port_names(old) if not self._is_taken(name))
+
+    def has_port(self, old: str) -> bool:
+        """Whether a folder has the first name for the port of an older environment."""
+        return self._is_taken(next(_port_names(old)))
+
+    def _is_taken(self, name: str) -> bool:
+        return (self.environments / name.replace("-", "_")).exists()
 
     def data_files(self) -> list[str]:
         """The two newest data files beside the environments, relative to the workspace."""
@@ -264,3 +270,10 @@ def _outside_error(path: str) -> BadInput:
 
 def _not_text_error(name: str) -> BadInput:
     return BadInput(f"{quote(name)} is no UTF-8 text", fix="Only text files can be shown and edited.", code="not-text")
+
+
+def _port_names(old: str) -> Iterator[str]:
+    """Yield the names for the port of an older environment, without end."""
+    name = Path(old).name
+    yield f"{name}-v1"
+    yield from (f"{name}-v1-{number}" for number in itertools.count(2))

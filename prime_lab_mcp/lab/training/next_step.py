@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
 from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
+from prime_lab_mcp.lab.configs.resolve import held_out_keys
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
 from prime_lab_mcp.lab.state.ledger.rows import Run
@@ -41,7 +42,7 @@ def config_of_pull(lab: Lab, snapshot: Snapshot) -> Next | None:
     if pulled is None or pulled.source != snapshot.source:
         return None
     if detect_generation(snapshot).api == "v0":
-        port = {"name": f"{snapshot.name}_v1", "port": snapshot.name}
+        port = {"name": lab.workspace.free_port_name(snapshot.name), "port": snapshot.name}
         return Next("create_environment", "v0 cannot be trained; makes a v1 port beside it", port)
     why = f"it is {pulled.ref} as the Hub holds it, so that nothing has to be published"
     after = step_after_the_push(lab, snapshot)
@@ -121,6 +122,22 @@ def live_runs(lab: Lab) -> list[Run]:
 
 def watch_call(run: Run) -> Next:
     return Next("watch_run", "a run that was started, and that nobody has seen end", {"id": run.id})
+
+
+def untested_split(lab: Lab, snapshot: Snapshot) -> Next | None:
+    """The `test_reward` call for the held-out tasks of files that follow published ones; None if there is none.
+
+    A config of the published environment evaluates the held-out tasks, and its gate asks for this test. Before anything
+    was published, the config leads to the test (`untested_source`).
+    """
+    if not lab.ledger.pushes(workspace=lab.key, environment=snapshot.name, platform=lab.platform):
+        return None
+    keys = held_out_keys(lab.workspace.root / snapshot.relative)
+    tests = lab.ledger.evidence(tool="test_reward", source=snapshot.source)
+    if keys is None or any(same_arguments(row.env_args, keys) for row in tests):
+        return None
+    why = f"a config evaluates the held-out tasks ({arguments_summary(keys)}), and its gate asks for this free test"
+    return Next("test_reward", why, {"environment": snapshot.name, "env_args": keys})
 
 
 def untested_source(lab: Lab, config: TrainingConfig) -> Next | None:

@@ -22,11 +22,14 @@ from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.statistics import difference_half_width
+from prime_lab_mcp.lab.base.text import clip
 from prime_lab_mcp.lab.configs.config import sources_of_table, value_at
 from prime_lab_mcp.lab.configs.evidence import arguments_by_id, gather_context
 from prime_lab_mcp.lab.configs.own_gpus import LaunchStep
 from prime_lab_mcp.lab.evals.views.columns import ViewResult
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.arguments import same_arguments
+from prime_lab_mcp.lab.state.pulled import pulled_source
 from prime_lab_mcp.lab.training import evaluations
 from prime_lab_mcp.lab.training.anomalies import Anomaly
 from prime_lab_mcp.lab.training.bound import evaluated_tasks
@@ -138,8 +141,8 @@ _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 WorkedAnswer = Literal["yes", "no", "not shown", "not held out", "unknown", "doubtful", "ended early"]
 """`not held out`: the checkpoint was compared on tasks that it was trained on, and on no others. `doubtful`: the reward
-rose, and an anomaly of the run could explain the rise. `ended early`: the run was stopped, paused or failed, so what is
-known is about the steps up to there."""
+rose, and an anomaly of the run, or a known hole of the reward, could explain the rise. `ended early`: the run was
+stopped, paused or failed, so what is known is about the steps up to there."""
 EXPLAINING = frozenset({"suspicious-jump", "proxy-gap", "format-plateau"})
 """Anomalies that could explain a rise of the reward without better answers."""
 
@@ -174,7 +177,11 @@ async def run_outcome(
     pairs = [before_and_after(lab, source, model, name) for source in evaluations.evaluated_sources(lab, config)]
     views = [(one, await evaluations.compare_before_and_after(lab, one)) for one in pairs]
     worked, because = outcome_verdict(changes, views)
+    holes = reward_holes(lab, config)
+    if holes and worked == "yes":
+        worked, because = "doubtful", f"{because}; {'; '.join(holes)}"
     data: dict[str, Any] = {"worked": worked, "because": because, "held_out": [one.as_json() for one in changes]}
+    data |= {"reward_holes": list(holes)} if holes else {}
     calls: list[Next] = []
     for one, view in views:
         if view is not None:
@@ -187,6 +194,34 @@ async def run_outcome(
         data |= {"checkpoint_step": step, "served_as": served}
         data["ways"] = [choice.as_json() for choice in checkpoint_steps(id, name, step, config)]
     return RunOutcome(worked, data, tuple(calls[:3]))
+
+
+_HOLES = frozenset({"reward-hackable", "reward-search-hole", "reward-wrong-passes", "reward-constant"})
+"""Blockers of a reward test that say that other replies than right ones are paid."""
+
+
+def reward_holes(lab: Lab, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the newest reward test of the files that a run trained on says of replies that are paid without being right.
+
+    A rise of such a reward may be the use of the hole. Empty for files that no workspace of this machine has tested, or
+    whose newest test has no such finding.
+    """
+    holes: dict[str, None] = {}
+    for source in sources_of_table(config):
+        if source.kind != "train" or source.owner is None:
+            continue
+        push = lab.newest_push(source.owner, source.env_name, source.version)
+        pulled = pulled_source(lab.ledger, lab.key, source.owner, source.env_name, source.version)
+        files = {push.source if push is not None else "", pulled[1] if pulled is not None else ""} - {""}
+        tests = [row for one in sorted(files) for row in lab.ledger.evidence(tool="test_reward", source=one)]
+        fitting = [row for row in tests if same_arguments(row.env_args, source.args)] or tests
+        newest = max(fitting, key=lambda row: row.at, default=None)
+        found = newest.findings if newest is not None else ()
+        hole = next((f for f in found if f.get("code") in _HOLES and f.get("severity") == "blocker"), None)
+        if hole is not None:
+            message = clip(str(hole.get("message") or ""), 200)
+            holes[f"test_reward says of {source.env_name}: {hole['code']}, {message}"] = None
+    return tuple(holes)
 
 
 def explaining_codes(anomalies: Sequence[Anomaly]) -> str:

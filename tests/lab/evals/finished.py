@@ -87,9 +87,18 @@ def record_confirmed(lab: Lab) -> list[int]:
 
 
 def finished(
-    lab: Lab, episodes: Sequence[dict[str, Any]], id: str = "eval-00000001", *, confirmed: bool = True, **changes: Any
+    lab: Lab,
+    episodes: Sequence[dict[str, Any]],
+    id: str = "eval-00000001",
+    *,
+    confirmed: bool = True,
+    stopped_of: int | None = None,
+    **changes: Any,
 ) -> Job:
-    """The job in the ledger of `lab`, with these episodes as its results. `changes` are the specification's."""
+    """The job in the ledger of `lab`, with these episodes as its results. `changes` are the specification's.
+
+    With `stopped_of`, the job was stopped before so many rollouts were finished.
+    """
     spec = dataclasses.replace(SPEC, **changes)
     path = EvaluationJobs(lab).files(id).output / RUN_FOLDER / "traces.jsonl"
     path.parent.mkdir(parents=True)
@@ -97,7 +106,7 @@ def finished(
     now = time.time()
     progress: dict[str, Any] = {
         "completed": len(episodes),
-        "planned": len(episodes),
+        "planned": stopped_of or len(episodes),
         "results_sha256": file_sha256(path),
         "cost": 0.25,
     }
@@ -110,7 +119,7 @@ def finished(
         source=spec.source,
         content=spec.content,
         intent=spec.intent,
-        state="finished",
+        state="stopped" if stopped_of else "finished",
         pid=None,
         lease=now,
         deadline=now + 60,

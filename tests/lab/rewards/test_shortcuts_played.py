@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -433,6 +434,29 @@ async def test_a_file_that_holds_the_gold_of_every_task_blocks_by_its_name(
     found = await found_in(environment, rules=(shortcut_is_paid,))
     assert [(f.code, f.severity) for f in found] == [("reward-hackable", "blocker")]
     assert found[0].message.startswith(f'the gold lies in "{leak.replace("{}", "case-*")}" in 8 of 8 tasks')
+
+
+@pytest.mark.parametrize(("leak", "blocks"), [(".expected", True), ("", False)])
+async def test_a_file_with_the_gold_blocks_where_only_a_look_into_the_files_of_the_task_is_paid(
+    tmp_path: Path, leak: str, blocks: bool
+) -> None:
+    """The files of tasks have different names, so no command of another task's solution names one of this task."""
+
+    class Looked(Box):
+        def solution(self, row: int) -> list[Any]:
+            return [call("bash", command=f"cat sales_{row}.csv"), f"<answer>{self.gold(row)}</answer>"]
+
+        def result(self, state: dict[str, Any], name: str, given: dict[str, str]) -> str:
+            words = given["command"].split()
+            state["worked"] = state.get("worked") or any(fnmatchcase(f"sales_{state['row']}.csv", w) for w in words)
+            return super().result(state, name, given)
+
+        def reward(self, state: dict[str, Any], last: str) -> float:
+            return super().reward(state, last) * float(bool(state.get("worked")))
+
+    found = await found_in(Looked(tmp_path, leak), rules=(shortcut_is_paid,))
+    assert [(f.code, f.severity) for f in found] == [("reward-hackable", "blocker")] * blocks
+    assert all(f.message.startswith('the gold lies in ".expected" in 8 of 8 tasks') for f in found)
 
 
 async def test_a_file_is_found_where_each_request_has_time_for_few_rollouts(tmp_path: Path) -> None:

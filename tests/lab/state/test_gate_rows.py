@@ -24,10 +24,11 @@ from prime_lab_mcp.lab.state.gates import (
 )
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
-from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
+from prime_lab_mcp.lab.state.workspace import EnvironmentFolder, Workspace
 from tests.lab.state.evidence_rows import blocked_by, row
 
 HERE = Subject("env", source="s1", content="c1")
+WORKSPACE = Workspace(Path("/no-such-workspace"))
 CHECKED = Need("check_environment", "content")
 REWARD = Need("test_reward", "source")
 SIGNAL = Need("check_reward_distribution", "source")
@@ -139,10 +140,10 @@ def test_the_tools_that_are_proven_are_those_whose_evidence_is_valid(ledger: Led
 def test_a_distribution_that_is_too_small_leads_to_the_larger_evaluation() -> None:
     small = blocked_by("distribution-too-small", "inconclusive", "check_reward_distribution", data={"tasks": 60})
     found = standing(SIGNAL, [small], HERE, "prime", set())
-    upcoming = upcoming_call("env", "v1", [found])
+    upcoming = upcoming_call("env", "v1", [found], workspace=WORKSPACE)
     assert upcoming == Next("run_eval", found.detail, {"environment": "env", "num_examples": 120})
     unclear = Standing(SIGNAL, "failed", "no signal", small)
-    assert upcoming_call("env", "v1", [unclear]).tool == "read_eval"
+    assert upcoming_call("env", "v1", [unclear], workspace=WORKSPACE).tool == "read_eval"
 
 
 def test_arguments_of_checks_that_are_no_table_count_as_none(tmp_path: Path) -> None:

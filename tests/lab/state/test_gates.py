@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +21,11 @@ from prime_lab_mcp.lab.state.gates import (
     with_arguments,
 )
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.workspace import Workspace
 from tests.lab.state.evidence_rows import blocked_by, row
 
 HERE = Subject("env", source="s1", content="c1")
+WORKSPACE = Workspace(Path("/no-such-workspace"))
 REWARD = Need("test_reward", "source")
 SIGNAL = Need("check_reward_distribution", "source")
 
@@ -286,19 +289,19 @@ def test_the_next_call_of_an_environment_is_that_of_its_first_missing_evidence(
     need: Need, history: list[str], expected: tuple[str, dict[str, Any]]
 ) -> None:
     states = [of(REWARD, [row()]), of(need, [blocked_by(code, tool=need.tool) for code in history])]
-    proposed = upcoming_call("env", "v1", states, {"a": 1})
+    proposed = upcoming_call("env", "v1", states, {"a": 1}, workspace=WORKSPACE)
     assert (proposed.tool, dict(proposed.arguments or {})) == expected
 
 
 def test_after_the_last_gate_comes_the_config_and_a_v0_environment_is_ported() -> None:
     proven = [of(REWARD, [row()])]
-    written = upcoming_call("env", "v1", proven, {"a": 1})
+    written = upcoming_call("env", "v1", proven, {"a": 1}, workspace=WORKSPACE)
     assert (written.tool, written.arguments) == (
         "write_training_config",
         {"environments": ["env"], "env_args": {"a": 1}},
     )
-    assert upcoming_call("env", None, proven).arguments == {"environments": ["env"]}
-    port = upcoming_call("env", "v0", proven)
+    assert upcoming_call("env", None, proven, workspace=WORKSPACE).arguments == {"environments": ["env"]}
+    port = upcoming_call("env", "v0", proven, workspace=WORKSPACE)
     assert (port.tool, port.arguments) == ("create_environment", {"name": "env-v1", "port": "env"})
 
 

@@ -6,7 +6,17 @@ import random
 
 import pytest
 
-from prime_lab_mcp.lab.training.outcome import checkpoint_steps, held_out_changes, outcome_verdict, served_name
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.pulled import PULL
+from prime_lab_mcp.lab.training.outcome import (
+    checkpoint_steps,
+    held_out_changes,
+    outcome_verdict,
+    run_outcome,
+    served_name,
+)
 
 
 def _one(*points: tuple[int, float], tasks: int | None = 128):
@@ -58,6 +68,26 @@ def test_one_source_that_fell_decides() -> None:
     assert outcome_verdict((up,), ())[0] == "yes"
     assert outcome_verdict((up, down), ())[0] == "no"
     assert outcome_verdict((_one((0, 0.3), (9, 0.31)),), ())[0] == "not shown"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("status", "worked"), [("failed", "doubtful"), ("passed", "yes")])
+async def test_a_rise_of_a_reward_with_a_known_hole_is_doubtful_and_the_hole_is_named(
+    lab: Lab, status: str, worked: str
+) -> None:
+    pulled = {"pulled": "acme/sums@0.1.0", "source": "a" * 64}
+    lab.ledger.record(Evidence(PULL, "passed", lab.key, "sums", data=pulled))
+    hole = Finding("reward-hackable", "blocker", "a reply of all options is paid", "Pay one.")
+    findings = [hole.as_json()] if status == "failed" else []
+    lab.ledger.record(Evidence("test_reward", status, lab.key, "sums", "a" * 64, "b" * 64, findings=findings))
+    source = {"env": {"taskset": {"id": "acme/sums@0.1.0"}}}
+    orchestrator = {"train": {"source": [source]}, "eval": {"source": [source], "num_examples": 128}}
+    run = {"run_config": {"orchestrator": orchestrator}, "base_model": "Qwen/Qwen3-0.6B", "name": "sums"}
+    found = await run_outcome(lab, "run_1", run, [], {"sums": [(0, 0.3), (20, 0.8)]})
+    assert found.worked == worked, found.data
+    assert ("test_reward says of sums: reward-hackable, a reply of all options is paid" in found.data["because"]) == (
+        status == "failed"
+    )
 
 
 def test_the_ways_name_the_volume_where_there_is_one() -> None:

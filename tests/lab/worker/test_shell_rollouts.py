@@ -152,3 +152,19 @@ async def test_solutions_are_scored_as_messages_where_no_container_can_run(
     assert "need a container" in solved.unavailable
     assert [(p.result.reward, p.result.alone) for p in solved.scored] == [(1.0, 1.0)] * SOLVED_TASKS
     assert len(calls_before_answer(solved)) == SOLVED_TASKS
+
+
+@pytest.mark.slow
+async def test_commands_of_one_turn_run_in_one_program_of_the_container(write: Write, opened: Opened) -> None:
+    image = test_image()
+    commands = ("printf one; printf two >&2", "cd /; echo $(pwd) $PPID", "kill $PPID; echo late", "echo $PPID")
+    turn = {"calls": [["bash", {"command": command}] for command in commands]}
+    script = {"turns": [turn, "It is written."], "then": "repeat"}
+    async with opened(write(SHELL.replace("IMAGE", f"image={image!r}, workdir='/work'"))) as worker:
+        assert (await worker.load()).turns
+        (found,) = (await worker.rollout([RequestedRollout(2, script)], seconds=60)).results
+    first, second, third, last = (str(m["content"]) for m in found.messages if m["role"] == "tool")
+    assert first == "onetwo"
+    assert second.startswith("/ ")
+    assert "late" in third or third == ""
+    assert last.strip() == "0", "a call behind one that ends the program is made by itself"

@@ -156,6 +156,8 @@ class JobAttempt:
         self._cost_before = 0.0
         self._seconds_before = 0.0
         self._began = time.monotonic()
+        self._attempt = {"at": time.time(), "completed": 0}
+        """When this attempt began, and how many rollouts were finished then: the rate of the others follows."""
 
     async def run(self, key: str | None) -> AttemptEnding:
         """Run the missing rollouts through a relay; return how the attempt ended. `key` is the endpoint's key."""
@@ -333,6 +335,7 @@ class JobAttempt:
                 progress["cost"] = self._cost_before + self.relay.usage.cost
         if self._seconds_before:
             progress["seconds"] = self._seconds_before
+        progress["attempt"] = self._attempt
         return progress
 
     @staticmethod
@@ -381,6 +384,7 @@ class JobAttempt:
             self._spent[name] = int(progress.get(name) or 0)
         self._cost_before = float(progress.get("cost") or 0.0)
         self._seconds_before = float(progress.get("seconds") or 0.0)
+        self._attempt["completed"] = int(progress.get("completed") or 0)
         results = self.files.results()
         self.broken_lines = half_written_lines(results) if results is not None else 0
 

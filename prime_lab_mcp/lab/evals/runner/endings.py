@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.codes import Code, recorded_code
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
-from prime_lab_mcp.lab.base.report import Finding, Severity
+from prime_lab_mcp.lab.base.report import Finding, Next, Severity
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.base.untrusted_files import bounded_lines, open_results
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -289,6 +289,21 @@ def retry_call(spec: EvalSpec) -> str:
     if spec.resumes:
         return Fix("The same ", NamedCall("run_eval"), " call resumes it without repeating finished rollouts.")
     return Fix("The same ", NamedCall("run_eval"), f" call starts it anew: verifiers {spec.verifiers} cannot resume.")
+
+
+def resuming_call(spec: EvalSpec, job: Job) -> Next | None:
+    """Return the call that makes the missing rollouts of a job that broke off; None if no call does.
+
+    The call has the arguments of the job, because only the same evaluation goes on where it ended.
+    """
+    from prime_lab_mcp.lab.evals.plan import run_eval_arguments
+
+    completed, planned = int(job.progress.get("completed") or 0), int(job.progress.get("planned") or spec.planned)
+    whole = completed >= planned or spec.rescored is not None or spec.hosted is not None
+    if job.state not in ("stopped", "crashed") or whole or not spec.resumes:
+        return None
+    why = f"goes on with {job.id}: {completed} of {planned} rollouts are finished and are not repeated"
+    return Next("run_eval", why, run_eval_arguments(spec))
 
 
 def failure_findings(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:

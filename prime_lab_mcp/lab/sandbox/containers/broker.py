@@ -5,6 +5,10 @@ Confined code cannot start containers: the kernel refuses it namespaces, Unix so
 together with a secret. The broker runs the commands that commands.py reads, on containers that it has made itself, and
 refuses all others.
 
+Each start of Podman takes tenths of a second of processor time, so the broker answers without one what it knows: the
+published port, which it has chosen, and the configuration of a container that was started like an earlier one. It
+removes containers together, after their commands were answered.
+
 The broker holds no key, and it ends when its standard input closes, which also happens if its parent is killed. Before
 it ends, it removes all its containers. A broker that is itself killed leaves containers that end after their time; the
 next broker with the same label removes them too.
@@ -18,9 +22,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import hmac
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -50,6 +56,13 @@ _CONNECT_PAUSES = (0.1, 0.4, 1.5)
 _MOST_LISTENERS, _MOST_DETACHED = 4, 64
 """Most listeners, and most programs in the background, of one container."""
 _STARTS_AT_ONCE = 8
+_MOST_PORTS = 3
+"""Most attempts to start a container whose port another program has taken meanwhile."""
+_PORT_TAKEN = re.compile(r"(?i)address already in use|port is already allocated")
+_CONFIGURATION = ("Env", "User", "WorkingDir", "Image", "Labels")
+"""What verifiers reads of a container's configuration, and what tells whose container it is."""
+_REMOVAL_SECONDS = 3.0
+"""Seconds in which containers gather that are removed together."""
 _MOST_EVENTS = 10
 """Most different refusals and failures that the report has."""
 _HANDSHAKE_SECONDS = 20.0
@@ -62,7 +75,10 @@ _PYTHON_IMAGE = "docker.io/library/python:3.11-alpine"
 
 @dataclass(slots=True)
 class _Container:
+    start: commands.Start
     image: str
+    port: int = 0
+    """Port of this machine that leads to the service port of the container."""
     listeners: list[asyncio.Server] = field(default_factory=list)
     connections: set[asyncio.Task[Any]] = field(default_factory=set)
     detached: int = 0
@@ -101,6 +117,10 @@ class Broker:
         self._images: dict[str, str] = {}
         self._image_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
+        self._configurations: dict[commands.Start, str] = {}
+        self._leaving: list[str] = []
+        """Names of containers that are to be removed."""
+        self._removing: asyncio.Task[None] | None = None
         self._clients: set[asyncio.Task[Any]] = set()
         (folder / "no-logins.json").write_text("{}", encoding="utf-8")
         # The user's logins at registries are not lent to confined code.
@@ -126,6 +146,9 @@ class Broker:
         await asyncio.gather(*self._clients, return_exceptions=True)
         for name in list(self._containers):
             await self._forget(name)
+        if self._removing is not None:
+            self._removing.cancel()
+            await asyncio.gather(self._removing, return_exceptions=True)
         for _ in range(3):  # a command that was just killed may still have started a container
             _, names, _ = await self._podman("ps", "--all", "--quiet", f"--filter=label={commands.LABEL}={self.label}")
             if not names.split():
@@ -189,7 +212,7 @@ class Broker:
             case commands.Start():
                 return await self._start(command, client)
             case commands.Inspect(name):
-                return await self._pass(["inspect", "--type=container", "--format={{json .Config}}", name], client)
+                return await self._inspect(name, client)
             case commands.Execute(name):
                 container = self._containers[name]
                 container.detached += command.detached
@@ -199,13 +222,16 @@ class Broker:
                     )
                 return await self._pass(commands.execute_arguments(command), client, stdin=command.stdin)
             case commands.PublishedPort(name):
-                return await self._pass(["port", name, f"{commands.SERVICE_PORT}/tcp"], client)
+                await client.output(f"127.0.0.1:{self._containers[name].port}\n")
+                return 0
             case commands.Remove(name):
                 if name not in self._containers:
                     return 0
                 await self._forget(name)
-                # Without --time=0, Podman waits ten seconds for `sleep`, which ignores SIGTERM as process 1.
-                return await self._pass(["rm", "--force", "--volumes", "--time=0", name], client)
+                self._leaving.append(name)
+                if self._removing is None or self._removing.done():
+                    self._removing = asyncio.create_task(self._remove_leaving())
+                return 0
             case commands.Listen():
                 return await self._listen(command, client)
             case commands.FindNetworkImage():
@@ -218,16 +244,22 @@ class Broker:
     async def _start(self, start: commands.Start, client: Client) -> int:
         if start.name in self._containers:
             raise commands.RefusedCommand(f"there is a container {start.name} already")
+        while start.name in self._leaving and self._removing is not None:
+            await asyncio.shield(self._removing)
         if len(self._containers) >= self.most:
             raise commands.RefusedCommand(f"there are {self.most} containers already, the most of this evaluation")
-        self._containers[start.name] = container = _Container(start.image)
+        self._containers[start.name] = container = _Container(start, start.image)
         image, errors = await self._image(start.image)
         if not image:
             return await self._failed(client, errors)
         container.image = image
-        arguments = commands.start_arguments(start, self.label, image, self.seconds)
-        async with self._starts:
-            code, output, errors = await self._podman(*arguments)
+        for _ in range(_MOST_PORTS):
+            container.port = _free_port()
+            arguments = commands.start_arguments(start, self.label, image, self.seconds, container.port)
+            async with self._starts:
+                code, output, errors = await self._podman(*arguments)
+            if not code or not _PORT_TAKEN.search(errors):
+                break
         if code:
             return await self._failed(client, errors)
         if self._containers.get(start.name) is not container:
@@ -237,6 +269,30 @@ class Broker:
         self._write_report()
         await client.output(output)
         return 0
+
+    async def _inspect(self, name: str, client: Client) -> int:
+        """Answer with the configuration of a container. Containers that were started alike have the same."""
+        alike = dataclasses.replace(self._containers[name].start, name="")
+        if alike not in self._configurations:
+            code, output, errors = await self._podman("inspect", "--type=container", "--format={{json .Config}}", name)
+            if code:
+                await client.error(errors)
+                return code
+            read = json.loads(output)
+            known = {field: read.get(field) for field in _CONFIGURATION}
+            known["Env"] = [v for v in known["Env"] or () if not v.startswith("HOSTNAME=") or v in alike.environment]
+            self._configurations[alike] = json.dumps(known) + "\n"
+        await client.output(self._configurations[alike])
+        return 0
+
+    async def _remove_leaving(self) -> None:
+        """Remove the containers that are to be removed, those of some seconds at a time."""
+        while self._leaving:
+            await asyncio.sleep(_REMOVAL_SECONDS)
+            names = list(self._leaving)
+            # Without --time=0, Podman waits ten seconds for `sleep`, which ignores SIGTERM as process 1.
+            await self._podman("rm", "--force", "--volumes", "--time=0", *names)
+            del self._leaving[: len(names)]
 
     async def _failed(self, client: Client, errors: str) -> int:
         self._note(self.report.failed, errors.strip()[-400:])
@@ -439,6 +495,14 @@ class Broker:
                 fresh = self._report_file.with_suffix(".new")
                 fresh.write_text(json.dumps(self.report.as_json()), encoding="utf-8")
                 fresh.replace(self._report_file)
+
+
+def _free_port() -> int:
+    """Return a loopback port that nobody listens on, as Podman chooses one for itself."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _kill(child: asyncio.subprocess.Process) -> None:

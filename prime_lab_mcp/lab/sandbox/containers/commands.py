@@ -350,8 +350,10 @@ def qualified(image: str) -> str:
     return f"docker.io/{image}" if separator else f"docker.io/library/{image}"
 
 
-def start_arguments(start: Start, label: str, image: str, seconds: int) -> list[str]:
+def start_arguments(start: Start, label: str, image: str, seconds: int, port: int) -> list[str]:
     """Return the arguments of Podman that start a container. `image` is on this machine already.
+
+    `port` is the loopback port of this machine that leads to the service port of the container.
 
     The container ends by itself after `seconds`, so it does not stay if the broker is killed.
     """
@@ -363,7 +365,7 @@ def start_arguments(start: Start, label: str, image: str, seconds: int) -> list[
         "--pull=never",
         f"--label={LABEL}={label}",
         "--network=bridge",
-        f"--publish=127.0.0.1::{SERVICE_PORT}",
+        f"--publish=127.0.0.1:{port}:{SERVICE_PORT}",
         "--http-proxy=false",
         "--no-healthcheck",
         f"--pids-limit={MOST_PROCESSES}",

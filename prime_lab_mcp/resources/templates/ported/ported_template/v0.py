@@ -21,36 +21,35 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Record:
-    """Fields that can be read as keys and as attributes."""
+class Record(dict):
+    """Fields that can be read as keys and as attributes.
+
+    A dict, because verifiers had messages as dicts first and as objects later, and functions ask which they got.
+    """
 
     def __init__(self, **fields: Any) -> None:
-        self.__dict__.update(fields)
+        super().__init__(fields)
 
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        raise AttributeError(name)
 
-    def __setitem__(self, name: str, value: Any) -> None:
-        setattr(self, name, value)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and hasattr(self, name)
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Record):
-            return type(self) is type(other) and self.__dict__ == other.__dict__
+            return type(self) is type(other) and dict(self) == dict(other)
         return isinstance(other, Mapping) and self.model_dump() == dict(other)
 
     __hash__ = None  # type: ignore[assignment]
 
-    def get(self, name: str, default: Any = None) -> Any:
-        return getattr(self, name, default)
-
     def model_dump(self) -> dict[str, Any]:
-        return {name: _dumped(value) for name, value in self.__dict__.items()}
+        return {name: _dumped(value) for name, value in self.items()}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in self.__dict__.items())})"
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in self.items())})"
 
 
 def _dumped(value: Any) -> Any:

@@ -9,12 +9,15 @@ runtime of the rollout.
 from __future__ import annotations
 
 import json
+import secrets
 from contextlib import AsyncExitStack
+from itertools import takewhile
 from typing import Any
 
 import aiohttp
 from verifiers.v1.dialects.chat import message_to_wire  # type: ignore[import-untyped, unused-ignore]
 from verifiers.v1.runtimes import ProgramResult, Runtime  # type: ignore[import-untyped, unused-ignore]
+from verifiers.v1.runtimes.container import ContainerRuntime  # type: ignore[import-untyped, unused-ignore]
 from vf_lab_chat import LabChatHarness, LabChatHarnessConfig  # type: ignore[import-not-found, unused-ignore]
 
 __all__ = ["LabLoopHarness", "LabLoopHarnessConfig"]
@@ -68,9 +71,13 @@ class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
                 messages.append({k: v for k, v in reply.items() if v is not None})
                 if not reply.get("tool_calls"):
                     return ProgramResult(0, "", "")
-                for call in reply["tool_calls"]:
+                results: list[str] = []
+                for number, call in enumerate(reply["tool_calls"]):
                     name, given = call["function"]["name"], call["function"]["arguments"]
-                    result = await _tool_result(mcp, servers, dispatch, shell, name, given)
+                    results = results or await shell.run_together(reply["tool_calls"][number:])
+                    result = (
+                        results.pop(0) if results else await _tool_result(mcp, servers, dispatch, shell, name, given)
+                    )
                     returned = {"role": "tool", "tool_call_id": call["id"], "content": result, "name": name}
                     messages.append(shell.bounded(returned))
 
@@ -95,6 +102,20 @@ class _ShellTools:
 
         return dict(compaction.bound_tool_message(message))
 
+    async def run_together(self, calls: list[dict[str, Any]]) -> list[str]:
+        """Run the commands with which a list of calls begins in one program of the container. Returns their results.
+
+        Each program that starts in a container costs tenths of a second. Calls without a result are made by themselves:
+        all if fewer than two commands come first, and those from the command on that ends the program.
+        """
+        commands = [*takewhile(lambda command: command is not None, map(_command, calls))]
+        if len(commands) < 2 or "bash" not in self.names or not isinstance(self._runtime, ContainerRuntime):
+            return []
+        mark = f"--{secrets.token_hex(8)}--"
+        done = await self._runtime.run(["bash", "-c", _TOGETHER, mark, *(str(c) for c in commands)], {})
+        outputs, errors = (text.split(f"{mark}\n")[:-1] for text in (done.stdout, done.stderr))
+        return [output + error for output, error in zip(outputs, errors)]  # noqa: B905
+
     async def call(self, name: str, arguments: dict[str, Any]) -> str:
         """Call one of these tools. Failures are returned as text, as the program of the harness does."""
         if name == "bash":
@@ -116,6 +137,20 @@ class _ShellTools:
             return f"error: old_str must appear exactly once in {path} (found {number})"
         await self._runtime.write(path, content.replace(old, new, 1).encode())
         return f"Edited {path}"
+
+
+_TOGETHER = 'for one in "$@"; do bash -c "$one"; echo "$0"; echo "$0" >&2; done'
+"""Runs commands one after the other. The mark behind the output of each is the name of this program."""
+
+
+def _command(call: dict[str, Any]) -> str | None:
+    """Return the command of a valid call of the tool `bash`; None for another call."""
+    try:
+        arguments = json.loads(call["function"]["arguments"] or "{}")
+    except json.JSONDecodeError:
+        return None
+    command = arguments.get("command") if isinstance(arguments, dict) else None
+    return command if call["function"]["name"] == "bash" and isinstance(command, str) else None
 
 
 async def _tool_result(mcp: Any, servers: Any, dispatch: Any, shell: _ShellTools, name: str, given: str) -> Any:
