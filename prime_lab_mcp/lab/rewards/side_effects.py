@@ -97,7 +97,7 @@ def _in_turn(lists: Iterable[Sequence[ScoredProbe]]) -> list[ScoredProbe]:
     return [scored_probe for group in zip_longest(*lists) for scored_probe in group if scored_probe is not None]
 
 
-_PARTLY_RIGHT_KINDS: frozenset[Kind] = frozenset({"half-right", "cut"})
+_PARTLY_RIGHT_KINDS: frozenset[Kind] = frozenset({"half-right", "cut", "cross"})
 PARTLY_RIGHT_PROBES = 24
 """Largest number of partly right replies that are scored two more times."""
 _SHORT_MS = 250.0
@@ -105,7 +105,7 @@ _SHORT_MS = 250.0
 
 
 def partly_right_probes(scored_probes: Iterable[ScoredProbe], repeats: Iterable[RepeatedScore]) -> list[ScoredProbe]:
-    """Choose replies to score again that are right in part, and supplied cases, a few of each family.
+    """Choose replies to score again that are or may be right in part, and supplied cases, a few of each family.
 
     A reward that draws what it checks pays a right reply in full and a wrong one nothing, whatever it draws. Only
     replies between the two show the draw.

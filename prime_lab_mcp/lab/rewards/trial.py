@@ -567,7 +567,7 @@ async def _observe(
         by_rollouts = True
         golds, scored_probes = scripted_rollouts.rollout_probes(played)
     repeats = () if by_rollouts else repeats
-    if not (by_rollouts or sparing or grouped or loaded.turns or scorer.gave_up):
+    if not (by_rollouts or sparing or grouped or scorer.gave_up):
         repeats = (*repeats, *await _partly_right_again(scorer, scored_probes, supplied, repeats))
     scored_cases = {id(s) for s in supplied}
     if supplied and played.stateful and (by_rollouts or not any(s.reward for s in golds)):

@@ -19,18 +19,23 @@ BINS = {
     "residual": ["diaper", "broken mug", "cigarette end", "vacuum bag", "used tissue", "light bulb", "old sponge"],
 }
 SYSTEM = (
-    "Sort the waste. Reply with a line for every thing on the list, thing: bin, where a bin is paper, glass, organic or residual. No other text."
+    "Sort the waste. Reply in one sentence that names every thing with its bin (paper, glass, organic or residual): jam jar to glass and tea leaves to organic and so on."
 )
 
 CASES = [
-    {"name": "all twelve, sheet 1", "task": 0, "expected": "high", "completion": "diaper: residual\nenvelope: paper\nused tissue: residual\negg shells: organic\nschool book: paper\nvacuum bag: residual\nwrapping paper: paper\nmilk bottle: glass\npickle jar: glass\nbroken mug: residual\nwine bottle: glass\npaper bag: paper"},
-    {"name": "all twelve, sheet 2", "task": 1, "expected": "high", "completion": "wilted flowers: organic\njam jar: glass\nschool book: paper\nlight bulb: residual\njuice bottle: glass\nperfume bottle: glass\nvacuum bag: residual\nused tissue: residual\nbroken mug: residual\nwine bottle: glass\nnewspaper: paper\nwrapping paper: paper"},
-    {"name": "all twelve, sheet 3", "task": 2, "expected": "high", "completion": "carton box: paper\nwrapping paper: paper\nschool book: paper\napple core: organic\nbanana peel: organic\nmilk bottle: glass\nold sponge: residual\nused tissue: residual\njuice bottle: glass\nnewspaper: paper\ncarrot tops: organic\nwilted flowers: organic"},
-    {"name": "all twelve, sheet 4", "task": 3, "expected": "high", "completion": "vacuum bag: residual\nmilk bottle: glass\nbanana peel: organic\ndiaper: residual\nwine bottle: glass\ntea leaves: organic\negg shells: organic\negg carton: paper\njuice bottle: glass\nleaflet: paper\napple core: organic\nschool book: paper"},
-    {"name": "every bin wrong, sheet 1", "task": 0, "expected": "low", "completion": "diaper: organic\nenvelope: glass\nused tissue: organic\negg shells: residual\nschool book: glass\nvacuum bag: organic\nwrapping paper: glass\nmilk bottle: paper\npickle jar: paper\nbroken mug: organic\nwine bottle: paper\npaper bag: glass"},
-    {"name": "every bin wrong, sheet 2", "task": 1, "expected": "low", "completion": "wilted flowers: residual\njam jar: paper\nschool book: glass\nlight bulb: organic\njuice bottle: paper\nperfume bottle: paper\nvacuum bag: organic\nused tissue: organic\nbroken mug: organic\nwine bottle: paper\nnewspaper: glass\nwrapping paper: glass"},
-    {"name": "every bin wrong, sheet 3", "task": 2, "expected": "low", "completion": "carton box: glass\nwrapping paper: glass\nschool book: glass\napple core: residual\nbanana peel: residual\nmilk bottle: paper\nold sponge: organic\nused tissue: organic\njuice bottle: paper\nnewspaper: glass\ncarrot tops: residual\nwilted flowers: residual"},
-    {"name": "asks back", "task": 3, "expected": "low", "completion": "Which town is this? Bins differ."},
+    {"name": "all twelve, sheet 1", "task": 0, "expected": "high", "completion": "diaper to residual and envelope to paper and used tissue to residual and egg shells to organic and school book to paper and vacuum bag to residual and wrapping paper to paper and milk bottle to glass and pickle jar to glass and broken mug to residual and wine bottle to glass and paper bag to paper"},
+    {"name": "all twelve, sheet 2", "task": 1, "expected": "high", "completion": "wilted flowers to organic and jam jar to glass and school book to paper and light bulb to residual and juice bottle to glass and perfume bottle to glass and vacuum bag to residual and used tissue to residual and broken mug to residual and wine bottle to glass and newspaper to paper and wrapping paper to paper"},
+    {"name": "all twelve, sheet 3", "task": 2, "expected": "high", "completion": "carton box to paper and wrapping paper to paper and school book to paper and apple core to organic and banana peel to organic and milk bottle to glass and old sponge to residual and used tissue to residual and juice bottle to glass and newspaper to paper and carrot tops to organic and wilted flowers to organic"},
+    {"name": "all twelve, sheet 4", "task": 3, "expected": "high", "completion": "vacuum bag to residual and milk bottle to glass and banana peel to organic and diaper to residual and wine bottle to glass and tea leaves to organic and egg shells to organic and egg carton to paper and juice bottle to glass and leaflet to paper and apple core to organic and school book to paper"},
+    {"name": "two in the wrong bin, sheet 1", "task": 0, "expected": 0.69, "completion": "diaper to organic and envelope to paper and used tissue to residual and egg shells to organic and school book to paper and vacuum bag to organic and wrapping paper to paper and milk bottle to glass and pickle jar to glass and broken mug to residual and wine bottle to glass and paper bag to paper"},
+    {"name": "two in the wrong bin, sheet 2", "task": 1, "expected": 0.69, "completion": "wilted flowers to organic and jam jar to paper and school book to paper and light bulb to residual and juice bottle to glass and perfume bottle to glass and vacuum bag to organic and used tissue to residual and broken mug to residual and wine bottle to glass and newspaper to paper and wrapping paper to paper"},
+    {"name": "two in the wrong bin, sheet 3", "task": 2, "expected": 0.69, "completion": "carton box to paper and wrapping paper to paper and school book to glass and apple core to organic and banana peel to organic and milk bottle to glass and old sponge to residual and used tissue to organic and juice bottle to glass and newspaper to paper and carrot tops to organic and wilted flowers to organic"},
+    {"name": "two in the wrong bin, sheet 4", "task": 3, "expected": 0.69, "completion": "vacuum bag to residual and milk bottle to glass and banana peel to organic and diaper to organic and wine bottle to glass and tea leaves to organic and egg shells to organic and egg carton to paper and juice bottle to paper and leaflet to paper and apple core to organic and school book to paper"},
+    {"name": "two in the wrong bin, sheet 5", "task": 4, "expected": 0.69, "completion": "used tissue to residual and wrapping paper to paper and milk bottle to glass and light bulb to residual and paper bag to glass and cigarette end to residual and carrot tops to organic and coffee grounds to organic and school book to paper and apple core to residual and banana peel to organic and newspaper to paper"},
+    {"name": "two in the wrong bin, sheet 6", "task": 5, "expected": 0.69, "completion": "banana peel to organic and coffee grounds to organic and wilted flowers to organic and school book to paper and egg shells to organic and light bulb to organic and cigarette end to residual and broken mug to residual and pickle jar to glass and juice bottle to glass and apple core to residual and egg carton to paper"},
+    {"name": "every bin wrong, sheet 1", "task": 0, "expected": "low", "completion": "diaper to organic and envelope to glass and used tissue to organic and egg shells to residual and school book to glass and vacuum bag to organic and wrapping paper to glass and milk bottle to paper and pickle jar to paper and broken mug to organic and wine bottle to paper and paper bag to glass"},
+    {"name": "every bin wrong, sheet 2", "task": 1, "expected": "low", "completion": "wilted flowers to residual and jam jar to paper and school book to glass and light bulb to organic and juice bottle to paper and perfume bottle to paper and vacuum bag to organic and used tissue to organic and broken mug to organic and wine bottle to paper and newspaper to glass and wrapping paper to glass"},
+    {"name": "every bin wrong, sheet 3", "task": 2, "expected": "low", "completion": "carton box to glass and wrapping paper to glass and school book to glass and apple core to residual and banana peel to residual and milk bottle to paper and old sponge to organic and used tissue to organic and juice bottle to paper and newspaper to glass and carrot tops to residual and wilted flowers to residual"},
 ]
 
 
@@ -44,8 +49,8 @@ def sheets():
 
 
 def read(text):
-    lines = [line.rpartition(":") for line in text.splitlines() if ":" in line]
-    return {thing.strip(" -*").lower(): bin_.strip().lower() for thing, _, bin_ in lines}
+    parts = [part.partition(" to ") for part in text.strip().rstrip(".").split(" and ")]
+    return {thing.strip().lower(): bin_.strip().lower() for thing, _, bin_ in parts}
 
 
 def in_right_bins(completion, info, **kwargs) -> float:
