@@ -2,7 +2,8 @@
 
 The docstring holds lines of `key: value`: `format`, `generation` (v1 or v0), for a flawed reward `finding`
 (`CODE [or CODE ...], SEVERITY`; any one of the codes will do), optionally `requires` (distributions beside verifiers,
-by comma), and a paragraph that says what a policy would exploit, what breaks, or why the reward is sound.
+by comma), and a paragraph that says what a policy would exploit, what breaks, or why the reward is sound. A list
+`CASES` of the module holds the cases that the author of such an environment gives to `test_reward`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 Set = Literal["defects", "sound", "held_out"]
 Severity = Literal["blocker", "warning"]
@@ -53,6 +54,7 @@ class Sample:
     expected: Expected | None
     requires: tuple[str, ...]
     why: str
+    cases: tuple[dict[str, Any], ...] = ()
 
 
 def samples(*sets: Set) -> list[Sample]:
@@ -67,7 +69,8 @@ def files(name: Set) -> Iterator[Path]:
 
 def read(path: Path, name: Set) -> Sample:
     """One file's header. Raises BadHeader."""
-    header = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    header = ast.get_docstring(tree) or ""
     title, _, rest = header.partition("\n")
     given: dict[str, str] = {}
     words: list[str] = []
@@ -90,7 +93,16 @@ def read(path: Path, name: Set) -> Sample:
         expected=_expected(given["finding"], path) if "finding" in given else None,
         requires=tuple(part.strip() for part in given.get("requires", "").split(",") if part.strip()),
         why=" ".join(words),
+        cases=tuple(_cases(tree)),
     )
+
+
+def _cases(tree: ast.Module) -> list[dict[str, Any]]:
+    """The literal list `CASES` of a module; empty without one."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and [t.id for t in node.targets if isinstance(t, ast.Name)] == ["CASES"]:
+            return cast("list[dict[str, Any]]", ast.literal_eval(node.value))
+    return []
 
 
 def _expected(text: str, path: Path) -> Expected:

@@ -151,7 +151,8 @@ async def tried(calls: Calls, sample: Sample) -> Result:
     checked = tested = None
     with anyio.move_on_after(LIMIT) as clock:
         checked = await calls.execute("check_environment", given)
-        tested = await calls.execute("test_reward", given) if checked.status == "passed" else None
+        cases = {"cases": list(sample.cases)} if sample.cases else {}
+        tested = await calls.execute("test_reward", {**given, **cases}) if checked.status == "passed" else None
     return Result(sample, checked, tested, time.monotonic() - started, clock.cancelled_caught)
 
 

@@ -6,7 +6,8 @@ whether it was allowed, or pay for taking part. The model here fills the command
 of the task; where it earns all on every task, there is nothing to learn. It also plays sequences of a command that are
 alike whatever happens, such as one word of a list after the other: an opponent that always replies alike loses to one.
 Where solutions are known, their turns are commands too, as they stand and with other numbers: an opponent may lose by
-a move that it has to refuse.
+a move that it has to refuse. So are the environment's own sentences: a reward that looks for the verdict of the
+environment in the whole conversation also finds it where the model says it.
 """
 
 from __future__ import annotations
@@ -59,10 +60,16 @@ class ConstantCommand:
 
 
 async def play_commands(
-    worker: Worker, rows: Sequence[Row], words: Sequence[str] = (), said: Sequence[str] = (), *, few: bool = False
+    worker: Worker,
+    rows: Sequence[Row],
+    words: Sequence[str] = (),
+    said: Sequence[str] = (),
+    verdicts: Sequence[str] = (),
+    *,
+    few: bool = False,
 ) -> tuple[ConstantCommand, ...]:
-    """Play the commands that all prompts list, the words that the environment's code lists (`words`), and turns of
-    solutions (`said`), which count only if they earn all.
+    """Play the commands that all prompts list, the words that the environment's code lists (`words`), turns of
+    solutions (`said`) and the environment's own sentences (`verdicts`). The latter two count only if they earn all.
 
     With `few`, as where tool servers make rollouts slow, only the first commands are played, and no sequences. Return
     the first that earned all of the weights on all tasks, else the first that earned more than half.
@@ -86,10 +93,20 @@ async def play_commands(
         asked = [m for m in _LETTER_COMMAND.finditer(prompts[0]) if all(m[0] in prompt for prompt in prompts)]
         scripts += [_script(f"{verb} {_ALPHABET}") for verb in dict.fromkeys(m["verb"] for m in asked)]
     turns = [] if few else [_script(text, "in every turn of every task") for text in turns_of_solutions(said)]
+    turns += [_script(text, "like the environment, to every task") for text in verdicts[: _FEW if few else None]]
     first = await play_pairs(
         worker, [(row.index, script) for script in [*scripts, *turns] for row in different[:_FIRST]]
     )
     return tuple([c async for c in _paid(worker, scripts, turns, first, different)])
+
+
+def winning_messages(played: Sequence[PlayedScript]) -> list[str]:
+    """Return what environments said last in the rollouts that earned most, the most frequent texts first."""
+    best = max((p.result.reward or 0.0 for p in played if p.scored), default=0.0)
+    won = [p for p in played if best > EPSILON and p.scored and (p.result.reward or 0.0) >= FULL_SHARE * best - EPSILON]
+    last = [[str(m.get("content") or "") for m in p.result.messages if m.get("role") == "user"][-1:] for p in won]
+    texts = Counter(text for one in last for text in one if 0 < len(text) <= _LONGEST)
+    return [text for text, _ in texts.most_common(_FORMS)]
 
 
 def turns_of_solutions(said: Sequence[str]) -> list[str]:

@@ -181,13 +181,18 @@ def sanity_checks(trial: Trial) -> list[SanityCheck]:
     played = (*trial.rollouts, *(p for _, p in trial.solved.changed))
     rewards = [s.reward for s in trial.everything] + [p.result.reward for p in played if p.scored]
     everything = {round(r, 9) for r in rewards if r is not None}
+    only_solutions = trial.by_rollouts and not wrongs and not any(p.scored for p in played)
     return [
         SanityCheck("Gold rewards > wrong rewards", beaten, "reward-wrong-passes"),
         SanityCheck("At least one gold > 0.5", any(g > half for g in golds) if golds else None, "reward-gold-fails"),
         SanityCheck(
             "At least one wrong < 0.5", any(w < half for w in wrongs) if wrongs else None, "reward-wrong-passes"
         ),
-        SanityCheck("Not all rewards identical", len(everything) > 1 if everything else None, "reward-constant"),
+        SanityCheck(
+            "Not all rewards identical",
+            len(everything) > 1 if everything and not only_solutions else None,
+            "reward-constant",
+        ),
     ]
 
 

@@ -8,7 +8,8 @@ reported.
 
 Besides the replies of its own solution, a task gets the replies of another task's solution, one reply in every turn,
 and games that were lost by the rules (accepted_replies.py). The solution alone would not reveal an opponent that plays
-worse than before, because the solution wins anyway.
+worse than before, because the solution wins anyway. It is also the first that a process plays: where a tool server
+holds a basket or a stock for all rollouts, the solution may earn the maximum only before any other rollout.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from prime_lab_mcp.lab.worker.description import Message
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import RolloutResult
 
+OWN_REPLIES = "gives the solution's replies"
+"""Name of the script that plays a solution again."""
 ROUNDS = 3
 """Number of times that each recorded rollout is played in one process."""
 _TASKS = 2
@@ -59,6 +62,11 @@ class Replay:
     def ends_differently(self) -> bool:
         """Whether one of the rollouts is longer than the other."""
         return len(self.first.result.messages) != len(self.later.result.messages)
+
+    @property
+    def severe(self) -> bool:
+        """Whether a model is paid or led otherwise later, and not only told something else."""
+        return self.paid_differently or self.ends_differently or self.tells_replies
 
     @property
     def tells_replies(self) -> bool:
@@ -96,7 +104,7 @@ async def replay(
     if not plays or worker.siblings is None:
         return ()
     # A silent rollout comes first, so that late imports and the like do not change the first replay.
-    wanted = [(plays[-1][0], scripts.silent_script()), *plays * ROUNDS]
+    wanted = [(plays[-1][0], scripts.silent_script()), *_untouched(plays, played), *plays * ROUNDS]
     first = await _in_fresh_process(worker, wanted)
     differences = _differences(wanted, first)
     if not differences:
@@ -133,7 +141,7 @@ def recorded_plays(
             script = scripts.replay_script("gives the replies of another task's solution", other.result.messages)
             plays.append((p.row, script))
     plays += paid
-    plays += [(p.row, scripts.replay_script("gives the solution's replies", p.result.messages)) for p in longest]
+    plays += [(p.row, scripts.replay_script(OWN_REPLIES, p.result.messages)) for p in longest]
     others = {p.script.part: p for p in usable if p.row not in solutions and p.script.part != "faulty"}
     for p in list(others.values())[:_OTHERS]:
         plays.append((p.row, scripts.replay_script(p.script.name, p.result.messages)))
@@ -157,6 +165,23 @@ def _is_solution(played: PlayedScript) -> bool:
 def _replies(played: PlayedScript) -> list[Message]:
     """Return the model's messages of a rollout."""
     return [m for m in played.result.messages if m.get("role") == "assistant"]
+
+
+def _untouched(
+    plays: Sequence[tuple[int, RolloutScript]], played: Sequence[PlayedScript]
+) -> list[tuple[int, RolloutScript]]:
+    """Return the play of a solution that a process makes first if solutions call tools; else none.
+
+    In a game without tools, a solution that wins before all other replies may help these (`recorded_plays`).
+    """
+    longest = longest_solutions(played)[:1]
+    return [
+        (row, script)
+        for p in longest
+        if any(m.get("tool_calls") for m in p.result.messages)
+        for row, script in plays
+        if row == p.row and script.name == OWN_REPLIES
+    ][:1]
 
 
 async def _in_fresh_process(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> list[RolloutResult]:
@@ -189,13 +214,13 @@ def _differences(
 
     The number is the rollout's position in `results`.
     """
-    each = (len(wanted) - 1) // ROUNDS
+    seen: dict[tuple[int, int], int] = {}
     differences = []
-    for number in range(1 + each, len(results)):
-        earlier = 1 + (number - 1) % each
+    for number in range(1, len(results)):
+        row, script = wanted[number]
+        earlier = seen.setdefault((row, id(script)), number)
         first, later = results[earlier], results[number]
         if not _same(first, later):
-            row, script = wanted[number]
             pair = (PlayedScript(row, script, first), PlayedScript(row, script, later))
             differences.append((number, Replay(*pair, between=number - earlier - 1)))
     return differences

@@ -66,6 +66,32 @@ def rewarded_words(source: str) -> tuple[str, ...]:
     return tuple(words)[:_MOST]
 
 
+_MOST_SENTENCES = 12
+_SENTENCE = re.compile(r"[A-Za-z][^\n{}<>]{5,100}")
+
+
+def spoken_sentences(source: str) -> tuple[str, ...]:
+    """Return sentences that the environment's code may say or look for, at most 12, those of verdicts first.
+
+    These are string literals of several words, without docstrings and prompts, which are longer.
+    """
+    tree = parse_source(source)
+    found: dict[str, None] = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value.strip()
+            if _SENTENCE.fullmatch(text) and " " in text:
+                found[text] = None
+    return tuple(sorted(found, key=lambda text: _VERDICT.search(text) is None))[:_MOST_SENTENCES]
+
+
+_VERDICT = re.compile(
+    r"(?i)\b(?:yes|correct|right|found|won|wins?|winner|well done|solved|congratulations|success\w*|passed|accepted|"
+    r"complete[d]?|escaped|deal|victory|checkmate|game over)\b"
+)
+"""Words of a message that tells a model that it has won."""
+
+
 def _listed(node: ast.AST) -> Iterator[ast.expr | None]:
     """Yield the members of a collection, the keys of a dict, or the left side of `in` and `not in`."""
     if isinstance(node, ast.Set | ast.List | ast.Tuple):

@@ -97,6 +97,32 @@ def _in_turn(lists: Iterable[Sequence[ScoredProbe]]) -> list[ScoredProbe]:
     return [scored_probe for group in zip_longest(*lists) for scored_probe in group if scored_probe is not None]
 
 
+_PARTLY_RIGHT_KINDS: frozenset[Kind] = frozenset({"half-right", "cut", "cross"})
+PARTLY_RIGHT_PROBES = 24
+"""Largest number of partly right replies that are scored two more times."""
+_SHORT_MS = 250.0
+"""Scoring time up to which such a reply is scored again (our choice). A slow reward may vary by its own time limits."""
+
+
+def partly_right_probes(scored_probes: Iterable[ScoredProbe], repeats: Iterable[RepeatedScore]) -> list[ScoredProbe]:
+    """Choose replies to score again that are or may be right in part, and supplied cases, a few of each family.
+
+    A reward that draws what it checks pays a right reply in full and a wrong one nothing, whatever it draws. Only
+    replies between the two show the draw.
+    """
+    known = {(r.probe.row, r.probe.completion) for r in repeats}
+    by_family: dict[Family, list[ScoredProbe]] = {}
+    for scored_probe in scored_probes:
+        probe, scored = scored_probe.probe, scored_probe.scored
+        fits = probe.kind in _PARTLY_RIGHT_KINDS or probe.family is Family.SUPPLIED
+        if fits and _computed(scored_probe) and not (scored.problems or scored.judges) and scored.ms <= _SHORT_MS:
+            key = (probe.row, probe.completion)
+            if key not in known:
+                known.add(key)
+                by_family.setdefault(probe.family, []).append(scored_probe)
+    return _in_turn(by_family.values())[:PARTLY_RIGHT_PROBES]
+
+
 async def observe_side_effects(worker: Worker, scored_probes: Iterable[ScoredProbe]) -> ObservedSideEffects | None:
     """Observe the side effects of scoring some of these completions; None if none of them can be observed."""
     short, long = concurrent_probes(scored_probes)

@@ -38,7 +38,7 @@ from prime_lab_mcp.lab.rewards.case_skeletons import (
     skeleton_probes,
 )
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
-from prime_lab_mcp.lab.rewards.constant_commands import ConstantCommand, play_commands
+from prime_lab_mcp.lab.rewards.constant_commands import ConstantCommand, play_commands, winning_messages
 from prime_lab_mcp.lab.rewards.copied_messages import (
     CHATTERS,
     REMEMBERED,
@@ -90,8 +90,9 @@ from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_
 from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts, play_parts, spoken_turns
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.rewards.stand_in_judge import find_misread_verdict
-from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, task_maxima
+from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, solution_maxima, task_maxima
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
+from prime_lab_mcp.lab.rewards.to_and_fro import Walk, play_to_and_fro
 from prime_lab_mcp.lab.rewards.tool_exploration import (
     AnswerKey,
     LastingWrite,
@@ -329,6 +330,23 @@ async def _twice(scorer: Scorer, scored_probes: Sequence[ScoredProbe]) -> tuple[
     return tuple(RepeatedScore(s.probe, s.scored, a, third.get(id(s), a)) for s, a in pairs)
 
 
+async def _partly_right_again(
+    scorer: Scorer,
+    scored_probes: Sequence[ScoredProbe],
+    supplied: Sequence[ScoredCase],
+    repeats: Sequence[RepeatedScore],
+) -> tuple[RepeatedScore, ...]:
+    """Score some partly right replies and supplied cases two more times: in the same and in reverse order."""
+    some = side_effects.partly_right_probes((*(s.scored_probe for s in supplied), *scored_probes), repeats)
+    again = await scorer.score([s.probe.case for s in some])
+    reverse = (await scorer.score([s.probe.case for s in reversed(some)]))[::-1]
+    return tuple(
+        RepeatedScore(s.probe, s.scored, a, r)
+        for s, a, r in zip(some, again, reverse, strict=True)
+        if not (a.has(ProblemCode.NOT_RUN) or r.has(ProblemCode.NOT_RUN))
+    )
+
+
 async def say_nothing(message: str) -> None:
     """Tell nobody what is tried."""
 
@@ -482,6 +500,7 @@ async def _observe(
     shortcuts: tuple[Shortcut, ...] = ()
     commands: tuple[ConstantCommand, ...] = ()
     thoughtless: tuple[ThoughtlessModel, ...] = ()
+    walk: Walk | None = None
     parts = SolutionParts()
     accepted: tuple[AcceptedGame, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
@@ -503,9 +522,10 @@ async def _observe(
         ends = [p for game in accepted for p in game.ends]
         replays = await replay(worker, (*solved.scored, *played.rollouts), copies, ends)
         tools = offered_tools((*solved.scored, *played.rollouts))
-        if not replays:
+        remembered = any(r.severe for r in replays)
+        if not remembered:
             lasting = await find_lasting_writes(worker, sample.rows, tools)
-        if not (replays or lasting or grouped):
+        if not (remembered or lasting or grouped):
             form_named, recorded = _named_form(sample.rows, source), (*played.rollouts, *solved.scored)
             mixed = await find_mixed_rollouts(worker, sample.rows, form_named, source, recorded)
         if hacks and style is not None:
@@ -513,8 +533,12 @@ async def _observe(
         if hacks and not grouped:
             await say("playing models that do the same in every task")
             listed, said = reward_source.rewarded_words(source), spoken_turns(solved)
-            commands = await play_commands(worker, sample.rows, listed, said, few=bool(tools))
+            verdicts = dict.fromkeys(
+                (*winning_messages((*solved.scored, *played.rollouts)), *reward_source.spoken_sentences(source))
+            )
+            commands = await play_commands(worker, sample.rows, listed, said, tuple(verdicts), few=bool(tools))
             thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
+            walk = await play_to_and_fro(worker, sample.rows, tools, _named_form(sample.rows, source))
         if hacks and not grouped:
             parts = await play_parts(worker, solved, prompts_by_row(sample.rows))
         if hacks:
@@ -543,6 +567,8 @@ async def _observe(
         by_rollouts = True
         golds, scored_probes = scripted_rollouts.rollout_probes(played)
     repeats = () if by_rollouts else repeats
+    if not (by_rollouts or sparing or grouped or scorer.gave_up):
+        repeats = (*repeats, *await _partly_right_again(scorer, scored_probes, supplied, repeats))
     scored_cases = {id(s) for s in supplied}
     if supplied and played.stateful and (by_rollouts or not any(s.reward for s in golds)):
         supplied = await scripted_rollouts.replay_cases(worker, supplied)
@@ -604,6 +630,7 @@ async def _observe(
         shortcuts=shortcuts,
         commands=commands,
         thoughtless=thoughtless,
+        walk=walk,
         parts=parts,
         shown_tests=find_shown_tests(sample.rows, source) if hacks else None,
         accepted=accepted,
@@ -620,7 +647,7 @@ async def _observe(
         listed_in_prompts=style is not None and _listed_in_prompts(style, sample.rows),
         answer_last=answer_comes_last(*prompts_and_systems(sample.rows)),
         answer_alone=answer_comes_alone(*prompts_and_systems(sample.rows)),
-        levels=task_maxima(golds, scored_probes),
+        levels={**task_maxima(golds, scored_probes), **(solution_maxima(solved) if by_rollouts else {})},
     )
 
 

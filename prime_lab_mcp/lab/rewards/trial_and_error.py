@@ -1,10 +1,12 @@
 """Plays models that try out what an environment offers, without a thought for the task.
 
-Three models use tools: one makes the same calls with every value that a tool names or lists (a sweep), one stops at the
-value to which the tool answers otherwise than to all others, and one hands a tool what the tool's own answer to a
-meaningless call states. Each of them behaves alike in every task, so where it earns all on every task, there is nothing
-to learn: the tool says what is right as often as it is asked, or the reward asks only whether a call was made.
-Values that only the prompt of a task names are not tried, because the task may be to use exactly these.
+Four models use tools: one makes the same calls with every value that a tool names or lists (a sweep), one stops at
+the value to which the tool answers otherwise than to all others, one hands a tool what the tool's own answer to a
+meaningless call states, and one calls a tool with every combination of the values that two parameters name, such as
+every room in every slot. Each of them behaves alike in every task, so where it earns all on every task, there is
+nothing to learn: the tool says what is right as often as it is asked, or the reward asks only whether a call was
+made. Values that only the prompt of a task names are not tried, because the task may be to use exactly these; they
+are tried in all combinations only, most of which no task asks for.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of, whole_prompt
@@ -97,6 +100,11 @@ async def play_thoughtless(
             found = await _of_tool(worker, different, tool, parameter, shared, listing, listed, form)
             if found is not None:
                 return (found,)
+    for tool in tools:
+        if time.monotonic() < deadline:
+            found = await _everywhere(worker, different, tool, shared, listing, listed)
+            if found is not None:
+                return (found,)
     for extreme in _EXTREMES:
         name = f"calls the tools once with {extreme} as every number"
         calls = {row.index: _extreme_calls(tools, extreme, row) for row in different}
@@ -105,6 +113,54 @@ async def play_thoughtless(
             if paid is not None:
                 return (ThoughtlessModel(name, paid),)
     return ()
+
+
+_FEWEST_COMBINED, _MOST_COMBINED = 6, 80
+"""Numbers of combinations of values: fewer may all be asked for, and more take too long (our choice)."""
+
+
+async def _everywhere(
+    worker: Worker,
+    rows: Sequence[Row],
+    tool: OfferedTool,
+    shared: str,
+    listing: Sequence[Call],
+    listed: Mapping[int, Sequence[str]],
+) -> ThoughtlessModel | None:
+    """Return the model that calls a tool with every combination of two parameters' values, if it earned all.
+
+    What is done everywhere is done in the right place as well. A reward that does not ask what else was done pays it.
+    """
+    choosing = _choosing(tool)
+    if len(choosing) < 2:
+        return None
+    calls: dict[int, list[Call]] = {}
+    for row in rows:
+        values = [_values_of_task(tool, parameter, shared, listed.get(row.index, ()), row) for parameter in choosing]
+        texts = [prompt_of(row), *(message_text(m) for m in row.prompt if m.get("role") == "system")]
+        given = likeliest_arguments(tool, texts)
+        made: list[Call] = [
+            (tool.name, given | dict(zip(choosing, chosen, strict=True))) for chosen in product(*values)
+        ]
+        if min(map(len, values)) < 2 or not _FEWEST_COMBINED <= len(made) <= _MOST_COMBINED:
+            return None
+        calls[row.index] = made
+    name = f"calls {tool.name} with every combination of {' and '.join(map(repr, choosing))}"
+    _, paid = await _earning(worker, rows, {row: _script(name, [listing, made]) for row, made in calls.items()})
+    return ThoughtlessModel(name, paid) if paid is not None else None
+
+
+def _values_of_task(tool: OfferedTool, parameter: str, shared: str, listed: Sequence[str], row: Row) -> list[Any]:
+    """Return the longest list of a parameter's values that the tool, all prompts, other tools or the task's prompt
+    name."""
+    schema = (tool.parameters.get("properties") or {}).get(parameter) or {}
+    behind = re.compile(rf"(?im)\b{re.escape(parameter)}s?\b[^:\n]{{0,30}}:\s*([^\n]+)")
+    of_task: list[Any] = []
+    for line in behind.findall(f"{whole_prompt(row)}\n{shared}"):
+        entries = re.split(r"[,;]\s*(?:and )?", re.sub(r"\([^()]*\)", "", line.partition(". ")[0]).rstrip(". "))
+        of_task = max(of_task, [_typed(entry.strip(), schema) for entry in entries if entry.strip()], key=len)
+    lists = [*_named_values(tool, parameter, "")[:1], of_task, _listed_values(tool, parameter, listed)]
+    return max(lists, key=len) if any(lists) else []
 
 
 def _required(tool: OfferedTool) -> Sequence[str]:

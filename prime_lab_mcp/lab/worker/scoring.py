@@ -25,10 +25,11 @@ from prime_lab_mcp.lab.worker.faults import SIDE_ACTIONS, Problem, ProblemCode, 
 
 End = Literal["ended", "endless", "cut", "slow", "not-run"]
 _ENDS = frozenset({"ended", "endless", "cut", "slow", "not-run"})
-TURNS = 30
-"""Most turns of a rollout whose environment states a limit (`max_turns`). A longer rollout is cut."""
+TURNS = 64
+"""Most turns of a rollout whose environment states a limit (`max_turns`). A longer rollout is cut, and has no reward.
+Games with 50 moves are common."""
 ENDLESS = 120
-"""Turns after which a rollout without a stated limit counts as endless. Games with 50 moves are common."""
+"""Turns after which a rollout without a stated limit counts as endless."""
 OBSERVED_TURNS = 8
 """Turns after which a rollout is cut whose messages are compared with those of the same rollout among others."""
 Observed = Literal["", "in-order", "slowly", "in-turns"]

@@ -182,6 +182,35 @@ def thoughtless_model(trial: Trial) -> Iterator[Finding]:
         )
 
 
+_WALKED = 1 / 3
+"""Share of what solutions earn, or of the weights where none is known, from which a walk blocks (our choice)."""
+
+
+def walk_is_paid(trial: Trial) -> Iterator[Finding]:
+    """Walking to and fro must not earn more with every turn.
+
+    A blocker if the walk earns a third of what is known to be attainable: a model that has not found the goal yet is
+    paid for never reaching it. Otherwise a warning.
+    """
+    walk = trial.walk
+    if walk is None:
+        return
+    earned = min(p.result.reward or 0.0 for p in walk.rollouts)
+    known = sorted(p.result.reward or 0.0 for p in trial.solved.scored)
+    known += sorted(s.scored_probe.reward or 0.0 for s in trial.supplied if s.high) if not known else []
+    whole = known[len(known) // 2] if known else trial.declared
+    blocks = earned >= _WALKED * whole - EPSILON
+    yield Finding(
+        "reward-hackable",
+        "blocker" if blocks else "warning",
+        f"a model that {walk.name} earned {walk.step:g} more with every two turns, and {earned:g} or more in all, on "
+        f"each of {count(len(walk.rollouts), 'task')} (a solved task: {whole:g})",
+        "Take back what a step away undoes: pay the difference of the distance to the goal, what is left of the way at "
+        "the end, or each new best distance once.",
+        rows=tuple(rollout_row(p, _EXPECTED) for p in walk.rollouts[:3]),
+    )
+
+
 def paid_programs(trial: Trial) -> Iterator[Finding]:
     """Programs that solve nothing must not earn the maximum.
 
@@ -266,6 +295,7 @@ GOLDLESS_RULES: tuple[RewardRule, ...] = (
     giving_up_is_paid,
     constant_command,
     thoughtless_model,
+    walk_is_paid,
     paid_programs,
     tests_are_shown,
 )

@@ -118,7 +118,6 @@ def remembers_rollouts(trial: Trial) -> Iterator[Finding]:
     if not trial.replays:
         return
     worst = next((r for r in trial.replays if r.tells_replies), trial.replays[0])
-    severe = worst.paid_differently or worst.ends_differently or worst.tells_replies
     rewards = ["no reward" if p.result.reward is None else f"{p.result.reward:g}" for p in (worst.first, worst.later)]
     if worst.paid_differently:
         how = f"earns {rewards[0]} at first and {rewards[1]} later"
@@ -130,7 +129,7 @@ def remembers_rollouts(trial: Trial) -> Iterator[Finding]:
         how = "is answered otherwise later"
     yield Finding(
         "reward-rollout-differs",
-        "blocker" if severe else "warning",
+        "blocker" if worst.severe else "warning",
         f"the environment remembers earlier rollouts: a model that {worst.first.script.name} {how} "
         f"({count(worst.between, 'rollout')} between the two; so in two fresh processes with equal random numbers)",
         "Keep what a game changes in variables of Env.run or in the state of the rollout (v1: trace.state, v0: state), "

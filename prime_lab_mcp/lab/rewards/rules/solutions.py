@@ -15,10 +15,12 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.demanded_tools import demanded_use
 from prime_lab_mcp.lab.rewards.observations import Trial
+from prime_lab_mcp.lab.rewards.replays import OWN_REPLIES
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.solutions import Change, Solved
+from prime_lab_mcp.lab.rewards.task_maximum import solution_maxima
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.worker.scoring import OfferedTool
 
@@ -27,6 +29,9 @@ _WITHOUT_USE = {
     Change.WRONG_ARGUMENT: "after calls that ask for something else",
     Change.ANSWER_FIRST: "before the result of the first call",
 }
+
+_GUESSES = (Change.BARE_ANSWER, Change.ANSWER_FIRST)
+"""Copies that give the answer before anything was looked up or tried."""
 
 
 def solution_unplayable(trial: Trial) -> Iterator[Finding]:
@@ -94,14 +99,24 @@ def solution_needs_more(trial: Trial) -> Iterator[Finding]:
 
 
 def solution_fails(trial: Trial) -> Iterator[Finding]:
-    """A solution must earn the maximum, and nothing may earn more than the best solution."""
+    """A solution must earn the maximum of its task, and nothing that is no solution may earn more than the best one.
+
+    The maximum is lower where each reply or call costs something, and a supplied solution is judged with the other
+    cases (`solution_maxima`). The last reply of a solution, given at once, is a guess that comes true: only a model
+    that knows the answer can make it, and it rightly earns more where replies cost something.
+    """
     scored = trial.solved.scored
     if not scored:
         return
     best = trial.solved.best
-    failing = [p for p in scored if (p.result.reward or 0.0) < FULL_SHARE * trial.maximum(p.row) - EPSILON]
+    maxima = solution_maxima(trial.solved)
+    failing = [
+        p for p in scored if (p.result.reward or 0.0) < FULL_SHARE * maxima.get(p.row, trial.maximum(p.row)) - EPSILON
+    ]
     if trial.max_reward <= EPSILON:
         failing = scored
+    if failing and any(r.paid_differently and r.first.script.name == OWN_REPLIES for r in trial.replays):
+        failing = []  # What failed is what other rollouts had left behind (`remembers_rollouts`).
     if failing:
         yield Finding(
             "reward-gold-fails",
@@ -116,7 +131,11 @@ def solution_fails(trial: Trial) -> Iterator[Finding]:
             "Compare what the solution does with what the reward reads (the rows show the rollout), and mend either.",
             rows=tuple(rollout_row(p, "the maximum") for p in failing[:3]),
         )
-    above = [(c, p) for c, p in trial.solved.changed if p.scored and (p.result.reward or 0.0) > best + EPSILON]
+    above = [
+        (c, p)
+        for c, p in trial.solved.changed
+        if p.scored and c not in _GUESSES and (p.result.reward or 0.0) > best + EPSILON
+    ]
     if above:
         yield Finding(
             "reward-gold-fails",
@@ -309,13 +328,15 @@ def solution_lines(trial: Trial) -> dict[str, Any]:
     """Return the rewards of the solutions and of their changed copies, as an entry of the report."""
     solved = trial.solved
     earned = [p.result.reward or 0.0 for p in solved.scored]
+    maxima = {p.row: trial.max_reward for p in solved.scored} | dict(solution_maxima(solved))
+    full = [p for p in solved.scored if (p.result.reward or 0.0) >= FULL_SHARE * maxima[p.row] - EPSILON]
     of = {change: solved.rewards_of(change) for change in Change}
     return {
         "tasks": len(earned),
         "source": "cases" if solved.supplied else "environment",
         **({"played": False} if solved.unavailable else {}),
         "mean_reward": round(sum(earned) / len(earned), 6) if earned else None,
-        "at_maximum": sum(r >= FULL_SHARE * trial.max_reward - EPSILON for r in earned) if trial.max_reward else 0,
+        "at_maximum": len(full) if trial.max_reward else 0,
         "instead": {str(change): round(sum(r) / len(r), 6) for change, r in of.items() if r},
         "answers_scored_after_its_calls": trial.after_calls,
     }

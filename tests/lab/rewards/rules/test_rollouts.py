@@ -271,3 +271,28 @@ def test_solutions_that_were_not_begun_count_beside_those_that_were_slow() -> No
     told = reward_findings(sound(solved=Solved((*solved, *late))))
     (finding,) = [f for f in told if f.code == "reward-partly-tested"]
     assert finding.message == "1 solution of 12 had not ended in time, and 5 were not begun; 6 were played to their end"
+
+
+def game(*earned: float, turns: tuple[int, ...], supplied: bool = False, bare: float = 1.0) -> set[tuple[str, str]]:
+    """Findings about solutions of so many replies that earned so much, where the bare answer earns `bare`."""
+    script = solution_script(True)
+
+    def rollout(row: int, reward: float, replies: int) -> PlayedScript:
+        messages = tuple({"role": "assistant", "content": f"guess {n}"} for n in range(replies))
+        return PlayedScript(row, script, RolloutResult(messages, reward, "ended", True, alone=None, again=reward))
+
+    played_solutions = tuple(rollout(row, e, n) for row, (e, n) in enumerate(zip(earned, turns, strict=True)))
+    copies = ((Change.BARE_ANSWER, rollout(0, bare, 1)), (Change.NOOP, rollout(0, 0.0, 1)))
+    solved = Solved(played_solutions, copies, supplied=supplied)
+    return {(f.code, f.severity) for f in reward_findings(sound(solved=solved, rollouts=(RIGHT, WRONG, SILENT)))}
+
+
+def test_solutions_of_a_game_may_earn_less_the_more_replies_they_need() -> None:
+    assert ("reward-gold-fails", "blocker") not in game(0.9, 0.8, 0.9, 0.7, 0.8, turns=(2, 3, 2, 4, 3))
+    assert ("reward-gold-fails", "blocker") in game(0.9, 0.8, 0.9, 0.7, 0.6, turns=(2, 3, 2, 4, 3))
+
+
+def test_a_supplied_solution_need_not_be_the_best_play() -> None:
+    assert ("reward-gold-fails", "blocker") not in game(0.95, 0.9, turns=(2, 2), supplied=True)
+    assert ("reward-gold-fails", "blocker") in game(0.95, 0.9, turns=(2, 2))
+    assert ("reward-gold-fails", "blocker") in game(0.95, 0.0, turns=(2, 2), supplied=True)

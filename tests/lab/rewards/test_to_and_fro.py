@@ -1,0 +1,81 @@
+"""Walks to and fro: in which forms they are played, and what of their rewards counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, tag_wrapper
+from prime_lab_mcp.lab.rewards.reward_source import spoken_sentences
+from prime_lab_mcp.lab.rewards.to_and_fro import Walk, _walks, play_to_and_fro
+from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.scoring import OfferedTool, RolloutResult, Rollouts
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def row(number: int) -> Row:
+    message = {"role": "user", "content": f"Map {number}: go `north`, `south`, east or west to the treasure."}
+    return Row(number, f"k{number}", (message,), None, None, {})
+
+
+ROWS = [row(number) for number in range(8)]
+
+
+class Grid:
+    """A worker whose rollouts pay for each step that leads north (`nearer`), less for each south (`away`)."""
+
+    def __init__(self, nearer: float, away: float) -> None:
+        self.nearer, self.away = nearer, away
+
+    async def rollout(self, plays: Any, **_: Any) -> Rollouts:
+        return Rollouts(tuple(map(self._played, plays)))
+
+    def _played(self, play: Any) -> RolloutResult:
+        turns = play.script["turns"][:40]
+        reward = sum(self.nearer if "north" in turn else -self.away if "south" in turn else 0.0 for turn in turns)
+        messages = tuple({"role": "assistant", "content": turn} for turn in turns)
+        return RolloutResult(messages, round(reward, 6), "ended", True)
+
+
+async def walk(nearer: float, away: float) -> Walk | None:
+    return await play_to_and_fro(Grid(nearer, away), ROWS, (), tag_wrapper("move"))  # type: ignore[arg-type]
+
+
+async def test_steps_that_are_paid_and_not_taken_back_are_paid_without_end() -> None:
+    found = await walk(0.05, 0.0)
+    assert found is not None
+    assert found.step == pytest.approx(0.05)
+    assert len(found.rollouts) == 8
+    assert found.rollouts[0].result.reward == pytest.approx(1.0)
+
+
+async def test_steps_that_are_taken_back_are_not() -> None:
+    assert await walk(0.05, 0.05) is None
+
+
+async def test_a_game_that_pays_for_every_turn_pays_no_walk() -> None:
+    assert await walk(0.05, -0.05) is None
+
+
+def test_a_tool_is_called_with_the_words_of_its_own_list() -> None:
+    schema = {"direction": {"type": "string", "enum": ["NORTH", "SOUTH", "EAST", "WEST"]}}
+    tool = OfferedTool("move", "Moves.", {"properties": schema, "required": ["direction"]})
+    calls = [[turn["calls"][0] for turn in turns] for _, turns in _walks(["anything"], [tool], BARE)]
+    assert calls[0] == [["move", {"direction": "NORTH"}], ["move", {"direction": "SOUTH"}]]
+
+
+def test_commands_are_written_as_the_prompt_shows_them() -> None:
+    prompt = "Reply with MOVE <up|down|left|right>, one step in a message."
+    assert next(iter(_walks([prompt], (), BARE)))[1] == ["MOVE up", "MOVE down"]
+
+
+def test_the_sentences_of_a_verdict_come_first() -> None:
+    source = 'PROMPT = "Guess the animal that I have in mind"\nreply = "Yes, you found it!"\nname = "otter"\n'
+    assert spoken_sentences(source) == ("Yes, you found it!", "Guess the animal that I have in mind")
