@@ -28,7 +28,7 @@ _PYTHON_FOLDERS = (".", "/tmp", "$HOME")
 _MOST_LISTED, MOST_PATHS = 40, 8
 """Largest number of files that a search lists, and of paths that are read."""
 _SEARCH_SECONDS = 5
-_FEWEST_CHARACTERS = 2
+FEWEST_CHARACTERS = 2
 """Shorter answers stand in any file; a file with nothing else is found by its name, which the shell lists."""
 _LISTED = re.compile(r"^(?:\./|/)[^\n]*$", re.M)
 _RECURSIVE = re.compile(r"(?:^|[;&|\s])(?:grep\s+(?:-\w*[rR]\w*)|rg\b|find\b|ls\s+-\w*R)")
@@ -47,7 +47,7 @@ class ShellTool:
 
     def search(self, texts: Sequence[str]) -> Call | None:
         """Return a call that lists the files that hold one of the texts; None if all are too short."""
-        wanted = [t for t in texts if len(t) >= _FEWEST_CHARACTERS and "\n" not in t]
+        wanted = [t for t in texts if len(t) >= FEWEST_CHARACTERS and "\n" not in t]
         if not wanted:
             return None
         if self.python:

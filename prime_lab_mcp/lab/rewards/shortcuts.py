@@ -25,7 +25,14 @@ from prime_lab_mcp.lab.rewards.copied_messages import ReplyForm, own_replies
 from prime_lab_mcp.lab.rewards.copied_places import Place, find_place, same_text
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
-from prime_lab_mcp.lab.rewards.shell_files import ShellTool, common_paths, listed_files, reads_file, shell_tools
+from prime_lab_mcp.lab.rewards.shell_files import (
+    FEWEST_CHARACTERS,
+    ShellTool,
+    common_paths,
+    listed_files,
+    reads_file,
+    shell_tools,
+)
 from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.worker.child import copying
@@ -107,7 +114,7 @@ class Shortcut:
 
 async def play_shortcuts(worker: Worker, form: ReplyForm, solved: Solved, rows: Sequence[Row]) -> tuple[Shortcut, ...]:
     """Look for places that hold what solutions give. Return the first from which copying is paid on other tasks."""
-    learning = _learning(solved)
+    learning = _learning(solved, form)
     if len(learning) < _LEARNING:
         return ()
     targets = list(_targets(learning, form))
@@ -146,7 +153,7 @@ async def play_file_shortcuts(
     said = await play_pairs(worker, [(gold.row, scripts.gold_script(style.render(gold))) for gold in golds])
     shell = next(shell_tools(next((p.result.tools for p in said if p.result.tools), ())), None)
     solved = Solved(tuple(said))
-    learning = _learning(solved)
+    learning = _learning(solved, form)
     if shell is None or len(learning) < _LEARNING:
         return ()
     targets = list(_targets(learning, form))
@@ -168,10 +175,20 @@ def _beside(same_calls: tuple[Any, ...], shell: ShellTool | None) -> list[tuple[
     return [(), *([same_calls] if same_calls else []), *looks]
 
 
-def _learning(solved: Solved) -> list[PlayedScript]:
-    """Return rollouts of paid solutions that differ, on which places are looked for."""
+def _learning(solved: Solved, form: ReplyForm) -> list[PlayedScript]:
+    """Return rollouts of paid solutions that differ, on which places are looked for.
+
+    Those whose answers are too short to be searched in files come last: each of them would hide a file of all tasks.
+    """
     right = [p for p in solved.scored if solved.best > EPSILON and (p.result.reward or 0.0) >= HALF_SHARE * solved.best]
+    right.sort(key=lambda p: len(_answer_in(_given_reply(p), form)) < FEWEST_CHARACTERS)
     return list({_given_reply(p) + _arguments_text(p): p for p in right}.values())[:_LEARNING]
+
+
+def _answer_in(reply: str, form: ReplyForm) -> str:
+    """Return the answer that stands in a reply of this form."""
+    inner = reply.partition(form.before)[2] if form.before else reply
+    return (inner.partition(form.after)[0] if form.after else inner).strip()
 
 
 def _prompts(learning: Sequence[PlayedScript], rows: Sequence[Row]) -> list[str]:
@@ -319,11 +336,7 @@ def _messages(played: Sequence[PlayedScript]) -> Iterator[Sequence[Message]]:
 
 def _targets(learning: Sequence[PlayedScript], form: ReplyForm) -> Iterator[_Target]:
     """Yield what the solutions of the learning tasks give, where it differs between the tasks."""
-    answers = []
-    for p in learning:
-        reply = _given_reply(p)
-        inner = reply.partition(form.before)[2] if form.before else reply
-        answers.append((inner.partition(form.after)[0] if form.after else inner).strip())
+    answers = [_answer_in(_given_reply(p), form) for p in learning]
     if all(answers) and len(set(answers)) > 1:
         yield _Target("", tuple(answers))
     given = [_text_arguments(p) for p in learning]

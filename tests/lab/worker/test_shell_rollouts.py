@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from prime_lab_mcp.lab.rewards.copied_messages import reply_form
+from prime_lab_mcp.lab.rewards.shortcuts import play_shortcuts
 from prime_lab_mcp.lab.rewards.solutions import SOLVED_TASKS, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.worker import host
 from prime_lab_mcp.lab.worker.host import Worker
@@ -140,6 +142,29 @@ async def test_the_template_pays_a_right_answer_after_a_look_and_keeps_the_gold_
     assert [r.reward for r in found.results] == [1.0, 0.0, 1.0, 0.0, 0.0], found.results
     listed = str(found.results[2].messages[1]["content"])
     assert listed.count("./") == 1, "setup writes the file of the task alone"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("contained", [False, True], ids=["in a process", "in a container"])
+async def test_a_gold_that_setup_leaves_beside_the_files_is_found(
+    tmp_path: Path, opened: Opened, contained: bool
+) -> None:
+    """The template pays only a command that names a file of the task, and the files of tasks have different names."""
+    tree = shutil.copytree(assembled("sandboxed"), tmp_path / "boxed")
+    taskset = tree / "sandboxed_template" / "taskset.py"
+    code = taskset.read_text(encoding="utf-8")
+    if contained:
+        code = code.replace('IMAGE = "python:3.11-slim"', f"IMAGE = {test_image()!r}")
+    else:
+        code = code.replace("image=IMAGE,", "").replace("workdir=WORKDIR,", "")
+    placed = "await place(runtime, self.data.files)\n"
+    leak = '        await runtime.write(".expected", self.data.answer.encode())\n'
+    taskset.write_text(code.replace(placed, placed + leak), encoding="utf-8")
+    async with opened(tree, module="sandboxed_template") as worker:
+        loaded, rows = await worker.load(), (await worker.rows(limit=200)).rows
+        solved = await play_solutions(worker, loaded, rows)
+        found = await play_shortcuts(worker, reply_form(None, solved), solved, rows)
+    assert [(one.file, len(one.paid)) for one in found] == [("./.expected", 8)], solved.unavailable
 
 
 async def test_solutions_are_scored_as_messages_where_no_container_can_run(
