@@ -228,6 +228,8 @@ class AdapterV1(Adapter):
 
     def pull(self, wanted: int, seconds: float = math.inf) -> None:
         """Load tasks until `wanted` tasks are there, the taskset ends, or loading has taken `seconds`."""
+        if self.ended or len(self.tasks) >= wanted:
+            return  # Before each case; to ask for the processor time would take longer than some rewards.
         began, deadline = time.process_time(), time.monotonic() + _BUSY * seconds
         while not self.ended and len(self.tasks) < wanted:
             if time.monotonic() >= deadline or time.process_time() - began >= seconds:

@@ -76,4 +76,8 @@ def number(value: Any) -> float | None:
 
 def encode(value: Any) -> bytes:
     """Encode a value as one line of JSON."""
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    return _ENCODER.encode(value).encode() + b"\n"
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+"""One encoder for all replies, because `json.dumps` makes a new one for each."""
