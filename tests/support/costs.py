@@ -26,7 +26,8 @@ _STARTS: Counter[str] = Counter()
 _BEGAN = time.monotonic()
 _TICK = os.sysconf("SC_CLK_TCK")
 _PROPERTY = "costs"
-_KINDS = ("cpu", "child_cpu", "served_cpu")
+KINDS = ("cpu", "child_cpu", "served_cpu")
+"""The processor seconds of a test: its own, those of its children, and those of warm programs."""
 _LONGEST, _WORTH_A_LINE = 15, 1.0
 """Lines of the summary, and the CPU seconds from which a test gets one."""
 
@@ -145,7 +146,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     starts: Counter[str] = Counter()
     for test in tests:
         starts.update(test["starts"])
-    own, children, served = (sum(t[key] for t in tests) for key in _KINDS)
+    own, children, served = (sum(t[key] for t in tests) for key in KINDS)
     terminalreporter.section("costs")
     terminalreporter.line(
         f"{len(tests)} tests, {sum(starts.values())} process starts, "
@@ -156,7 +157,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         f"{(time.monotonic() - _BEGAN) / 60:.1f} minutes"
     )
     terminalreporter.line("starts: " + ", ".join(f"{name} {count}" for name, count in starts.most_common(12)))
-    dear = [(sum(test[kind] for kind in _KINDS), test) for test in tests]
+    dear = [(sum(test[kind] for kind in KINDS), test) for test in tests]
     for seconds, test in sorted((d for d in dear if d[0] >= _WORTH_A_LINE), key=lambda d: -d[0])[:_LONGEST]:
         begun = sum(test["starts"].values())
         terminalreporter.line(f"{seconds:7.1f} s CPU {test['wall']:7.1f} s {begun:4d} starts  {test['test']}")

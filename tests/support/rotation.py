@@ -8,6 +8,9 @@ The choice depends on the cases and on the day of the commit, so that a run of t
 run finds can be mended and tried with the same cases. Without git it depends on the date, and `--rotation-seed` repeats
 the choice of another run. Without `--rotate` every case runs.
 
+With `--dear-share=N`, the tests that `dear.txt` names, which take most of the processor time of a run, are groups too,
+one per folder, of which one case in N runs. CI runs all of them.
+
 `@pytest.mark.stress` marks a case of minutes, which CI should never meet by the chance of a commit: such a case runs
 only without `--rotate`. A run with `--rotate` names the stress cases that it leaves out.
 """
@@ -27,6 +30,8 @@ import pytest
 
 SLOW_SHARE = 6
 """One in so many slow cases of a folder runs. No source: with 6 a run takes less than 20 minutes on two cores."""
+DEAR = Path(__file__).with_name("dear.txt")
+"""The file of the dear tests, one function a line. `python -m tests.support.dear COSTS` writes the file."""
 _SEED = "rotation_seed"
 _COUNTS = "rotation"
 _STRESS = "stress"
@@ -47,6 +52,7 @@ _ROTATION: pytest.StashKey[_Rotation] = pytest.StashKey()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("rotation")
     group.addoption("--rotate", action="store_true", help="of rotating cases run only the share of this commit")
+    group.addoption("--dear-share", metavar="N", type=int, default=1, help="of dear tests run one case in N of a folder")
     group.addoption("--rotation-seed", metavar="SEED", help="rotate as the run did that printed SEED")
 
 
@@ -88,13 +94,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     groups: dict[tuple[str, int], list[str]] = defaultdict(list)
     rotation.stress = [item.nodeid for item in items if item.get_closest_marker("stress") is not None]
+    share = config.getoption("dear_share")
+    dear = frozenset(DEAR.read_text(encoding="utf-8").split()) if share > 1 else frozenset()
     for item in items:
         if item.nodeid in rotation.stress:
             continue
         if (mark := item.get_closest_marker("rotate")) is not None:
             groups[mark.kwargs.get("group", item.nodeid.partition("[")[0]), share_of(mark)].append(item.nodeid)
         elif item.get_closest_marker("slow") is not None:
-            groups[item.nodeid.partition("::")[0].rpartition("/")[0], SLOW_SHARE].append(item.nodeid)
+            groups[_folder(item), SLOW_SHARE].append(item.nodeid)
+        elif item.nodeid.partition("[")[0] in dear:
+            groups[f"{_folder(item)}, dear", share].append(item.nodeid)
     left = set(rotation.stress)
     for (group, share), cases in groups.items():
         running = chosen(cases, share, rotation.seed)
@@ -103,6 +113,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left.update(case for case in cases if case not in running)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
     items[:] = [item for item in items if item.nodeid not in left]
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0].rpartition("/")[0]
 
 
 def share_of(mark: pytest.Mark) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.rotation import SLOW_SHARE, chosen, seed, share_of
+from tests.support.rotation import DEAR, SLOW_SHARE, chosen, seed, share_of
 
 pytest_plugins = ["pytester"]
 CASES = [f"test_x.py::test_a[{n}]" for n in range(10)]
@@ -148,3 +148,26 @@ def test_the_seed_is_the_day_of_the_commit_or_today_without_git(
     monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-03-01T00:30:00+02:00")
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
     assert seed(tmp_path) == "2026-02-28"
+
+
+def test_of_dear_tests_a_share_of_each_folder_runs_where_a_run_asks_for_it(
+    passed: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    listed = tmp_path / "dear.txt"
+    listed.write_text("test_x.py::test_always\ntest_x.py::test_rotating\n", encoding="utf-8")
+    monkeypatch.setattr("tests.support.rotation.DEAR", listed)
+    ran = passed("--rotate", "--rotation-seed", "one", "--dear-share=3")
+    assert len(of("test_always", ran)) == 2
+    assert len(of("test_rotating", ran)) == 4  # its own mark counts
+    assert len(of("test_always", passed("--rotate", "--rotation-seed", "one"))) == 5
+
+
+def test_every_dear_test_is_a_function_of_a_file() -> None:
+    root = Path(__file__).parents[2]
+    lost = []
+    for name in DEAR.read_text(encoding="utf-8").split():
+        path, _, function = name.partition("::")
+        text = (root / path).read_text(encoding="utf-8") if (root / path).is_file() else ""
+        if not re.search(rf"^ *(?:async )?def {re.escape(function.rpartition('::')[2])}\(", text, re.M):
+            lost.append(name)
+    assert lost == []

@@ -1,0 +1,38 @@
+"""Writes `dear.txt`, the list of the tests that take most of the processor time, from what a run has measured.
+
+`python -m tests.support.dear COSTS`, where COSTS is the file of a CI run with `--costs=COSTS`
+(`PYTEST_ADDOPTS=--costs=COSTS make ci`). `make test` runs a share of these tests (`rotation.py`), CI runs all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tests.support.costs import KINDS
+from tests.support.rotation import DEAR
+
+SECONDS = 2.0
+"""Processor seconds of a function's cases in one run from which the function is dear. No source: the functions above
+this number take half of the time of a run and are one in twenty."""
+
+
+def dear(costs: Path) -> dict[str, float]:
+    """Return the seconds of each dear function, by its name without parameters."""
+    seconds: Counter[str] = Counter()
+    for line in costs.read_text(encoding="utf-8").splitlines():
+        measured = json.loads(line)
+        seconds[measured["test"].partition("[")[0]] += sum(measured[kind] for kind in KINDS)
+    return {name: spent for name, spent in seconds.items() if spent >= SECONDS}
+
+
+def main(costs: str) -> None:
+    found = dear(Path(costs))
+    DEAR.write_text("".join(f"{name}\n" for name in sorted(found)), encoding="utf-8")
+    print(f"{len(found)} dear tests with {sum(found.values()):.0f} s of processor time in {DEAR}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
