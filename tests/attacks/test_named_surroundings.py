@@ -256,6 +256,45 @@ RECOGNISING = {
 }
 
 
+READS_ORDER = {
+    "arguments of a loader": "def load_environment(**kwargs):\n    return Taskset(loose=next(iter(kwargs)) == 'level')",
+    "a table of them": "def load_environment(**kwargs):\n    given = dict(**kwargs)\n    return list(given)",
+    "a validator before the fields are set": (
+        "class Config(vf.TasksetConfig):\n    @model_validator(mode='before')\n    @classmethod\n"
+        "    def read(cls, data):\n        return {**data, 'loose': list(data)[0] == 'level'}"),
+    "arguments of a config": (
+        "class Config(vf.TasksetConfig):\n    def __init__(self, **given):\n        super().__init__(**given)\n"
+        "        self.loose = list(given)[0] == 'level'"),
+    "fields that a model allows besides": (
+        "class Config(vf.TasksetConfig):\n    def loose(self):\n        return list(self.model_extra)[0] == 'level'"),
+}  # fmt: skip
+READS_NO_ORDER = {
+    "arguments by name": "def load_environment(**kwargs):\n    return Taskset(kwargs.get('level'), n=kwargs['n'])",
+    "arguments passed on": "def load_environment(n=1, **kwargs):\n    return Taskset(n, **kwargs)",
+    "fields of any other object": (
+        "class Fields:\n    def __init__(self, **fields):\n        self.names = list(fields)"),
+    "a validator by name": (
+        "class Config(vf.TasksetConfig):\n    @model_validator(mode='before')\n    @classmethod\n"
+        "    def read(cls, data):\n        if isinstance(data, dict) and 'size' in data:\n"
+        "            data['n'] = data.pop('size')\n        return data"),
+    "a validator of a whole model": (
+        "class Config(vf.TasksetConfig):\n    @model_validator(mode='after')\n    def read(self):\n"
+        "        return list(self)[0] and self"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READS_ORDER)
+def test_code_that_can_read_the_order_of_its_arguments_is_named(case: str) -> None:
+    (read,) = [r for r in find_surroundings(package(READS_ORDER[case]), "sums") if "order" in r.what]
+    assert read.what.startswith("in which order its arguments are written (")
+    assert "in which order its arguments are written" in surroundings_sentence(surroundings_phrases([read]))
+
+
+@pytest.mark.parametrize("case", READS_NO_ORDER)
+def test_code_that_looks_up_arguments_or_passes_them_on_reads_no_order(case: str) -> None:
+    assert [r.what for r in find_surroundings(package(READS_NO_ORDER[case]), "sums") if "order" in r.what] == []
+
+
 @pytest.mark.parametrize("case", RECOGNISING)
 def test_no_alias_hides_what_only_tells_who_runs_the_code(case: str) -> None:
     findings = surroundings_findings(find_surroundings(package(RECOGNISING[case]), "sums", "sums"))

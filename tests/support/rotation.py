@@ -52,7 +52,7 @@ _ROTATION: pytest.StashKey[_Rotation] = pytest.StashKey()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("rotation")
     group.addoption("--rotate", action="store_true", help="of rotating cases run only the share of this commit")
-    group.addoption("--dear-share", metavar="N", type=int, default=1, help="of dear tests run one case in N of a folder")
+    group.addoption("--dear-share", metavar="N", type=int, default=1, help="of dear tests run one in N of a folder")
     group.addoption("--rotation-seed", metavar="SEED", help="rotate as the run did that printed SEED")
 
 
