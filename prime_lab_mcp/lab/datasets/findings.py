@@ -124,7 +124,8 @@ def look_of_options(observations: RowObservations) -> Iterator[Finding]:
             "blocker",
             f"the right option is {told.name} in {told.share:.0%} of {count(told.rows, 'row')}: a model that picks by "
             "the look of an option is paid and reads no question",
-            "Write wrong options as the right ones are written: as long, with the same marks and capitals.",
+            "Write wrong options as the right ones are written: as long, with the same marks and capitals, and numbers "
+            "on both sides of the right one.",
         )
 
 

@@ -1,6 +1,7 @@
-"""Counts how often the look of an option tells that it is the right one: the longest, or the only one with a digit.
+"""Counts how often the look of an option tells that it is the right one: the longest, or the second smallest number.
 
-Authors write right options with more care than wrong ones, or a program writes them in another way. A model then picks
+Authors write right options with more care than wrong ones, or a program writes them in another way. Wrong numbers are
+often made of the right one by the same mistakes, so that as many of them are smaller in every row. A model then picks
 by the look, and the reward pays a model that reads no question.
 """
 
@@ -10,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from prime_lab_mcp.lab.base.statistics import binomial_tail
 
@@ -24,6 +26,14 @@ _ABOUT_LOOKS = re.compile(
     r"parenthes\w+|punctuat\w+|spell\w*|odd one|differs?|different|only one|most|least|fewest|more|fewer)\b"
 )
 """Words of a question that is about what options look like."""
+_ABOUT_SIZES = re.compile(
+    r"(?i)\b(?:small\w*|larg\w*|big\w*|great\w*|high\w*|low\w*|min|max|minim\w*|maxim\w*|median|middle|between|closest|nearest|second|"
+    r"third|rank\w*|sort\w*|order\w*|cheap\w*|expensive|old\w*|young\w*)\b"
+)
+"""Words of a question that may be about the size of its options."""
+_NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?")
+_RANKS = ("smallest", "second smallest", "third smallest")
+"""The ranks of numbers that are looked at, from both ends. The largest is the `smallest` of the other end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,8 @@ class OptionLooks:
     """How many rows a guess among the options gets right."""
     about_looks: int = 0
     """Rows whose prompt may ask for the look of an option."""
+    about_sizes: int = 0
+    """Rows whose prompt may ask for the size of an option."""
     hits: Counter[str] = field(default_factory=Counter)
 
     def add(self, prompt: str, options: Sequence[str], right: int) -> None:
@@ -55,11 +67,15 @@ class OptionLooks:
         for option in options:
             prompt = prompt.replace(option, " ")
         self.about_looks += _ABOUT_LOOKS.search(prompt) is not None
+        self.about_sizes += _ABOUT_SIZES.search(prompt) is not None
         self.hits.update(name for name, look in _LOOKS.items() if look(options) == right)
 
     def best(self) -> TellingLook | None:
         """Return the look that tells nearly all right options; None without one, or if questions are about looks."""
-        ((name, times), *_) = self.hits.most_common(1) or [("", 0)]
+        hits = self.hits
+        if self.about_sizes > (1 - SHARE) * self.rows:
+            hits = Counter({name: times for name, times in hits.items() if name not in _BY_RANK})
+        ((name, times), *_) = hits.most_common(1) or [("", 0)]
         if self.rows < _FEWEST_ROWS or times < SHARE * self.rows or self.about_looks > (1 - SHARE) * self.rows:
             return None
         if binomial_tail(times, self.rows, self.guessed / self.rows) > _CHANCE:
@@ -90,7 +106,28 @@ def _sizes(size: Callable[[str], int], pick: Callable[[Sequence[int]], int]) -> 
     return of
 
 
+def _rank(place: int) -> Callable[[Sequence[str]], int | None]:
+    """Pick the option whose number has a place among all, from 0 for the smallest, or from -1 for the largest."""
+
+    def of(options: Sequence[str]) -> int | None:
+        found = [_NUMBER.findall(option) for option in options]
+        if any(len(numbers) != 1 for numbers in found):
+            return None
+        values = [Decimal(numbers[0].replace(",", "").replace("−", "-")) for numbers in found]
+        in_order = sorted(values)
+        if len(set(values)) < len(values) or not -len(values) <= place < len(values):
+            return None
+        return values.index(in_order[place])
+
+    return of
+
+
+_BY_RANK: Mapping[str, Callable[[Sequence[str]], int | None]] = {
+    **{f"the {name} number": _rank(at) for at, name in enumerate(_RANKS)},
+    **{f"the {name.replace('smallest', 'largest')} number": _rank(-1 - at) for at, name in enumerate(_RANKS)},
+}
 _LOOKS: Mapping[str, Callable[[Sequence[str]], int | None]] = {
+    **_BY_RANK,
     "the longest": _sizes(len, max),
     "the shortest": _sizes(len, min),
     "the one with the most words": _sizes(lambda option: len(option.split()), max),

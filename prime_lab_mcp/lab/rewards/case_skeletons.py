@@ -1,4 +1,4 @@
-"""Makes wrong replies of the caller's right ones: skeletons and repetitions of them, and right replies to other tasks.
+"""Makes wrong replies of the caller's right ones: skeletons, repetitions, programs that fail, replies to other tasks.
 
 Tasks without a gold have no other completion in the asked form than those that the caller supplies. A skeleton of one
 keeps its tags, its code fence or its JSON keys. A reward that pays skeletons pays for the form alone, and one that pays
@@ -17,6 +17,8 @@ from prime_lab_mcp.lab.datasets.task_golds import prompt_of
 from prime_lab_mcp.lab.rewards.observations import Expected
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.probes.programs import failing_programs
+from prime_lab_mcp.lab.rewards.reward_source import parse_source
 from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
 from prime_lab_mcp.lab.worker.description import Row
 
@@ -26,6 +28,7 @@ FEWEST_CROSSED, _OTHERS = 3, 6
 """Smallest number of different right replies, and number of other tasks to which each is given."""
 _REPETITIONS = 50
 _FENCE = re.compile(r"```([\w+#-]*)[ \t]*\n.*?```", re.S)
+_PROGRAM = re.compile(r"```(python|py|python3)[ \t]*\n(.*?)(?=```)", re.S)
 _TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>[^<]*</\1>", re.S)
 _PYTHON = frozenset({"python", "py", "python3"})
 
@@ -44,6 +47,18 @@ def repeated_probes(placed: Sequence[tuple[Probe, Expected]]) -> list[Probe]:
     return [
         Draft(Family.REPEATED_GOLD, "\n".join([text] * _REPETITIONS)).probe(f"repeated/{row}", row)
         for row, text in list(right_replies(placed).items())[:_MOST]
+    ]
+
+
+def failing_program_probes(placed: Sequence[tuple[Probe, Expected]]) -> list[Probe]:
+    """Return the right programs of some tasks, changed so that they fail on nearly every input."""
+    return [
+        Draft(Family.PROGRAM_HACK, f"{text[: fence.start(2)]}{program}\n{text[fence.end(2) :]}", name).probe(
+            f"failing/{row}/{name}", row
+        )
+        for row, text in list(right_replies(placed).items())[:_MOST]
+        if (fence := _PROGRAM.search(text)) is not None and parse_source(fence[2]) is not None
+        for name, program in failing_programs(fence[2])
     ]
 
 

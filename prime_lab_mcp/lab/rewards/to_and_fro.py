@@ -2,7 +2,8 @@
 
 A game may pay for each step that leads nearer to its goal and not take back what a step away undoes. Two opposite steps
 that follow each other then earn at every second turn, wherever the goal lies. The steps are pairs of opposite words
-that all prompts, or a tool, name. No solution is needed, and none is played.
+that a tool names, or of which all prompts name one and the prompts or the code the other. No solution is needed, and
+none is played.
 """
 
 from __future__ import annotations
@@ -64,18 +65,18 @@ class Walk:
 
 
 async def play_to_and_fro(
-    worker: Worker, rows: Sequence[Row], tools: Sequence[OfferedTool], form: AnswerWrapper
+    worker: Worker, rows: Sequence[Row], tools: Sequence[OfferedTool], form: AnswerWrapper, source: str
 ) -> Walk | None:
     """Return the first walk whose reward grows with its length on most tasks; None without one.
 
     It must be paid for one of the two steps only: where every turn is paid, the game pays for going on, and a walk is
-    one way to do so. `form` is the form of a reply that the prompts or the code name.
+    one way to do so. `form` is the form of a reply that the prompts or the code name. `source` is the code.
     """
     different = list({prompt_of(row): row for row in rows}.values())[:_TASKS]
     if len(different) < _FEWEST:
         return None
     prompts = [whole_prompt(row) for row in different]
-    for name, pair in list(_walks(prompts, tools, form))[:_MOST_WALKS]:
+    for name, pair in list(_walks(prompts, tools, form, source))[:_MOST_WALKS]:
         steps = await _steps(worker, different[:_FIRST], name, pair)
         if steps:
             steps |= await _steps(worker, different[_FIRST:], name, pair)
@@ -107,36 +108,44 @@ def _script(name: str, pair: Sequence[Any], turns: int) -> RolloutScript:
 
 
 def _walks(
-    prompts: Sequence[str], tools: Sequence[OfferedTool], form: AnswerWrapper
+    prompts: Sequence[str], tools: Sequence[OfferedTool], form: AnswerWrapper, source: str
 ) -> Iterator[tuple[str, Sequence[Any]]]:
     """Yield (name, two opposite turns) in the forms in which the tools and the prompts name steps."""
     for tool in tools:
         for parameter, schema in (tool.parameters.get("properties") or {}).items():
-            for pair in _pairs_in([f"{json.dumps(schema)} {tool.description}"]):
+            for pair in _pairs_in([f"{json.dumps(schema)} {tool.description}"], ""):
                 calls = [_call(tool, parameter, word, schema) for word in pair]
                 yield f"calls {tool.name} with {pair[0]!r} and {pair[1]!r} in turn", calls
     if tools:
         return
-    for pair in _pairs_in(prompts):
-        for text in _forms(prompts, pair[0], form):
+    for pair in _pairs_in(prompts, source):
+        for text in _forms(prompts, pair, form):
             replies = [text.replace("\0", word) for word in pair]
             yield f"replies {quote(replies[0], 40)} and {quote(replies[1], 40)} in turn", replies
 
 
-def _pairs_in(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the pairs of opposite words that every text names. Single letters count in capitals only."""
+def _pairs_in(texts: Sequence[str], source: str) -> Iterator[tuple[str, ...]]:
+    """Yield the pairs of opposite words of which every text names one and the texts or the code the other.
+
+    Single letters count in capitals only. A prompt often shows one step as an example, and only the code has them all.
+    """
     for pair in OPPOSITES:
         flags = 0 if len(pair[0]) == 1 else re.IGNORECASE
         found = [[re.search(rf"(?<![\w']){word}(?![\w'])", text, flags) for word in pair] for text in texts]
-        if all(all(one) for one in found):
-            yield tuple(match[0] for match in found[0] if match is not None)[:2]  # As the first prompt writes them.
+        everywhere = [all(one[at] for one in found) for at in range(len(pair))]
+        quoted = [re.search(rf"[\"']({word})[\"']", source, flags) for word in pair]
+        if any(everywhere) and all(e or q for e, q in zip(everywhere, quoted, strict=True)):
+            first = [match[0] if match else "" for match in found[0]]  # As the first prompt writes them.
+            known = [q[1] if q else "" for q in quoted]
+            yield tuple(f if e else k for f, k, e in zip(first, known, everywhere, strict=True))
 
 
-def _forms(prompts: Sequence[str], word: str, form: AnswerWrapper) -> Iterator[str]:
+def _forms(prompts: Sequence[str], pair: Sequence[str], form: AnswerWrapper) -> Iterator[str]:
     """Yield the forms of a step, with a NUL in the place of its word."""
-    shown = [m for m in SHOWN.finditer(prompts[0]) if word in choices(m["places"].strip())]
+    words = {word.lower() for word in pair}
+    shown = [m for m in SHOWN.finditer(prompts[0]) if words.intersection(map(str.lower, choices(m["places"].strip())))]
     forms = [re.sub(PLACE, "\0", m[0]) for m in shown]
-    forms += [f"{m['verb']} \0" for m in _CALLED.finditer(prompts[0]) if m["word"].lower() == word.lower()]
+    forms += [f"{m['verb']} \0" for m in _CALLED.finditer(prompts[0]) if m["word"].lower() in words]
     yield from dict.fromkeys([*forms, form.wrap("\0")] if form.kind != "plain" or not forms else forms)
 
 

@@ -33,6 +33,7 @@ from prime_lab_mcp.lab.rewards.calibration import (
 from prime_lab_mcp.lab.rewards.capped_lists import CappedList, find_capped_list
 from prime_lab_mcp.lab.rewards.case_skeletons import (
     crossed_probes,
+    failing_program_probes,
     repeated_probes,
     right_replies,
     skeleton_probes,
@@ -538,7 +539,7 @@ async def _observe(
             )
             commands = await play_commands(worker, sample.rows, listed, said, tuple(verdicts), few=bool(tools))
             thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
-            walk = await play_to_and_fro(worker, sample.rows, tools, _named_form(sample.rows, source))
+            walk = await play_to_and_fro(worker, sample.rows, tools, _named_form(sample.rows, source), source)
         if hacks and not grouped:
             parts = await play_parts(worker, solved, prompts_by_row(sample.rows))
         if hacks:
@@ -549,8 +550,10 @@ async def _observe(
     await say("scoring cases, and completions again")
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
-    if hacks and style is None and not (sparing or loaded.turns or grouped):
-        of_cases = [*skeleton_probes(probes), *repeated_probes(probes), *crossed_probes(probes, rows)]
+    if hacks and not (sparing or loaded.turns or grouped):
+        of_cases = failing_program_probes(probes)
+        if style is None:
+            of_cases += [*skeleton_probes(probes), *repeated_probes(probes), *crossed_probes(probes, rows)]
         scored_probes = (*scored_probes, *await score_probes(scorer, of_cases))
     if hacks and not (sparing or loaded.turns or grouped or scorer.gave_up):
         right: list[tuple[Probe, Expected]] = []

@@ -53,3 +53,41 @@ def test_options_that_are_written_alike_tell_nothing() -> None:
 
 def test_questions_about_the_look_of_options_are_no_flaw() -> None:
     assert blamed(questions("{}, as the map shows", "{}", "Which option is the longest one in row {}?")) == []
+
+
+def sums(wrong: list[int], ask: str = "What is left of {} crates?") -> list[TaskRow]:
+    """Questions with four numbers; each wrong one is as far from the right one as `wrong` says."""
+    chance = random.Random(5)
+    rows = []
+    for n in range(60):
+        right, order = chance.randrange(40, 90), chance.sample(range(4), 4)
+        values = [right, *(right + chance.randrange(1, 4) * way for way in wrong)]
+        values = (
+            values if len(set(values)) == 4 else [right, *(right + 5 * (k + 1) * way for k, way in enumerate(wrong))]
+        )
+        options = [f"{values[k]}.50 euros" for k in order]
+        prompt = f"{ask.format(n)}\n" + "\n".join(f"{'ABCD'[k]}. {option}" for k, option in enumerate(options))
+        at = order.index(0)
+        rows.append(
+            TaskRow(prompt, "ABCD"[at], n, raw="ABCD"[at], offered=True, options=tuple(options), gold_option=at)
+        )
+    return rows
+
+
+def test_the_same_mistakes_in_every_row_tell_the_rank_of_the_right_number() -> None:
+    ((severity, message),) = blamed(sums([-1, 1, 1]))
+    assert severity == "blocker"
+    assert "the second smallest number in 100%" in message
+    ((_, largest),) = blamed(sums([-1, -1, -1]))
+    assert "the largest number" in largest
+
+
+def test_a_question_about_the_size_of_its_options_is_no_flaw() -> None:
+    assert blamed(sums([-1, -1, -1], "Which is the largest of these {}?")) == []
+
+
+def test_wrong_numbers_on_both_sides_by_chance_tell_nothing() -> None:
+    rows = [
+        row for k, ways in enumerate([[-1, -1, -1], [-1, -1, 1], [-1, 1, 1], [1, 1, 1]]) for row in sums(ways)[k::4]
+    ]
+    assert blamed(rows) == []

@@ -67,7 +67,19 @@ def wrong_programs(reference: str) -> Iterator[tuple[str, str]]:
         yield "empty functions", _changed(reference, _Emptied())
         if names := function_names(tree):
             yield "other function names", _changed(reference, _Renamed(frozenset(names)))
+    yield from failing_programs(reference)
     yield "says nothing", "pass"
+
+
+def failing_programs(reference: str) -> Iterator[tuple[str, str]]:
+    """Yield (name, program) for reference programs that fail on every input but an empty one or zero.
+
+    Tests that leave out a case whose program raises or returns None accept them.
+    """
+    for name, failure in (("raises on nearly every input", "raise ValueError()"), ("no result on most", "return None")):
+        changed = _changed(reference, _Guarded(failure))
+        if changed != ast.unparse(ast.parse(reference)):
+            yield name, changed
 
 
 def near_programs(reference: str) -> Iterator[tuple[str, str]]:
@@ -98,6 +110,21 @@ def _changed(reference: str, change: ast.NodeTransformer) -> str:
 def _beside(value: ast.expr) -> ast.expr:
     """Return an expression for a tuple of the result and a text, which no reference program returns."""
     return ast.Tuple([value, ast.Constant("zzyzx")], ast.Load())
+
+
+class _Guarded(ast.NodeTransformer):
+    """Lets every function end with a statement unless its first argument is empty or zero."""
+
+    def __init__(self, failure: str) -> None:
+        self._failure = failure
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        given = [argument.arg for argument in node.args.args if argument.arg not in ("self", "cls")]
+        if given and not any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(node)):
+            guard = ast.parse(f"def f():\n    if {given[0]}:\n        {self._failure}").body[0]
+            assert isinstance(guard, ast.FunctionDef)
+            node.body = [*guard.body, *node.body]
+        return node
 
 
 class _Returns(ast.NodeTransformer):
