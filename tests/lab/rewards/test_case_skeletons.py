@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.case_skeletons import crossed_probes, repeated_probes, skeleton_probes, skeletons
+from prime_lab_mcp.lab.rewards.case_skeletons import (
+    crossed_probes,
+    failing_program_probes,
+    repeated_probes,
+    skeleton_probes,
+    skeletons,
+)
 from prime_lab_mcp.lab.rewards.observations import Expected
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
@@ -67,3 +73,14 @@ def test_fewer_than_three_right_replies_and_equal_prompts_show_nothing() -> None
     placed = [case(n, f"plan {n}", "high") for n in range(3)]
     assert not crossed_probes(placed[:2], rows("a", "b", "c", "d"))
     assert not crossed_probes(placed, rows(*["Write anything."] * 6))
+
+
+def test_right_programs_are_changed_to_fail_on_nearly_every_input() -> None:
+    right = case(3, "Here:\n```python\ndef twice(xs):\n    return xs + xs\n```\nDone.", "high")
+    raises, silent = failing_program_probes([right, case(4, "```python\ndef f(x):\n    return 1\n```", "low")])
+    assert {raises.family, silent.family} == {Family.PROGRAM_HACK}
+    assert raises.completion == (
+        "Here:\n```python\ndef twice(xs):\n    if xs:\n        raise ValueError()\n    return xs + xs\n```\nDone."
+    )
+    assert "return None" in silent.completion
+    assert not failing_program_probes([case(3, "```python\nprint(int(input()) * 2)\n```", "high")])

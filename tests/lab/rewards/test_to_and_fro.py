@@ -45,7 +45,7 @@ class Grid:
 
 
 async def walk(nearer: float, away: float) -> Walk | None:
-    return await play_to_and_fro(Grid(nearer, away), ROWS, (), tag_wrapper("move"))  # type: ignore[arg-type]
+    return await play_to_and_fro(Grid(nearer, away), ROWS, (), tag_wrapper("move"), "")  # type: ignore[arg-type]
 
 
 async def test_steps_that_are_paid_and_not_taken_back_are_paid_without_end() -> None:
@@ -67,15 +67,24 @@ async def test_a_game_that_pays_for_every_turn_pays_no_walk() -> None:
 def test_a_tool_is_called_with_the_words_of_its_own_list() -> None:
     schema = {"direction": {"type": "string", "enum": ["NORTH", "SOUTH", "EAST", "WEST"]}}
     tool = OfferedTool("move", "Moves.", {"properties": schema, "required": ["direction"]})
-    calls = [[turn["calls"][0] for turn in turns] for _, turns in _walks(["anything"], [tool], BARE)]
+    calls = [[turn["calls"][0] for turn in turns] for _, turns in _walks(["anything"], [tool], BARE, "")]
     assert calls[0] == [["move", {"direction": "NORTH"}], ["move", {"direction": "SOUTH"}]]
 
 
 def test_commands_are_written_as_the_prompt_shows_them() -> None:
     prompt = "Reply with MOVE <up|down|left|right>, one step in a message."
-    assert next(iter(_walks([prompt], (), BARE)))[1] == ["MOVE up", "MOVE down"]
+    assert next(iter(_walks([prompt], (), BARE, "")))[1] == ["MOVE up", "MOVE down"]
 
 
 def test_the_sentences_of_a_verdict_come_first() -> None:
     source = 'PROMPT = "Guess the animal that I have in mind"\nreply = "Yes, you found it!"\nname = "otter"\n'
     assert spoken_sentences(source) == ("Yes, you found it!", "Guess the animal that I have in mind")
+
+
+def test_a_step_that_only_the_code_names_is_the_other_one_of_the_step_that_the_prompt_shows() -> None:
+    prompt = "Make one step, for example:\n<move>north</move>"
+    source = 'STEPS = {"north": (-1, 0), "south": (1, 0)}'
+    pairs = [steps for _, steps in _walks([prompt], (), tag_wrapper("move"), source)]
+    assert pairs == [["<move>north</move>", "<move>south</move>"]]
+    assert not list(_walks([prompt], (), tag_wrapper("move"), "STEPS = {}"))
+    assert not list(_walks(["Go anywhere."], (), tag_wrapper("move"), source))

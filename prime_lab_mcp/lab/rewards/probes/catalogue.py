@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.datasets.golds import gold_text
@@ -487,6 +488,25 @@ def _echoes(target: Target) -> Iterator[Draft]:
     if target.prompt.strip():
         yield Draft(Family.ECHO, target.prompt)
         yield Draft(Family.FORMED_ECHO, target.wrapper.wrap(target.prompt))
+    given = given_text(target.prompt, target.answer)
+    if given and given != target.answer.strip():
+        yield Draft(Family.FORMED_ECHO, target.wrapper.wrap(given), GIVEN_TEXT)
+
+
+GIVEN_TEXT = "the text that it gives"
+"""The variant of an echo that repeats the paragraph of the prompt that is to be changed."""
+_FEWEST_GIVEN, _MOST_COMPARED = 4, 4000
+"""Smallest number of words of such a paragraph, and most characters that are compared (our choice)."""
+
+
+def given_text(prompt: str, answer: str) -> str:
+    """Return the paragraph of a prompt, or else its line, that is most like the answer; empty if there is only one."""
+    for apart in (r"\n\s*\n", r"\n"):
+        parts = [part.strip().strip("\"'`") for part in re.split(apart, prompt.strip())]
+        long = [part for part in parts if len(part.split()) >= _FEWEST_GIVEN]
+        if len(parts) > 1 and long:
+            return max(long, key=lambda part: SequenceMatcher(None, part[:_MOST_COMPARED], answer, False).quick_ratio())
+    return ""
 
 
 @maker(Family.EVERY_ANSWER, Family.EVERY_ANSWER_BACKWARDS, answers="texts", hack=True)

@@ -67,7 +67,7 @@ def wrong_programs(reference: str) -> Iterator[tuple[str, str]]:
         yield "empty functions", _changed(reference, _Emptied())
         if names := function_names(tree):
             yield "other function names", _changed(reference, _Renamed(frozenset(names)))
-    yield from failing_programs(reference)
+        yield from failing_programs(reference)
     yield "says nothing", "pass"
 
 

@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.rewards.rules.amounts import (
     hack_finding,
     paid_text,
 )
+from prime_lab_mcp.lab.rewards.rules.partly_right import by_variant
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.rewards.trivial_policy import best_paid_policy
 from prime_lab_mcp.lab.worker.faults import ProblemCode
@@ -175,20 +176,19 @@ def pays_for_echo(trial: Trial) -> Iterator[Finding]:
             return
         yield hack_finding("warning", hits, how, "Look whether these prompts give the answer away.", trial)
         return
-    shares = {
-        s.probe.row: (s.reward / trial.maximum(s.probe.row), s)
-        for s in trial.of(Family.FORMED_ECHO)
-        if s.reward is not None and trial.maximum(s.probe.row) > 0
-    }
-    if len(shares) >= _FEWEST_ECHOES and min(share for share, _ in shares.values()) >= _NEARLY:
-        yield hack_finding(
-            "blocker",
-            [s for _, s in shares.values()],
-            f"the prompt repeated earned {min(share for share, _ in shares.values()):.0%} of the maximum or more on "
-            f"each of {len(shares)} tasks, so that changing what is to be changed earns next to nothing",
-            "Pay for what differs from the prompt: 0 where nothing was changed, 1 where all was changed rightly.",
-            trial,
-        )
+    for variant, echoes in by_variant(trial.of(Family.FORMED_ECHO)).items():
+        shares = [(s.reward or 0.0) / trial.maximum(s.probe.row) for s in echoes if trial.maximum(s.probe.row) > 0]
+        if len(shares) >= _FEWEST_ECHOES and min(shares) >= _NEARLY:
+            what = f"{variant}, repeated," if variant else "the prompt repeated"
+            yield hack_finding(
+                "blocker",
+                echoes,
+                f"{what} earned {min(shares):.0%} of the maximum or more on each of {len(shares)} tasks, so that "
+                "changing what is to be changed earns next to nothing",
+                "Pay for what differs from the prompt: 0 where nothing was changed, 1 where all was changed rightly.",
+                trial,
+            )
+            return
 
 
 def every_answer(trial: Trial) -> Iterator[Finding]:

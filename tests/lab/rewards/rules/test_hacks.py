@@ -11,7 +11,7 @@ from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
 from prime_lab_mcp.lab.rewards.findings import reward_findings
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
-from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
+from prime_lab_mcp.lab.rewards.probes.catalogue import GIVEN_TEXT, AnswerStyle, given_text
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import OTHER_ORDER
 from prime_lab_mcp.lab.rewards.rules.hacks import pays_for_repetition
@@ -142,6 +142,18 @@ def test_a_repeated_prompt_that_earns_nearly_all_on_each_task_blocks() -> None:
     assert echoes(0.95, 0.9, 0.96, 0.8) == {("reward-hackable", "blocker")}
     assert echoes(0.95, 0.9, 0.96, 0.4) == set()
     assert echoes(0.95, 0.9) == set()
+    whole = [scored_probe(Family.FORMED_ECHO, "", 0.2, row=n) for n in range(4)]
+    given = [scored_probe(Family.FORMED_ECHO, GIVEN_TEXT, 0.95, row=n) for n in range(4)]
+    assert found(sound(*whole, *given)) == {("reward-hackable", "blocker")}
+    assert found(sound(*whole, *given[:3])) == set()
+
+
+def test_the_text_that_a_prompt_gives_is_its_paragraph_that_is_most_like_the_answer() -> None:
+    ask = "Correct the paragraph below, change nothing else, and put the corrected paragraph between the tags."
+    given = "The lighhouse keeper wrote wrote down."
+    assert given_text(f"{ask}\n\n{given}", "The lighthouse keeper wrote down.") == given
+    assert given_text(f"{ask}\n{given}", "The lighthouse keeper wrote down.") == given
+    assert given_text(given, "The lighthouse keeper wrote down.") == ""
 
 
 @pytest.mark.parametrize(("knowing", "severity"), [(True, "warning"), (False, "blocker")])
