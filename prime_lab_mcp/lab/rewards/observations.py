@@ -448,9 +448,8 @@ class Trial:
 
     def gold(self, row: int) -> float | None:
         """The reward of a task's gold in the asked form, without other text; None if it was not scored."""
-        return next(
-            (s.reward for s in self.scored_probes if s.probe.row == row and s.probe.family is Family.GOLD), None
-        )
+        among = (*(s for s in self.scored_probes if s.probe.family is Family.GOLD), *self.golds)
+        return next((s.reward for s in among if s.probe.row == row), None)
 
     def wrong(self, row: int) -> float | None:
         """The highest reward of a clearly wrong answer to a task in the asked form; None if none was scored.

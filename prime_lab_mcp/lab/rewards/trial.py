@@ -243,6 +243,8 @@ async def score_tasks(
     slow = bool(times) and times[len(times) // 2] > _SLOW_CASE_MS
     scored_probes, repeats = await _probe(scorer, [p for p in probes if p not in heavy], sparing or slow)
     scored_probes = (*scored_probes, *await _wrongs_of_levels(scorer, calibration.style, golds))
+    if not (sparing or slow):
+        scored_probes = (*scored_probes, *await _wrongs_elsewhere(scorer, calibration.style, golds, scored_probes))
     if not scorer.rest_of_group:  # A group reward may rightly differ between the calibration's group and this one.
         repeats = (*_repeated_golds(calibration, golds), *repeats)
     return TaskScores(golds, scored_probes, repeats, tuple(picked), tuple(heavy))
@@ -263,6 +265,30 @@ async def _wrongs_of_levels(
             "of a lower level",
         ).probe(f"{row}/level", row)
         for row in rows
+    ]
+    return await score_probes(scorer, wrongs)
+
+
+async def _wrongs_elsewhere(
+    scorer: Scorer, style: AnswerStyle, golds: Sequence[ScoredProbe], scored_probes: Sequence[ScoredProbe]
+) -> tuple[ScoredProbe, ...]:
+    """Score one wrong answer to each task without one, as many as the time allows.
+
+    A reward can be honest on the few tasks with probes, which code can compute, and pay anything on the others.
+    """
+    by_row = {gold.row: gold for gold in style.golds.golds}
+    probed = {s.probe.row for s in scored_probes if s.probe.family is Family.WRONG}
+    paid = [s for s in golds if s.probe.row not in probed and (s.reward or 0.0) > EPSILON]
+    if scorer.gave_up or style.programs or not paid:
+        return ()
+    each = max(0.1, sum(s.scored.ms for s in paid) / len(paid))
+    wrongs = [
+        Draft(
+            Family.WRONG,
+            style.wrapper.wrap(clearly_wrong_answer(style.golds, by_row[s.probe.row], style.form)),
+            "on every task",
+        ).probe(f"{s.probe.row}/elsewhere", s.probe.row)
+        for s in paid[: int(_SECONDS * 1000 / each)]
     ]
     return await score_probes(scorer, wrongs)
 
