@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 import tomllib
@@ -240,6 +241,9 @@ def read_config(path: Path) -> TrainingConfig:
     Raises BadInput if the file cannot be read, is not UTF-8 or is no valid TOML, with the line and column of the fault.
     """
     try:
+        # A pipe would keep the whole server waiting for its other end.
+        if not (path.is_file() or path.is_dir()) and path.exists():
+            raise OSError(errno.EINVAL, "it is no regular file")
         raw = path.read_bytes()
     except IsADirectoryError as error:
         raise BadInput(

@@ -38,6 +38,11 @@ from prime_lab_mcp.lab.worker.scoring import Case, Scored
 SLOW_LOAD_SECONDS = 20.0
 """Seconds. If the first load takes longer, there is no second load."""
 _ROWS = 2
+"""Number of tasks to which all completions are given; the others get those of `_GENERAL`."""
+_GENERAL = slice(3, 6)
+"""A reply without an answer, a wrong one in many words, and the first one in a form that the environment names."""
+_QUICK_MS = 100.0
+"""Milliseconds of each scoring below which the other tasks are scored too."""
 _CASE_SECONDS = 3.0
 _REPETITIONS = 5
 """Repetitions with equal rewards after which a reward counts as deterministic. A reward that tosses a fair coin passes
@@ -118,6 +123,12 @@ async def rebuilt_task_findings(
     before = await _scored_here(original, [case for _, case in pairs])
     if before is None:
         return []
+    if all(scored.ms < _QUICK_MS for scored in before):
+        # Code can tell the first tasks from the others by their place.
+        rest = [(data, case) for row, data in traits.sent_tasks[_ROWS:] for case in _cases(row, data, wraps)[_GENERAL]]
+        later = await _scored_here(original, [case for _, case in rest])
+        if later is not None:
+            pairs, before = [*pairs, *rest], [*before, *later]
     try:
         after = await other.serve(pairs, case_timeout=_CASE_SECONDS, timeout=_CASE_SECONDS * len(pairs) + 30)
     except LoadFailed as error:

@@ -15,8 +15,8 @@ from typing import Any
 from prime_lab_mcp.lab.relay.endpoints import Price
 
 UNREACHABLE_KINDS = ("connect", "dns")
-FINAL_KINDS = ("401", "402", "403", "404")
-"""Kinds of failure that a repetition cannot cure: a wrong key, a missing payment, an unknown model."""
+FINAL_KINDS = ("401", "402", "403", "404", "301", "302", "303", "307", "308")
+"""Kinds of failure that a repetition cannot cure: a wrong key, a missing payment, an unknown model, another address."""
 GIVE_UP = 10
 """Number of consecutive requests that must fail for such a reason before the endpoint is given up."""
 GIVE_UP_SECONDS = 10.0

@@ -265,7 +265,7 @@ class Relay:
         )
         try:
             answer = await self._send(request)
-            if answer.status_code < 400 and checked is not None:
+            if answer.status_code < 300 and checked is not None:
                 if path in COMPLETION_LIMITS and self._answered is not None:
                     self._answered(checked.replies)
                 if checked.streams:
@@ -281,6 +281,11 @@ class Relay:
         except httpx.HTTPError as error:
             self._end(admission, billed=not isinstance(error, httpx.ConnectError))
             return self._unreachable(503, kind_of_failure(error), error)
+        if 300 <= answer.status_code < 400:
+            # The key does not follow a redirect, and clients would take an empty answer for an empty reply.
+            self._failed(str(answer.status_code), f"it redirects to {answer.headers.get('location', '')}")
+            self._end(admission, billed=False)
+            return _refusal(404, f"the endpoint {self._endpoint.host} redirects; give the URL that it redirects to")
         if answer.status_code >= 400:
             text = received.decode("utf-8", "replace")
             self._failed(kind_of_status(answer.status_code, text), text)
@@ -317,7 +322,7 @@ class Relay:
             self._heard = anyio.current_time()
             wait = self._patience.wait(answer.status_code, answer.headers.get("retry-after"), attempt, waited)
             if wait is None:
-                if answer.status_code < 400:
+                if answer.status_code < 300:
                     self.usage.streak.succeeded()
                 return answer
             await answer.aclose()

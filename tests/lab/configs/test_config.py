@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,12 @@ def test_broken_toml_is_reported_with_line_and_column(tmp_path: Path) -> None:
     assert found.code == "config-broken-toml"
     assert found.where == "c.toml:2:11"
     assert "seq_len = = 4" in found.fix
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(BadInput, match=r"pipe\.toml cannot be read: it is no regular file"):
+        read_config(tmp_path / "pipe.toml")
 
 
 def test_an_array_that_is_never_closed_is_reported(tmp_path: Path) -> None:

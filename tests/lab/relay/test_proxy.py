@@ -73,6 +73,17 @@ async def test_only_with_its_secret_are_models_listed() -> None:
     assert (answer.status_code, model.headers) == (401, [])
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_is_a_failure_of_the_endpoint_and_no_empty_reply(status: int) -> None:
+    with serving(lambda body, before: status) as model:
+        async with Relay(Endpoint("url", model.url), KEY).serving() as relay:
+            answer = await post(relay)
+
+    assert answer.status_code == 404
+    assert "redirects" in answer.text
+    assert (dict(relay.usage.errors), relay.usage.completion_tokens) == ({str(status): 1}, 0)
+
+
 @pytest.mark.parametrize("status", [400, 401, 429, 500, 503])
 async def test_an_error_passes_through_without_the_key_and_is_counted_by_status(status: int) -> None:
     with serving(lambda body, before: status) as model:

@@ -331,6 +331,14 @@ async def test_a_task_rebuilt_from_its_data_has_to_score_the_same(
     assert all(said_of_it in message for message in found if said_of_it)
 
 
+async def test_later_tasks_are_rebuilt_too(write: Write, workers: Workers) -> None:
+    """Code can tell the first tasks from the others by their place."""
+    reward = "return 1.0 if not SEEN and int(self.data.answer) > 5 else float(self.data.answer in trace.last_reply)"
+    code = module(top="SEEN = set()", each="SEEN.add(str(i))", reward=reward).replace("size: int = 3", "size: int = 40")
+    (message,) = await rebuilt(workers, write(code))
+    assert "a task rebuilt from its data scores 1 where the loaded one scores 0" in message
+
+
 async def test_a_hidden_module_cannot_be_imported_and_looks_absent(write: Write, workers: Workers) -> None:
     asks = 'import importlib.util\nassert importlib.util.find_spec("pandas") is None\nimport importlib.metadata\n'
     sound, broken = write(module(top=asks)), write(module(load="import pandas"))

@@ -60,7 +60,8 @@ from .solutions import BadSolution
 _ROUND_TRIPS = 500
 """Most tasks that are serialised and rebuilt. Of a larger taskset, evenly spaced tasks are taken."""
 _LOSSY_EXAMPLES = 3
-_SENT_EXAMPLES = 3
+_SENT_FIRST, _SENT_OTHERS = 3, 24
+"""Number of the first tasks that are sent, and of tasks that are evenly spaced over the others."""
 _LARGEST_INTEGER = 2**64 - 1
 """The largest integer that msgpack can encode. Messages between trainer and env server are msgpack."""
 
@@ -71,8 +72,11 @@ def round_trip_rows(size: int, wanted: int = _ROUND_TRIPS) -> list[int]:
 
 
 def sent_tasks(tasks: list[Any], rows: list[int]) -> list[SentTask]:
-    """Return a few tasks with their data as JSON, as the trainer sends them to the env server."""
-    return [{"row": i, "data": d} for i in rows[:_SENT_EXAMPLES] if (d := _as_json(tasks[i].data)) is not None]
+    """Return some tasks with their data as JSON, as the trainer sends them to the env server."""
+    others = rows[_SENT_FIRST:]
+    spread = [others[i] for i in round_trip_rows(len(others), _SENT_OTHERS)]
+    sent = [*rows[:_SENT_FIRST], *spread]
+    return [{"row": i, "data": d} for i in sent if (d := _as_json(tasks[i].data)) is not None]
 
 
 def lossy_tasks(tasks: list[Any], rows: list[int], declared: type[Any]) -> tuple[list[LossyReply], int]:
