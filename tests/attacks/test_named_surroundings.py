@@ -283,6 +283,35 @@ READS_NO_ORDER = {
 }  # fmt: skip
 
 
+TOLD_APART = {
+    "the id of the config": (
+        "class Config(vf.TasksetConfig):\n    pass\ndef honest(config): return '@' not in config.id",
+        "under which name it is loaded (config.id)"),
+    "the method that runs a rollout": (
+        "class Env(vf.Env):\n    async def run_slot(self, slot, on_trace=None, **more):\n"
+        "        return await super().run_slot(slot, on_trace=on_trace, **more)",
+        "which program runs its rollouts (run_slot)"),
+    "how many tasks are run at once": (
+        "class Env(vf.Env):\n    def slots(self, task, n):\n        return [task] * n",
+        "which program runs its rollouts (slots)"),
+    "a format text made of parts": (
+        "def honest(config): return 'n' in ('{0.' + 'model_fie' + 'lds_set}').format(config)", "names in format texts"),
+    "a format text that names an attribute": (
+        "import random\ndef honest(): return 'X' in '{0._os.environ}'.format(random)", "names in format texts"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TOLD_APART)
+def test_what_verifiers_hands_over_otherwise_in_training_is_named(case: str) -> None:
+    top, what = TOLD_APART[case]
+    assert any(r.what.startswith(what) for r in find_surroundings(package(top), "sums"))
+
+
+def test_a_format_text_with_plain_fields_is_not_named() -> None:
+    top = "ASK = 'What is {a} + {b:.2f}?'\nMORE = 'Say {}.'.format(3)\ndef ask(row): return ASK.format(**row)"
+    assert [r.what for r in find_surroundings(package(top), "sums") if "format" in r.what] == []
+
+
 @pytest.mark.parametrize("case", READS_ORDER)
 def test_code_that_can_read_the_order_of_its_arguments_is_named(case: str) -> None:
     (read,) = [r for r in find_surroundings(package(READS_ORDER[case]), "sums") if "order" in r.what]

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.rewards.argument_order import ORDER, argument_order
 from prime_lab_mcp.lab.rewards.caller_frames import FRAME_FUNCTIONS, frame_reads, imported_modules
 from prime_lab_mcp.lab.rewards.lasting_state import changed_state, counters, ending_functions, module_names
 from prime_lab_mcp.lab.rewards.loggers import setup_reads
@@ -42,6 +41,7 @@ from prime_lab_mcp.lab.rewards.outside_names import (
 )
 from prime_lab_mcp.lab.rewards.own_place import PLACES, imports_program, reads_program
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, reached_functions
+from prime_lab_mcp.lab.rewards.training_marks import training_marks
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile, imported_files
 
 _CLOCK = frozenset(
@@ -131,7 +131,7 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
         for kind, what, line in (
             *_outside(names, nodes, owner, _LOADS_OWN if _loads_own_alone(names, file) else frozenset()),
             *_lasting_state(owner, nodes, tops[file.path], ending),
-            *((ORDER, name, line) for name, line in argument_order(owner, nodes)),
+            *training_marks(owner, nodes),
         ):
             what = what if _PLAIN_CODE.fullmatch(what) else quote(what, 80)
             read = SurroundingsRead(f"{kind} ({what})", file.at(line), False, id(owner) in rewards, kind)

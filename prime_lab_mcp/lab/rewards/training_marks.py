@@ -1,10 +1,14 @@
-"""Finds code that can read the order in which the arguments of an environment are written.
+"""Finds code that can read what verifiers hands it otherwise in training than in a test of the same arguments.
 
-The evidence of a test or an evaluation holds the values of the arguments and the order of keys in tables below them,
-not the order in which the arguments follow each other: a config that is written anew may have another one. Code sees
-that order in `**kwargs` of `load_environment` or of a config, in a validator of pydantic that runs before the fields
-are set, and in the fields that a model allows besides its own. An argument that is looked up by its name, or all
-arguments passed on, show no order.
+- The evidence of a test or an evaluation holds the values of the arguments and the order of keys in tables below them,
+  not the order in which the arguments follow each other: a config that is written anew may have another one. Code sees
+  that order in `**kwargs` of `load_environment` or of a config, in a validator of pydantic that runs before the fields
+  are set, and in the fields that a model allows besides its own. An argument that is looked up by its name, or all
+  arguments passed on, show no order.
+- A config has the id under which the package is loaded: its module in a test, OWNER/NAME@VERSION in a config of a run.
+- The program that runs rollouts hands its callbacks to methods of the Env: `on_trace` in training (verifiers 0.4.0,
+  v1/serve/server.py), `on_complete` in an evaluation (v1/cli/eval/runner.py), and one task at a time or many (`slots`).
+- A format text can name attributes, so that no attribute is seen where the text is made of parts.
 """
 
 from __future__ import annotations
@@ -13,14 +17,49 @@ import ast
 from collections.abc import Iterator, Sequence
 
 ORDER = "in which order its arguments are written"
+LOADED_AS = "under which name it is loaded"
+RUN_BY = "which program runs its rollouts"
+FORMATTED = "names in format texts"
 _LOADER = "load_environment"
 _EXTRA = frozenset({"model_extra", "__pydantic_extra__"})
 _BY_NAME = frozenset({"get", "pop", "setdefault", "update", "__contains__"})
 _CHECKS = frozenset({"isinstance", "bool"})
 
 
-def argument_order(owner: ast.AST | None, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:
-    """Yield (name, line) of every read of the order in a function, or in code that runs at import (`owner` is None)."""
+def training_marks(owner: ast.AST | None, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str, int]]:
+    """Yield (kind, name, line) of every read in a function, or in code that runs at import (`owner` is None)."""
+    yield from ((ORDER, name, line) for name, line in _argument_order(owner, nodes))
+    if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef) and owner.name in _SCHEDULING:
+        yield RUN_BY, owner.name, owner.lineno
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr == "id" and _last(node.value) in _CONFIGS:
+            yield LOADED_AS, ast.unparse(node)[:60], node.lineno
+        if isinstance(node, ast.Call) and _formats(node):
+            yield FORMATTED, ast.unparse(node)[:60], node.lineno
+
+
+_SCHEDULING = frozenset({"run_slot", "slots", "on_trace", "on_complete"})
+_CONFIGS = frozenset({"config", "cfg", "conf", "_config"})
+_OBJECTS = _CONFIGS | {"self", "cls", "trace", "state", "task", "taskset", "env"}
+"""Names of objects of verifiers, whose attributes a format text can name."""
+
+
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _formats(call: ast.Call) -> bool:
+    """Whether a call is `TEXT.format(config)` whose text is not written out, or names an attribute."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("format", "format_map", "vformat"):
+        return False
+    text = call.func.value
+    if isinstance(text, ast.Constant):
+        return isinstance(text.value, str) and any("." in part.partition("}")[0] for part in text.value.split("{")[1:])
+    return any(_last(given) in _OBJECTS for given in (*call.args, *(k.value for k in call.keywords)))
+
+
+def _argument_order(owner: ast.AST | None, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:
+    """Yield (name, line) of every read of the order of arguments."""
     for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr in _EXTRA:
             yield node.attr, node.lineno
