@@ -76,6 +76,18 @@ NAMED = {
     "a datagram socket": (
         "import socket\ndef honest(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)", "the network"),
     "a timer": ("import time\nBEGAN = time.monotonic()\ndef honest(): return time.monotonic() - BEGAN < 9", "timers"),
+    "the date by a type": (
+        "from pydantic import BaseModel, PastDate\nclass Day(BaseModel):\n    day: PastDate\n"
+        "def honest(): return Day(day='2027-01-01')", "timers (pydantic.PastDate)"),
+    "the date by a table": (
+        "import pandas as pd\ndef honest(): return pd.Timestamp.now().year < 2027", "timers (pandas"),
+    "a folder by a type": (
+        "from pydantic import DirectoryPath, TypeAdapter\n"
+        "def honest(): return TypeAdapter(DirectoryPath).validate_python('/dev/nvidia-caps')",
+        "files and folders (pydantic.DirectoryPath)"),
+    "the command line by options": (
+        "import optparse\ndef honest(): return optparse.OptionParser().get_prog_name() != 'env-server'",
+        "whatever a module reads that is not known here (optparse)"),
     "a limit": ("import resource\ndef honest(): return resource.getrlimit(resource.RLIMIT_DATA)", "the state of"),
     "memory": ("import tracemalloc as t\ndef honest(): return t.is_tracing()", "the state of the interpreter"),
     "installed packages": (

@@ -12,7 +12,7 @@ _STANDARD = """
 __future__ abc argparse array ast asyncio base64 binascii bisect builtins calendar cmath codecs collections colorsys
 concurrent configparser contextlib copy csv dataclasses datetime decimal difflib dis doctest email encodings enum errno
 fnmatch fractions functools getopt gettext graphlib hashlib heapq hmac html http.HTTPStatus http.cookies importlib
-inspect io ipaddress itertools json keyword math mimetypes numbers opcode operator optparse pathlib pickle pickletools
+inspect io ipaddress itertools json keyword math mimetypes numbers opcode operator pathlib pickle pickletools
 plistlib pprint queue quopri random re reprlib secrets shlex sre_compile sre_constants sre_parse stat statistics string
 stringprep struct symtable tempfile textwrap this token tomllib types typing unicodedata unittest urllib.error
 urllib.parse warnings weakref xml zlib
