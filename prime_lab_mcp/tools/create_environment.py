@@ -240,11 +240,15 @@ def _without_template(call: Call, format: str | None) -> Finding:
     )
 
 
+_INSPECTED = ("dataset", "config", "split", "eval_split", "revision", "prompt_column", "answer_column")
+"""Arguments that inspect_dataset has as well: without the columns, it would guess others."""
+
+
 def _refused(
     args: Args, findings: tuple[Finding, ...], why: str, inspection: Inspection, fitting: str | None = None
 ) -> Outcome:
     """`fitting` is the template to create the environment from instead, where one is known."""
-    given = {"dataset": args.dataset, "config": args.config, "revision": args.revision}
+    given = {name: getattr(args, name) for name in _INSPECTED}
     inspect = Next("inspect_dataset", "shows it in full", {k: v for k, v in given.items() if v is not None})
     asked = args.model_dump(mode="json", exclude_unset=True)
     calls = (

@@ -184,7 +184,7 @@ def _with_ways_out(
     other_form = any(row.get("cause") in ("gold", "asked", "unpaid") for row in classes)
     if tested not in (None, "passed") or (tested and other_form):
         # The same test of the same files would get the same answer again.
-        instead = (form_call(here.spec),) if tested == "passed" else tuple(reward_calls(lab, here.spec))
+        instead = (form_call(lab, here.spec),) if tested == "passed" else tuple(reward_calls(lab, here.spec))
         calls = tuple(one for call in calls for one in (instead if call.tool == "test_reward" else (call,)))
     if distribution is None:
         return calls

@@ -177,7 +177,28 @@ async def test_a_template_that_cannot_read_the_rows_is_refused_with_rows_that_sh
     (told,) = outcome.blockers
     assert (told.code, len(told.rows)) == ("rows-do-not-fit", 3)
     assert "100 of 100 rows" in told.message
+    assert "a column of these numbers alone" in told.fix
     assert list((lab.workspace.root / "environments").iterdir()) == []
+
+
+async def test_a_refusal_of_rows_leads_to_an_inspection_of_the_same_columns(lab: Lab) -> None:
+    write(lab, "train.jsonl", [{"story": f"What is {n} and 1?", "worked": f"Add. It is {n + 1}."} for n in range(100)])
+    named = {"dataset": "train.jsonl", "prompt_column": "story", "answer_column": "worked"}
+    outcome = await created(lab, name="sums", template="boolean", **named)
+    assert outcome.status == "failed"
+    assert [(one.tool, one.arguments) for one in outcome.next if one.tool == "inspect_dataset"] == [
+        ("inspect_dataset", named)
+    ]
+
+
+async def test_solutions_that_close_with_their_number_are_read_by_the_template_numeric(lab: Lab) -> None:
+    rows = [
+        {"story": f"What is {n} times 7?", "worked": f"Ten times is {10 * n}. So in the end it is {7 * n}."}
+        for n in range(100)
+    ]
+    write(lab, "train.jsonl", rows)
+    outcome = await created(lab, name="sums", dataset="train.jsonl", template="numeric", answer_column="worked")
+    assert outcome.status == "passed", outcome.findings
 
 
 @pytest.mark.parametrize("template", ["math", "short_text"])

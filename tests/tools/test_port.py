@@ -77,6 +77,16 @@ async def test_a_port_pays_a_reward_that_takes_messages_as_dicts(lab: Lab) -> No
     assert tested.data["gold_pass_rate"] == 1.0, tested.findings
 
 
+async def test_a_port_pays_an_empty_reply_as_the_older_environment_does(lab: Lab) -> None:
+    """The older reward gets the text "" and pays for its shortness; v1 has no content there."""
+    calls = Calls(lab, TOOLS, References())
+    report = await ported(calls, "fields")
+    empty = {"name": "empty", "completion": "", "answer": "7", "expected": "low"}
+    proof = await calls.execute("test_reward", {**(report.next[0].arguments or {}), **FEW, "cases": [empty]})
+    assert verdicts(proof)["brevity"] == "equal", (proof.summary, proof.findings)
+    assert proof.data["same_as"]["differ"] == 0, proof.data["same_as"]
+
+
 @asynccontextmanager
 async def stdio_client_of(workspace: Path) -> AsyncIterator[Client]:
     """A client of a server of its own on the workspace, with a state directory beside the workspace."""

@@ -94,7 +94,8 @@ async def test_zeros_of_a_reward_whose_test_passed_lead_to_the_files_and_not_to_
     job = finished(lab, [episode(n % 40, float(n % 20 == 0), "four") for n in range(160)])
     before = [one.tool for one in (await look(lab, eval=job.id, view="zeros")).next]
     spec = EvaluationJobs(lab).spec(job)
-    lab.ledger.record(Evidence("test_reward", "passed", lab.key, spec.environment, spec.source, "c"))
+    paid = {"rendering": "<answer>…</answer>", "gold_pass_rate": 1.0}
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, spec.environment, spec.source, "c", data=paid))
     after = (await look(lab, eval=job.id, view="zeros")).next
     assert "test_reward" in before
     assert [one.tool for one in after] == ["read_environment" if tool == "test_reward" else tool for tool in before]

@@ -22,6 +22,11 @@ _STATED = re.compile(
     r"(?:^|[\s*])(?:[Ff]inal )?[Aa]nswer(?: is)?[ :=*]+([^\s*](?:(?:(?!\.\s)[^\n*]){0,58}[^\s*])?)\**$"
 )
 """The end of a worked solution such as `The answer is 42.`"""
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
+_ONLY_NUMBER = re.compile(
+    r"(?:[^0-9]*[\s=:(*])?([-+]?[$€£¥]?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?%?)(?![0-9A-Za-z/])\s?([A-Za-z]*)[^0-9]*"
+)
+"""A sentence with exactly one number, and the word behind the number."""
 _WRAPPERS = (("**", "**"), ("`", "`"), ("\\boxed{", "}"), ("\\(", "\\)"), ("$$", "$$"), ("$", "$"))
 _UNIFIED = str.maketrans(
     {
@@ -56,7 +61,17 @@ def read(text: str) -> Decimal | None:
 def gold_of(text: str) -> Decimal | None:
     """The number of a gold: what follows the last `####` (GSM8K), what the last sentence states, or the whole text."""
     stated = None if "####" in text else _STATED.search(text[-100:].rstrip())
-    return read(stated[1] if stated else text.rpartition("####")[2])
+    number = read(stated[1] if stated else text.rpartition("####")[2])
+    return _closing(text) if number is None and "####" not in text else number
+
+
+def _closing(text: str) -> Decimal | None:
+    """The only number of the last sentence of a solution whose other sentences hold a number as well."""
+    *before, last = _SENTENCE_END.split(text.rstrip()[-400:])
+    found = _ONLY_NUMBER.fullmatch(last.strip())
+    if found is None or found[2].lower() in _SCALES or not any(re.search("[0-9]", one) for one in before):
+        return None
+    return read(found[1])
 
 
 def same(given: Decimal, gold: Decimal) -> bool:

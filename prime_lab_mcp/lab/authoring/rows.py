@@ -128,7 +128,8 @@ class DroppedRows:
                 Fix(
                     "Name the columns (prompt_column, answer_column) or another template; ",
                     NamedCall("inspect_dataset"),
-                    " shows what fits.",
+                    " shows what fits. Where the answers are numbers within longer texts, a column of these numbers "
+                    "alone would do.",
                 ),
                 rows=tuple(self.examples),
             )

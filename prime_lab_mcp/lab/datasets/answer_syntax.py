@@ -158,6 +158,11 @@ def is_hash(value: Any) -> bool:
     return isinstance(value, str) and golds.number_text(golds.worked_answer(value)) is not None
 
 
+def closes_with_number(value: Any) -> bool:
+    """Return whether a value is a worked solution as in `is_hash`, or one whose last sentence holds one number."""
+    return isinstance(value, str) and golds.number_text(golds.closing_number(value)) is not None
+
+
 def is_boxed(value: Any) -> bool:
     r"""Return whether a value is a text with a \boxed{...} whose braces balance."""
     return isinstance(value, str) and golds.boxed_content(value) is not None

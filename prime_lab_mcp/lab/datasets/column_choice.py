@@ -37,6 +37,7 @@ from prime_lab_mcp.lab.datasets.formats import SURE_CONFIDENCE
 from prime_lab_mcp.lab.datasets.guesses import (
     AnswerGuess,
     PromptGuess,
+    differing_results,
     gives_away,
     guess_answers,
     guess_prompts,
@@ -182,6 +183,7 @@ _LOW_CONFIDENCE = 0.5
 _DIGIT = re.compile(r"[0-9]")
 _FIGURES = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
 _NUMERIC_FORMATS = frozenset({"numeric", "gsm8k_hash", "latex_math"})
+_RESULT_FORMATS = frozenset({"numeric", "gsm8k_hash"})
 _APART = (NOT_ANSWER_PARTS | PROMPT_PARTS | {"answer", "solution", "response", "output"}) - {"text_id"}
 _CALLER = "You named it; leave the argument out to see the guesses, or name another column."
 
@@ -201,12 +203,14 @@ class ColumnChoice:
     labels: Sequence[str]
     named_prompt: bool
     named_answer: bool
+    other_answers: Sequence[AnswerGuess] = ()
 
 
 def column_findings(choice: ColumnChoice) -> Iterator[Finding]:
     """Yield findings about all doubts concerning the chosen columns."""
     yield from _named_columns(choice)
     yield from _uncertain_guesses(choice)
+    yield from _other_results(choice)
     yield from _format_findings(choice)
     yield from missing_numbers(choice)
     yield from _unused_context(choice)
@@ -273,6 +277,31 @@ def _uncertain_guesses(choice: ColumnChoice) -> Iterator[Finding]:
                 f"{name} may not be the {kind} column (confidence {confidence:.2f}).",
                 f"Look at the samples and name it with {kind}_column.",
             )
+
+
+def _other_results(choice: ColumnChoice) -> Iterator[Finding]:
+    """Ask which of several columns of results is the answer, where their numbers differ."""
+    answer = choice.answer
+    if choice.named_answer or answer.recognised.format not in _RESULT_FORMATS:
+        return
+    others = [
+        other
+        for other in choice.other_answers
+        if other.confidence == answer.confidence
+        and other.recognised.format in _RESULT_FORMATS
+        and differing_results(answer, other, choice.rows)
+    ]
+    if others:
+        calls: list[str | SameCall] = [", or pass ", SameCall(answer_column=others[0].path)]
+        for other in others[1:]:
+            calls += [" or ", SameCall(answer_column=other.path)]
+        yield Finding(
+            "answer-column-uncertain",
+            "warning",
+            f"{' and '.join(_name(a.path) for a in (answer, *others))} hold different results, and no name says which "
+            f"is the answer; {_name(answer.path)} was taken.",
+            Fix("Ask whoever knows the data; name it with ", SameCall(answer_column=answer.path), *calls, "."),
+        )
 
 
 def _format_findings(choice: ColumnChoice) -> Iterator[Finding]:
@@ -367,10 +396,10 @@ def _unused_context(choice: ColumnChoice) -> Iterator[Finding]:
             continue
         if is_leaky(column.name) or name in OTHER_NAMES or name in ANSWER_NAMES or set(name.split("_")) & _APART:
             continue
-        new = sum(
-            prompt_text(value_at(row, column.name)).strip() not in compose_prompt(row, choice.prompt.columns)
-            for _, row in sample
-        )
+        texts = [(row, prompt_text(value_at(row, column.name))) for _, row in sample]
+        if sum(_works_out_answer(row, choice, text) for row, text in texts) > 0.5 * len(sample):
+            continue
+        new = sum(text.strip() not in compose_prompt(row, choice.prompt.columns) for row, text in texts)
         if new > 0.5 * len(sample):
             yield Finding(
                 "context-unused",

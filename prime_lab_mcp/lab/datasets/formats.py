@@ -9,10 +9,12 @@ A format is accepted if 95 % of the non-empty answers have it. Between 60 and 95
 parser can be right for it. If several formats fit, the first rule wins, and the confidence says how certain the choice
 is.
 
-There are three special cases. If more than 1 % of a column of numbers is other mathematics, the format is `latex_math`
+There are four special cases. If more than 1 % of a column of numbers is other mathematics, the format is `latex_math`
 and not `numeric`: `latex_math` can read all values, and `numeric` would fail on correct rows. A column with several
 strict formats is mixed even if none of them has 60 %. For solution texts, half of them with a \\boxed{} is enough, if
 the others are prose (proofs, unfinished solutions): the content of the box is the answer, and the other rows have none.
+Texts of several sentences that nearly all close with a sentence of one number are solutions (gsm8k_hash), although a
+single such text may be prose.
 """
 
 from __future__ import annotations
@@ -248,13 +250,19 @@ ACCEPTED_SHARE = 0.95
 MIXED_SHARE = 0.60
 BOXED_SHARE = 0.50
 """If this share of solution texts has a box, the box is the answer, and the other rows have no answer."""
+_RESULTS_SHARE = 0.80
+"""Share of the solutions that must state their closing number twice. An estimate: a sentence that sums up repeats the
+result, except where the sentence holds the last step."""
 SURE_CONFIDENCE = 0.75
 """With a lower confidence, other formats fit as well."""
 SAMPLE = 2000
 """Most answers, evenly spread, to which all rules are applied. The chosen format is compared with all answers."""
 NUMERIC_FORMATS: frozenset[str] = frozenset({"gsm8k_hash", "numeric"})
 CLASS_FORMATS: frozenset[str] = frozenset({"boolean", "choice_letter", "choice_index", "class_id", "label"})
-_ACCEPTS: Mapping[str, Callable[[Any], bool]] = {rule.format: rule.accepts for rule in FORMAT_RULES}
+_ACCEPTS: Mapping[str, Callable[[Any], bool]] = {
+    **{rule.format: rule.accepts for rule in FORMAT_RULES},
+    "gsm8k_hash": answer_syntax.closes_with_number,
+}
 _INLINE = re.compile(
     r"(?:^|\s)[(\[]?A[).:\]]\s*\S.*?(?:^|\s)[(\[]?B[).:\]]\s*\S|(?:^|\s)[(\[]?a[).\]]\s*\S.*?(?:^|\s)[(\[]?b[).\]]\s*\S",
     re.S,
@@ -304,7 +312,26 @@ def recognise_format(
     for rule, fit in fits:
         if shares[rule.format] >= ACCEPTED_SHARE and not _better_as_latex(rule.format, shares, facts):
             return _accepted(rule, fit, answers, facts)
-    return _not_accepted(answers, facts, [rule for rule, _ in fits], shares)
+    return _closing_numbers(answers, facts) or _not_accepted(answers, facts, [rule for rule, _ in fits], shares)
+
+
+def _closing_numbers(answers: Sequence[tuple[int, Any]], facts: AnswerColumnFacts) -> RecognisedFormat | None:
+    """Recognise solutions that close with a sentence of one number; None if fewer than `ACCEPTED_SHARE` do.
+
+    Where most of these numbers stand in an earlier sentence as well, they are results and no other figures.
+    """
+    share = sum(map(answer_syntax.closes_with_number, facts.sample)) / len(facts.sample)
+    if share < ACCEPTED_SHARE:
+        return None
+    repeated = sum(_repeats_its_end(str(value)) for value in facts.sample) / len(facts.sample)
+    results = repeated >= _RESULTS_SHARE
+    rule = FormatRule("gsm8k_hash", answer_syntax.closes_with_number)
+    return _accepted(rule, FormatFit(0.9) if results else FormatFit(0.7, "free_text"), answers, facts)
+
+
+def _repeats_its_end(solution: str) -> bool:
+    number = golds.closing_number(solution)
+    return number is not None and solution.count(number.strip("$€£¥%+")) > 1
 
 
 def _better_as_latex(format: AnswerFormat, shares: Mapping[str, float], facts: AnswerColumnFacts) -> bool:

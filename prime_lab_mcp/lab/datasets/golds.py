@@ -46,9 +46,16 @@ _SCALES = frozenset(
     ("hundred", "thousand", "million", "billion", "trillion", "dozen", "dozens", "k", "mn", "bn", "squared", "cubed")
 )
 _STATED_CHARACTERS = 100
+_CLOSING_CHARACTERS = 400
+_HOLDS_DIGIT = re.compile(r"[0-9]")
 _STATED = re.compile(
     r"(?:^|[\s*])(?:[Ff]inal )?[Aa]nswer(?: is)?[ :=*]+([^\s*](?:(?:(?!\.\s)[^\n*]){0,58}[^\s*])?)\**$"
 )
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
+_ONLY_NUMBER = re.compile(
+    r"(?:[^0-9]*[\s=:(*])?([-+]?[$€£¥]?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?%?)(?![0-9A-Za-z/])\s?([A-Za-z]*)[^0-9]*"
+)
+"""A sentence with exactly one number, and the word behind the number."""
 _UNIFIED = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u202f": None, "\u2009": None})
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.S)
@@ -117,6 +124,23 @@ def worked_answer(text: str) -> str | None:
     return stated[1].removesuffix(".")
 
 
+def closing_number(text: str) -> str | None:
+    """Return the answer of a worked solution (see `worked_answer`), or the only number of its last sentence.
+
+    `60 - 3 = 57. So 57 places are taken.` closes with 57. The sentences before the last one must hold a number as well,
+    because a single sentence works nothing out. Only a column in which nearly all texts close with a number holds
+    solutions, so that one text alone says nothing. The template `numeric` reads the same; a test compares the two.
+    """
+    answer = worked_answer(text)
+    if answer is not None or "####" in text:
+        return answer
+    *before, last = _SENTENCE_END.split(text.rstrip()[-_CLOSING_CHARACTERS:])
+    found = _ONLY_NUMBER.fullmatch(last.strip())
+    if found is None or found[2].lower() in _SCALES or not any(map(_HOLDS_DIGIT.search, before)):
+        return None
+    return found[1] if number_in(found[1]) is not None else None
+
+
 def boxed_content(text: str) -> str | None:
     r"""Return the content of the last `\boxed{...}` or `\fbox{...}` that has balanced braces; None if there is none."""
     end = len(text)
@@ -157,7 +181,7 @@ def gold_number_text(value: Any, format: str) -> str | None:
 def _numeric_part(value: Any, format: str) -> Any:
     if format != "gsm8k_hash":
         return value
-    return worked_answer(value) if isinstance(value, str) else None
+    return closing_number(value) if isinstance(value, str) else None
 
 
 def canonical_number(number: Decimal) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -61,6 +62,23 @@ def guess_prompts(columns: Sequence[Column], rows: Rows, excluded: Collection[st
     return list(guesses.values())
 
 
+_ASKS = re.compile(
+    r"\?[\s\"')\]]*$"
+    r"|(?:^|[.!?:;,]\s+|\n)"
+    r"(?:find|compute|calculate|determine|evaluate|simplify|solve|work out|how (?:many|much|far|long))"
+    r"\b[^.!?\n]*[.!?]?\s*$",
+    re.IGNORECASE,
+)
+"""The end of a text that asks: a question mark, or a last sentence that orders to work something out."""
+_ASKING_SHARE = 0.8
+"""Share of the texts of a column that must ask. An estimate: some questions end in their unit or in a remark."""
+
+
+def asks(texts: Sequence[str]) -> bool:
+    """Return whether nearly all texts ask something."""
+    return bool(texts) and sum(_ASKS.search(t[-400:]) is not None for t in texts) >= _ASKING_SHARE * len(texts)
+
+
 def is_leaky(path: str) -> bool:
     """Return whether the name of a column suggests that the column reveals the answer."""
     return any(snake_case(part) in LEAKY_NAMES for part in path.split("."))
@@ -80,6 +98,7 @@ def gives_away(guess: PromptGuess, answer: str, rows: Rows) -> bool:
 
 
 def _prompt_scores(columns: Sequence[Column], sample: Rows, number: int) -> Iterator[tuple[float, Column, str]]:
+    nothing_named = not any(snake_case(c.name) in PROMPT_NAMES for c in columns)
     for column in columns:
         name = snake_case(column.name)
         last = name.rpartition(".")[2]
@@ -88,6 +107,9 @@ def _prompt_scores(columns: Sequence[Column], sample: Rows, number: int) -> Iter
             continue
         varied = column.distinct >= 0.5 * max(1, number)
         score, why = _prompt_score_by_name(name, column.name, column)
+        nameless = nothing_named and score < 0.45 and "." not in name and name not in OTHER_NAMES
+        if nameless and varied and asks([prompt_text(value_at(row, column.name) or "") for _, row in sample]):
+            score, why = 0.45, "its texts ask something"
         if last in OTHER_NAMES or (name in ANSWER_NAMES and name not in PROMPT_NAMES):
             score -= 0.4
         score += 0.15 * (column.words >= 4 or chat) + 0.12 * varied
@@ -183,6 +205,10 @@ def guess_answers(
 ) -> list[AnswerGuess]:
     """Return guesses of the answer column, the best first. `prompt` and `options` are columns with other roles."""
     ranked = sorted(_answer_scores(columns, rows, prompt, options), key=lambda entry: -entry[0])
+    if all(column.name in prompt or score <= _NAMELESS_SCORE for score, column in ranked):
+        results = _guess_results(columns, rows, prompt, options)
+        if results:
+            return results
     if len(ranked) == 1 and snake_case(ranked[0][1].name) in WEAK_ANSWER_NAMES:
         ranked = [(0.6, ranked[0][1])]
     guesses = []
@@ -191,6 +217,56 @@ def guess_answers(
         if guess is not None:
             guesses.append(replace(guess, confidence=round(_score_with_format(score, column, guess), 2)))
     return sorted((g for g in guesses if g.confidence >= 0.15), key=lambda g: -g.confidence)[:_MOST_GUESSES]
+
+
+_NAMELESS_SCORE = 0.35
+"""The score of a column whose name says nothing, above that of a name that classifies rows."""
+_RESULT_SCORE = 0.7
+_VARIED_SHARE = 0.1
+"""Share of distinct values of a column of results. Fewer are grades or classes."""
+
+
+def _guess_results(
+    columns: Sequence[Column], rows: Rows, prompt: Sequence[str], options: Sequence[str]
+) -> list[AnswerGuess]:
+    """Return guesses of the column with the results of problems, columns of bare numbers first.
+
+    The result is empty if the prompts ask nothing, or if no column has results. A column that numbers the rows has
+    none. Columns whose names say something were tried before.
+    """
+    sample = spread_rows(rows, _SAMPLE)
+    if not prompt or options or not asks([compose_prompt(row, tuple(prompt)) for _, row in sample]):
+        return []
+    guesses = []
+    for column in columns:
+        name = snake_case(column.name)
+        noted = name in OTHER_NAMES or name in WEAK_ANSWER_NAMES or set(name.split("_")) & NOT_ANSWER_PARTS
+        if column.name in prompt or "." in name or noted or column.null_rate > 0.05:
+            continue
+        if column.distinct < max(2, _VARIED_SHARE * len(rows)) or _numbers_rows(column.name, rows):
+            continue
+        guess = judge_answer(column, rows, prompt)
+        if guess is not None and not guess.recognised.mixed and guess.recognised.format in _RESULT_FORMATS:
+            guesses.append(replace(guess, confidence=_RESULT_SCORE))
+    return sorted(guesses, key=lambda g: g.recognised.format != "numeric")[:_MOST_GUESSES]
+
+
+_RESULT_FORMATS: frozenset[str] = frozenset({"gsm8k_hash", "numeric", "boxed"})
+
+
+def _numbers_rows(path: str, rows: Rows) -> bool:
+    """Return whether the values grow from row to row."""
+    numbers = [golds.number_in(value_at(row, path)) for _, row in spread_rows(rows, _SAMPLE)]
+    return None not in numbers and all(a < b for a, b in itertools.pairwise(numbers))  # type: ignore[operator]
+
+
+def differing_results(guess: AnswerGuess, other: AnswerGuess, rows: Rows) -> bool:
+    """Return whether two columns of results state other numbers in more than one of twenty rows."""
+    sample = spread_rows(rows, _SAMPLE)
+    numbers, others = (
+        [golds.gold_number(value_at(row, g.path), g.recognised.format) for _, row in sample] for g in (guess, other)
+    )
+    return sum(a != b for a, b in zip(numbers, others, strict=True)) > 0.05 * len(sample)
 
 
 def _score_with_format(score: float, column: Column, guess: AnswerGuess) -> float:

@@ -386,6 +386,7 @@ def _findings(
             choice.labels,
             choice.named_prompt,
             choice.named_answer,
+            choice.other_answers,
         )
     )
     if format in JUDGED_FORMATS and table.origin != "environment":

@@ -104,12 +104,20 @@ def reward_calls(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
     yield Next("read_environment", why, {"environment": spec.environment})
 
 
-def form_call(spec: EvalSpec) -> Next:
+def form_call(lab: Lab, spec: EvalSpec) -> Next:
     """Return the call after zeros of a reward whose test passed: the test would say the same of the same files."""
-    why = (
-        "test_reward passed with these very files, so it found a form that is paid (`rendering` in its report): "
-        "compare that form with what the prompt asks for, and mend the one that is wrong with edit_environment"
-    )
+    if paid_form(lab, spec.source, spec.env_args):
+        why = (
+            "test_reward passed with these very files, so it found a form that is paid (`rendering` in its report): "
+            "compare that form with what the prompt asks for. Where they differ, mend the one that is wrong with "
+            "edit_environment; where they agree, the model does not follow the prompt"
+        )
+    else:
+        why = (
+            "test_reward passed with these very files by its cases, and no form that it tried itself was paid: compare "
+            "the cases that were paid with what the prompt asks for, and mend the one that is wrong with "
+            "edit_environment"
+        )
     return Next("read_environment", why, {"environment": spec.environment, "path": "*"})
 
 
@@ -125,9 +133,14 @@ def reward_verdict(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str | 
 
 
 def paid_form(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:
-    """Return the form of the answer that the newest `test_reward` of these files found paid; empty if there is none."""
+    """Return the form of the answer that the newest `test_reward` of these files found paid; empty if there is none.
+
+    A test that paid no gold in its form has a rendering as well: the one that was tried last.
+    """
     row = _newest_test(lab, source, env_args)
-    return str(row.data.get("rendering") or "") if row is not None else ""
+    if row is None or not row.data.get("gold_pass_rate"):
+        return ""
+    return str(row.data.get("rendering") or "")
 
 
 def untested_sentence(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:

@@ -151,8 +151,22 @@ class RewardComparison:
 
     @property
     def unearned_by_exception(self) -> dict[str, tuple[int, str]]:
-        """Components of `raised` that no compared completion earned."""
-        return {name: raised for name, raised in self.raised.items() if name in self.unexercised}
+        """Components of `raised` that no compared completion earned because they raise: for a right answer, or for most
+        completions. What raises for odd replies alone (an empty conversation) was compared by all others."""
+        golds = (c for c in self.compared if c.here.probe.kind in _RIGHT)
+        right = {component_that_raised(error.where) for gold in golds for error in gold.there.errors}
+        most = 0.5 * len(self.compared)
+        return {
+            name: raised
+            for name, raised in self.raised.items()
+            if name in self.unexercised and (name in right or raised[0] > most)
+        }
+
+    @property
+    def raised_for_some(self) -> dict[str, tuple[int, str]]:
+        """Components of `raised` that no compared completion earned, although most of them do not raise."""
+        apart = self.unearned_by_exception
+        return {n: raised for n, raised in self.raised.items() if n in self.unexercised and n not in apart}
 
     @property
     def reached_nothing(self) -> bool:

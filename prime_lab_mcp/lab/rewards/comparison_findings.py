@@ -106,10 +106,23 @@ def _too_little(comparison: RewardComparison) -> list[Finding]:
 
 
 def _raises(comparison: RewardComparison) -> list[Finding]:
-    """Return the blocker for components that no completion earned because they raise in the other environment."""
+    """Return the blocker for components that no completion earned because they raise in the other environment, and a
+    warning for those that raise for a few completions."""
     version = comparison.versions[1]
     under = f" under verifiers {version}" if version else ""
-    return [
+    few = [
+        Finding(
+            "reward-raises",
+            "warning",
+            f"{quote(name, 80)} raises in {quote(comparison.name, 80)}{under} for {number:,} of "
+            f"{count(len(comparison.compared), 'completion')}, which its rubric pays like an unearned component: "
+            f"{quote(text, 200)}. The others were compared",
+            "Nothing to do for the port, which pays the same there; cases that earn the component show whether both "
+            "pay them alike.",
+        )
+        for name, (number, text) in comparison.raised_for_some.items()
+    ]
+    return few + [
         Finding(
             "reward-raises",
             "blocker",

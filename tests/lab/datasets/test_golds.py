@@ -76,6 +76,29 @@ def test_a_worked_solution_ends_in_a_mark_or_states_its_number_last(
     assert numbers.gold_of(text) == (None if expected is None else golds.number_in(expected))
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("60 - 3 = 57. So in the end it is 57.", "57"),
+        ("1 + 1 = 2\nTherefore: £1,062.50", "£1,062.50"),
+        ("60 - 3 = 57. 57", "57"),
+        ("60 - 3 = 57. That makes 57, as was asked", "57"),
+        ("60 - 3 = 57. Answer: 57 places", "57 places"),
+        ("3 - 60. So it is -57.", "-57"),
+        ("So it is 57.", None),
+        ("60 - 3 = 57. So 57 of 60 are taken.", None),
+        ("60 - 3 = 57. So it is 57 million.", None),
+        ("60 - 3 = 57. So it is 1/57.", None),
+        ("60 - 3 = 57. Nobody knows.", None),
+    ],
+)
+def test_a_solution_of_several_sentences_closes_with_the_only_number_of_the_last_one(
+    numbers: ModuleType, text: str, expected: str | None
+) -> None:
+    assert golds.closing_number(text) == expected
+    assert numbers.gold_of(text) == (None if expected is None else golds.number_in(expected))
+
+
 def test_the_symbol_of_sodium_is_an_answer() -> None:
     assert golds.is_empty("NA")
     assert golds.is_empty("na")

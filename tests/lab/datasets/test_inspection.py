@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.fix import SameCall, calls_named_in
 from prime_lab_mcp.lab.datasets.formats import FORMAT_RULES, AnswerFormat
 from prime_lab_mcp.lab.datasets.inspection import (
     NO_TEMPLATE,
@@ -64,6 +65,51 @@ def sums(number: int = 100) -> list[Row]:
         }
         for n in range(number)
     ]
+
+
+def stories(ending: str = "So in the end it is {}.", **columns: Callable[[int], Any]) -> list[Row]:
+    """Word problems beside their worked solutions and a column that classifies them."""
+    rows = []
+    for n in range(100):
+        places, free = n + 60, n % 7 + 1
+        taken = places - free
+        row = {
+            "story": f"A school has {places} places on a trip, and {free} are free. How many places are taken?",
+            "worked": f"Taken are {places} - {free} = {taken}. {ending.format(taken)}",
+            "topic": ("trips", "shops", "trains")[n % 3],
+            "grade": 4 + n % 3,
+        }
+        rows.append({**row, **{name: of(n) for name, of in columns.items()}})
+    return rows
+
+
+@pytest.mark.parametrize("ending", ["So in the end it is {}.", "Answer: {}", "{}", "\n#### {}"])
+def test_the_answer_of_a_question_is_its_worked_solution_and_not_the_class_beside(ending: str) -> None:
+    found = judged(stories(ending))
+    assert found.prompt is not None
+    assert (found.prompt.columns, found.answer and found.answer.path) == (("story",), "worked")
+    assert "ask something" in found.prompt.why
+    assert (found.format, codes(found)) == ("gsm8k_hash", {})
+
+
+def test_a_column_of_results_is_the_answer_before_the_solution_that_agrees() -> None:
+    found = judged(stories(result=lambda n: str(n + 59 - n % 7)))
+    assert (found.answer and found.answer.path, found.format) == ("result", "numeric")
+    assert codes(found) == {}
+
+
+def test_columns_of_different_results_are_named_with_the_call_that_takes_the_other() -> None:
+    found = judged(stories(paid=lambda n: 100 - n, owed=lambda n: n * 37 % 101))
+    (doubt,) = [f for f in found.findings if f.code == "answer-column-uncertain"]
+    assert doubt.severity == "warning"
+    assert '"paid" and "owed" and "worked" hold different results' in doubt.message
+    named = [call.changes for call in calls_named_in(doubt.fix) if isinstance(call, SameCall)]
+    assert named == [{"answer_column": "paid"}, {"answer_column": "owed"}, {"answer_column": "worked"}]
+
+
+def test_a_class_is_the_answer_where_no_prompt_asks() -> None:
+    rows = [{**row, "story": row["story"].removesuffix(" How many places are taken?")} for row in stories()]
+    assert judged(rows).format == "label"
 
 
 def test_several_prompt_columns_and_paths_are_named_with_commas() -> None:

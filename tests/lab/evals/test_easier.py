@@ -9,7 +9,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
-from prime_lab_mcp.lab.evals.easier import following_calls, untested_sentence
+from prime_lab_mcp.lab.evals.easier import following_calls, form_call, paid_form, untested_sentence
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.relay.endpoints import Endpoint
@@ -64,6 +64,16 @@ async def test_a_reward_that_passed_is_not_tested_again_and_one_that_failed_is_n
     assert "failed with these very files: reward-contradicts-prompt, asks for a box, reads a tag" in failed[0][2]
     recorded(lab, "test_reward", "passed")
     assert [tool for tool, _, _ in after(lab, "distribution-dead")] == ["read_eval", "run_eval", "search_hub"]
+
+
+async def test_a_form_that_was_tried_and_not_paid_is_no_paid_form(lab: Lab) -> None:
+    tried = {"rendering": "Total: …", "gold_pass_rate": None}
+    recorded(lab, "test_reward", "passed", data=tried)  # its cases passed
+    assert paid_form(lab, SPEC.source, SPEC.env_args) == ""
+    assert "no form that it tried itself was paid" in form_call(lab, SPEC).why
+    recorded(lab, "test_reward", "passed", data={**tried, "gold_pass_rate": 1.0})
+    assert paid_form(lab, SPEC.source, SPEC.env_args) == "Total: …"
+    assert "so it found a form that is paid" in form_call(lab, SPEC).why
 
 
 async def test_a_model_that_passed_on_the_same_tasks_is_named_first(lab: Lab) -> None:

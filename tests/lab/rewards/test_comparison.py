@@ -69,12 +69,15 @@ def infos(**weights: float) -> tuple[RewardInfo, ...]:
 WEIGHTS = {"total": 1.0, "looked_up": 0.2}
 
 
-def of_parts(here: Mapping[str, float], there: Mapping[str, float], *raised: str) -> ComparedCompletion:
-    """One right completion with its components on both sides. In the other environment, `raised` raise."""
+def of_parts(
+    here: Mapping[str, float], there: Mapping[str, float], *raised: str, family: Family = Family.GOLD
+) -> ComparedCompletion:
+    """One completion, a right one by default, with its components on both sides. In the other environment, `raised`
+    raise."""
     scored = [{name: Component(score, WEIGHTS[name]) for name, score in parts.items()} for parts in (here, there)]
     paid = [sum(score * WEIGHTS[name] for name, score in parts.items()) for parts in (here, there)]
     told = tuple(CaseError("AttributeError", "no 'function'", f"scoring, {name}:older.py:9") for name in raised)
-    probe = ScoredProbe(Draft(Family.GOLD, "x").probe("gold/x", 0), Scored("a", paid[0], scored[0]))
+    probe = ScoredProbe(Draft(family, "x").probe("gold/x", 0), Scored("a", paid[0], scored[0]))
     return ComparedCompletion(probe, Scored("a", paid[1], scored[1], errors=told))
 
 
@@ -118,6 +121,19 @@ def test_a_component_that_raises_on_the_other_side_is_named_with_its_exception_a
     told = compared.as_json()
     assert told["verifiers"] == {"here": "0.4.0", "there": "0.3.1"}
     assert list(told["raised_there"]) == ["looked_up"]
+
+
+def test_a_component_that_raises_for_one_odd_reply_is_a_warning_and_was_compared_by_the_others() -> None:
+    nothing = {"total": 1.0, "looked_up": 0.0}
+    odd = of_parts(nothing, nothing, "looked_up", family=Family.EMPTY)
+    compared = of_components(odd, *[of_parts(nothing, nothing)] * 3, versions=("0.4.0", "0.3.1"))
+    findings = comparison_findings(compared)
+    assert [(f.code, f.severity) for f in findings] == [
+        ("reward-raises", "warning"),
+        ("reward-partly-compared", "warning"),
+    ]
+    assert "for 1 of 4 completions" in findings[0].message
+    assert compared.verdict == "equal-where-reached"
 
 
 @pytest.mark.anyio

@@ -22,7 +22,7 @@ from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.evals.zeros.classify import UNRIGHT, classify_zero, form_is_paid, has_asked_form
 from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause, Classified, Zero, longest_reply
-from prime_lab_mcp.lab.rollouts.conversation import task_name
+from prime_lab_mcp.lab.rollouts.conversation import conversation, task_name
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 
@@ -333,6 +333,8 @@ class _ZeroCounts:
     """Rollouts whose form was found in order."""
     asked_form: int = 0
     """Rollouts of the class `unparsed` whose reply has the form that the prompt asks for."""
+    outside_asked_form: int = 0
+    """Those of `outside_form` whose prompt asks for the form that is paid."""
     outside_form: int = 0
     """Rollouts that answer with the reference answer in another form than the one that the reward is known to read."""
     lengths: ReplyLengths = field(default_factory=ReplyLengths)
@@ -358,7 +360,11 @@ def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS, paid_form: st
         if classified is None:
             continue
         is_gold = (classified.kind, classified.cause) == ("wrong", "gold")
-        counts.outside_form += bool(is_gold and opening and opening not in rollout.completion_text)
+        outside = bool(is_gold and opening and opening not in rollout.completion_text)
+        counts.outside_form += outside
+        counts.outside_asked_form += outside and any(
+            opening in m.text for m in conversation(rollout) if m.role != "assistant"
+        )
         if len(shown := counts.rows.setdefault((classified.kind, classified.cause), [])) < rows:
             shown.append(_row(rollout, classified))
     if counts.asked_form and not counts.form_paid:
@@ -486,7 +492,7 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts, unread_form: str
             elif counts.lengths.runaway(spec.max_tokens):
                 advice = RUNAWAY_ADVICE
         if (kind, cause) == ("wrong", "gold") and unread_form:
-            advice = dataclasses.replace(advice, text=_other_form_advice(unread_form))
+            advice = dataclasses.replace(advice, text=_other_form_advice(unread_form, counts))
         row: dict[str, Any] = {"class": kind, "rollouts": number, "whose": Classified(kind, "", cause).at_fault}
         row |= {"cause": cause} if cause else {}
         which = {"where": "truncated" if kind == "truncated" else "zero"}
@@ -498,7 +504,13 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts, unread_form: str
     return rows
 
 
-def _other_form_advice(form: str) -> str:
+def _other_form_advice(form: str, counts: _ZeroCounts) -> str:
+    if counts.outside_asked_form == counts.outside_form:
+        return (
+            f"The replies answer with the reference answer, and none of them has the form {quote(form, 120)} that the "
+            "reward reads (test_reward) and that the prompts ask for. Show a whole reply in that form in the prompt, "
+            "or evaluate a model that follows it."
+        )
     return (
         f"The replies answer with the reference answer, and none of them has the form that the reward reads, which is "
         f"{quote(form, 120)} (test_reward). Ask for that form in the prompt, or read the form that the prompt asks for."
@@ -534,6 +546,8 @@ def _unread(counts: _ZeroCounts, form: str) -> str:
     that the reward reads, if none of them has it."""
     unread, asked = counts.kinds["wrong", "gold"], counts.kinds["unparsed", "asked"]
     why = f": it reads {quote(form, 80)}, which none of them has" if form else ""
+    if form and counts.outside_asked_form == counts.outside_form:
+        why += ", although the prompts ask for it"
     text = f"; {unread:,} answer with the reference answer, which the reward does not pay{why}" if unread else ""
     if asked:
         text += f"; {asked:,} more are in the form that the prompt asks for, and the reward reads no form in any reply"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -142,9 +142,17 @@ def _math(answer: str) -> Iterator[SpellingVariant]:
         yield SpellingVariant("terms the other way round", f"{terms[2]}+{terms[1]}", usual=False)
 
 
+_TAG = re.compile(r"(</?[A-Za-z][\w-]*>)")
+
+
+def _between_tags(answer: str, change: Callable[[str], str]) -> str:
+    """Return an answer of several fields with its texts changed. Tags belong to the form that the reward reads."""
+    return "".join(part if _TAG.fullmatch(part) else change(part) for part in _TAG.split(answer))
+
+
 def _words(answer: str) -> Iterator[SpellingVariant]:
-    yield SpellingVariant("upper case", answer.upper())
-    yield SpellingVariant("capital", answer.capitalize())
+    yield SpellingVariant("upper case", _between_tags(answer, str.upper))
+    yield SpellingVariant("capital", _between_tags(answer, str.capitalize))
     yield SpellingVariant("full stop", f"{answer}.")
 
 
@@ -160,7 +168,7 @@ def _letter(answer: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
 
 def _text(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
     """Yield other spellings of a short text or a list."""
-    yield SpellingVariant("lower case", answer.lower())
+    yield SpellingVariant("lower case", _between_tags(answer, str.lower))
     yield SpellingVariant("full stop", f"{answer}.")
     yield SpellingVariant("spaces", f" {answer} ")
     if format == "short_text":

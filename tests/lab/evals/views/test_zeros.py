@@ -212,6 +212,18 @@ def test_right_answers_outside_of_the_form_that_is_paid_name_that_form_come_firs
     assert "it reads" not in unknown.summary
 
 
+def test_right_answers_outside_of_the_form_that_the_prompts_ask_for_do_not_lead_to_asking_for_it() -> None:
+    asked = {
+        "task": {"key": "k1", "data": {"idx": 0, "answer": "134"}},
+        "prompt": "What is 13 * 13 - 35? End with Total: N",
+    }
+    found = zeros_view(seen([v1([said("134")], {"correct": 0.0}, **asked)] * 5), paid_form="Total: …")
+    assert 'it reads "Total: …", which none of them has, although the prompts ask for it' in found.summary
+    advice = next(row for row in found.data["advice"] if row.get("cause") == "gold")["advice"]
+    assert "Ask for that form" not in advice
+    assert "that the prompts ask for" in advice
+
+
 def test_wrong_answers_are_read_not_judged_again() -> None:
     found = zeros_view(seen([v1([WRONG])] * 3 + [PAID]))
 

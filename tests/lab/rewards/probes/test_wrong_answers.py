@@ -246,6 +246,15 @@ def test_a_number_is_near_by_what_the_prompt_allows_and_for_measurements(asked: 
     assert off.near is near
 
 
+def test_other_spellings_of_several_fields_leave_their_tags() -> None:
+    fields = "Tartu\n</city>\n<day>\nMonday"
+    for format in ("label", "short_text"):
+        variants = {v.name: v.answer for v in spelling_variants(format, fields)}
+        assert [a for a in variants.values() if "</city>\n<day>" not in a] == []
+    upper = {v.name: v.answer for v in spelling_variants("label", fields)}["upper case"]
+    assert upper == "TARTU\n</city>\n<day>\nMONDAY"
+
+
 @pytest.mark.parametrize("answer", ["2100 s", "240 h", "-30 kg", "2100s"])
 def test_other_spellings_of_a_quantity_keep_its_unit(answer: str) -> None:
     unit = answer.lstrip("-0123456789")

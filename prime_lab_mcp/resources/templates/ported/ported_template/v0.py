@@ -82,9 +82,11 @@ _KINDS = {"system": SystemMessage, "user": UserMessage, "assistant": AssistantMe
 
 
 def message(fields: Mapping[str, Any]) -> Record:
-    """A message of the class of its role, from its fields."""
+    """A message of the class of its role, from its fields. A reply without a text has the text "", as it had in v0."""
     role = str(fields.get("role", "user"))
-    known = dict.fromkeys(_FIELDS.get(role, ("role", "content")))
+    known: dict[str, Any] = dict.fromkeys(_FIELDS.get(role, ("role", "content")))
+    if role == "assistant":
+        known["content"] = ""  # v1 has None where the reply is empty, so that a function that splits a text would fail.
     found = {name: value for name, value in fields.items() if value is not None}
     if found.get("tool_calls"):
         found["tool_calls"] = [
