@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts
 from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.rewards.stand_in_judge import MisreadVerdict
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, same_reward
-from prime_lab_mcp.lab.rewards.to_and_fro import Walk
+from prime_lab_mcp.lab.rewards.to_and_fro import PaidWalk
 from prime_lab_mcp.lab.rewards.tool_exploration import AnswerKey, LastingWrite
 from prime_lab_mcp.lab.rewards.trial_and_error import ThoughtlessModel
 from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
@@ -334,7 +334,7 @@ class Trial:
     """Commands that earned all on every task, as the first reply and without a look at the task."""
     thoughtless: tuple[ThoughtlessModel, ...] = ()
     """Models that try out what tools offer, alike in every task, and earned all on every one."""
-    walk: Walk | None = None
+    walk: PaidWalk | None = None
     """A walk to and fro that is paid the more the longer it lasts."""
     parts: SolutionParts = field(default_factory=SolutionParts)
     """What parts of solutions earned, and copies with negative numbers."""

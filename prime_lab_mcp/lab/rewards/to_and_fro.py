@@ -54,7 +54,7 @@ _CALLED = re.compile(r"(?<=[\"'`])(?P<verb>[A-Za-z]{2,12})[ \t]+(?P<word>[A-Za-z
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class PaidWalk:
     """A walk to and fro with its rollouts, one for each task on which its reward grows."""
 
     name: str
@@ -66,7 +66,7 @@ class Walk:
 
 async def play_to_and_fro(
     worker: Worker, rows: Sequence[Row], tools: Sequence[OfferedTool], form: AnswerWrapper, source: str
-) -> Walk | None:
+) -> PaidWalk | None:
     """Return the first walk whose reward grows with its length on most tasks; None without one.
 
     It must be paid for one of the two steps only: where every turn is paid, the game pays for going on, and a walk is
@@ -83,7 +83,7 @@ async def play_to_and_fro(
         if len(steps) >= _FEWEST:
             played = await play_pairs(worker, [(row, _script(name, pair, _LONG)) for row in steps])
             if len(played) >= _FEWEST and all(p.scored for p in played):
-                return Walk(name, tuple(played), min(steps.values()))
+                return PaidWalk(name, tuple(played), min(steps.values()))
     return None
 
 

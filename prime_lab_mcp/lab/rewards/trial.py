@@ -93,7 +93,7 @@ from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, pla
 from prime_lab_mcp.lab.rewards.stand_in_judge import find_misread_verdict
 from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, solution_maxima, task_maxima
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
-from prime_lab_mcp.lab.rewards.to_and_fro import Walk, play_to_and_fro
+from prime_lab_mcp.lab.rewards.to_and_fro import PaidWalk, play_to_and_fro
 from prime_lab_mcp.lab.rewards.tool_exploration import (
     AnswerKey,
     LastingWrite,
@@ -527,7 +527,7 @@ async def _observe(
     shortcuts: tuple[Shortcut, ...] = ()
     commands: tuple[ConstantCommand, ...] = ()
     thoughtless: tuple[ThoughtlessModel, ...] = ()
-    walk: Walk | None = None
+    walk: PaidWalk | None = None
     parts = SolutionParts()
     accepted: tuple[AcceptedGame, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):

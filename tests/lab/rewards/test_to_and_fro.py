@@ -8,7 +8,7 @@ import pytest
 
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, tag_wrapper
 from prime_lab_mcp.lab.rewards.reward_source import spoken_sentences
-from prime_lab_mcp.lab.rewards.to_and_fro import Walk, _walks, play_to_and_fro
+from prime_lab_mcp.lab.rewards.to_and_fro import PaidWalk, _walks, play_to_and_fro
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.scoring import OfferedTool, RolloutResult, Rollouts
 
@@ -44,7 +44,7 @@ class Grid:
         return RolloutResult(messages, round(reward, 6), "ended", True)
 
 
-async def walk(nearer: float, away: float) -> Walk | None:
+async def walk(nearer: float, away: float) -> PaidWalk | None:
     return await play_to_and_fro(Grid(nearer, away), ROWS, (), tag_wrapper("move"), "")  # type: ignore[arg-type]
 
 

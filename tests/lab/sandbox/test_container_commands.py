@@ -271,12 +271,12 @@ def test_a_helper_of_verifiers_that_mounts_a_folder_is_refused() -> None:
 
 def test_what_runs_has_limits_and_the_label_and_ends_by_itself() -> None:
     start = commands.Start(NAME, "python:3.11-slim", ("A=b",), memory="2.0g")
-    written = commands.start_arguments(start, "eval-1", IMAGE, 600)
+    written = commands.start_arguments(start, "eval-1", IMAGE, 600, 40123)
     for option in ("--label=prime-lab.containers=eval-1", "--timeout=600", "--memory=2.0g", "--pids-limit=1024"):
         assert option in written
     assert "--pull=never" in written
     assert written[-3:] == ["--", IMAGE, "infinity"]
-    assert "--memory=8g" in commands.start_arguments(commands.Start(NAME, IMAGE), "eval-1", IMAGE, 600)
+    assert "--memory=8g" in commands.start_arguments(commands.Start(NAME, IMAGE), "eval-1", IMAGE, 600, 40123)
 
 
 def test_helpers_in_the_network_of_a_container_have_its_label_and_end_by_themselves() -> None:
