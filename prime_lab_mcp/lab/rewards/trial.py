@@ -70,6 +70,7 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import (
 )
 from prime_lab_mcp.lab.rewards.probes.asked_forms import answer_comes_alone, answer_comes_last
 from prime_lab_mcp.lab.rewards.probes.catalogue import (
+    ELSEWHERE,
     AnswerStyle,
     Draft,
     Probe,
@@ -286,7 +287,7 @@ async def _wrongs_elsewhere(
         Draft(
             Family.WRONG,
             style.wrapper.wrap(clearly_wrong_answer(style.golds, by_row[s.probe.row], style.form)),
-            "on every task",
+            ELSEWHERE,
         ).probe(f"{s.probe.row}/elsewhere", s.probe.row)
         for s in paid[: int(_SECONDS * 1000 / each)]
     ]

@@ -493,6 +493,8 @@ def _echoes(target: Target) -> Iterator[Draft]:
         yield Draft(Family.FORMED_ECHO, target.wrapper.wrap(given), GIVEN_TEXT)
 
 
+ELSEWHERE = "on every task"
+"""The variant of the one wrong answer to each task that has no other probes. The answer may be partly right."""
 GIVEN_TEXT = "the text that it gives"
 """The variant of an echo that repeats the paragraph of the prompt that is to be changed."""
 _FEWEST_GIVEN, _MOST_COMPARED = 4, 4000

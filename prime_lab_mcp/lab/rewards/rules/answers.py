@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import PromptedGolds, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.probes.catalogue import ELSEWHERE
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import (
     GOLD_PASS,
@@ -194,6 +195,8 @@ def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
             (holding if scored_probe.probe.knowing else tolerated if scored_probe.probe.near else as_right).append(
                 scored_probe
             )
+        elif scored_probe.probe.variant == ELSEWHERE:
+            continue  # The only wrong answer to its task, which may be partly right.
         elif scored_probe.reward > HALF_SHARE * trial.maximum(scored_probe.probe.row) + EPSILON:
             over_half.append(scored_probe)
     if as_right:
@@ -227,7 +230,7 @@ def _high_floor(trial: Trial) -> bool:
     """
     lowest: dict[int, float] = {}
     for scored_probe in trial.of(Family.WRONG, Family.EMPTY, Family.MALFORMED_WRONG):
-        if scored_probe.reward is not None:
+        if scored_probe.reward is not None and scored_probe.probe.variant != ELSEWHERE:
             lowest[scored_probe.probe.row] = min(
                 scored_probe.reward, lowest.get(scored_probe.probe.row, scored_probe.reward)
             )
