@@ -18,7 +18,6 @@ from prime_lab_mcp.lab.rewards.observations import Expected
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.programs import failing_programs
-from prime_lab_mcp.lab.rewards.reward_source import parse_source
 from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
 from prime_lab_mcp.lab.worker.description import Row
 
@@ -57,7 +56,7 @@ def failing_program_probes(placed: Sequence[tuple[Probe, Expected]]) -> list[Pro
             f"failing/{row}/{name}", row
         )
         for row, text in list(right_replies(placed).items())[:_MOST]
-        if (fence := _PROGRAM.search(text)) is not None and parse_source(fence[2]) is not None
+        if (fence := _PROGRAM.search(text)) is not None
         for name, program in failing_programs(fence[2])
     ]
 

@@ -6,6 +6,7 @@ Rules (rewards/rules/) are functions of these values.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -448,7 +449,7 @@ class Trial:
 
     def gold(self, row: int) -> float | None:
         """The reward of a task's gold in the asked form, without other text; None if it was not scored."""
-        among = (*(s for s in self.scored_probes if s.probe.family is Family.GOLD), *self.golds)
+        among = itertools.chain((s for s in self.scored_probes if s.probe.family is Family.GOLD), self.golds)
         return next((s.reward for s in among if s.probe.row == row), None)
 
     def wrong(self, row: int) -> float | None:

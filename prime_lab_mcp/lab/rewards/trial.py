@@ -259,15 +259,13 @@ async def _wrongs_of_levels(
     rows = [s.probe.row for level in lower_levels(golds).values() for s in level[:TASKS_OF_LEVEL]]
     if scorer.gave_up:
         return ()
-    wrongs = [
-        Draft(
-            Family.WRONG,
-            style.wrapper.wrap(clearly_wrong_answer(style.golds, by_row[row], style.form)),
-            "of a lower level",
-        ).probe(f"{row}/level", row)
-        for row in rows
-    ]
-    return await score_probes(scorer, wrongs)
+    return await score_probes(scorer, [_wrong_probe(style, by_row[row], "of a lower level", "level") for row in rows])
+
+
+def _wrong_probe(style: AnswerStyle, gold: TaskGold, variant: str, name: str) -> Probe:
+    """Return one clearly wrong answer to the task of a gold."""
+    wrong = style.wrapper.wrap(clearly_wrong_answer(style.golds, gold, style.form))
+    return Draft(Family.WRONG, wrong, variant).probe(f"{gold.row}/{name}", gold.row)
 
 
 async def _wrongs_elsewhere(
@@ -283,14 +281,8 @@ async def _wrongs_elsewhere(
     if scorer.gave_up or style.programs or not paid:
         return ()
     each = max(0.1, sum(s.scored.ms for s in paid) / len(paid))
-    wrongs = [
-        Draft(
-            Family.WRONG,
-            style.wrapper.wrap(clearly_wrong_answer(style.golds, by_row[s.probe.row], style.form)),
-            ELSEWHERE,
-        ).probe(f"{s.probe.row}/elsewhere", s.probe.row)
-        for s in paid[: int(_SECONDS * 1000 / each)]
-    ]
+    affordable = paid[: int(_SECONDS * 1000 / each)]
+    wrongs = [_wrong_probe(style, by_row[s.probe.row], ELSEWHERE, "elsewhere") for s in affordable]
     return await score_probes(scorer, wrongs)
 
 
