@@ -325,11 +325,17 @@ async def _probe(
         return scored_probes, ()
     if sparing:
         return scored_probes, await _twice(scorer, scored_probes)
-    again = await scorer.score([s.probe.case for s in mixed])
-    reverse = (await scorer.score([s.probe.case for s in reversed(mixed)]))[::-1]
-    passes = zip(mixed, again, reverse, strict=True)
-    return scored_probes, tuple(
-        RepeatedScore(s.probe, s.scored, a, r) for s, a, r in passes if not r.has(ProblemCode.NOT_RUN)
+    return scored_probes, await _two_more_times(scorer, mixed)
+
+
+async def _two_more_times(scorer: Scorer, some: Sequence[ScoredProbe]) -> tuple[RepeatedScore, ...]:
+    """Score completions again: in the same and in reverse order. Those that were not run again are left out."""
+    again = await scorer.score([s.probe.case for s in some])
+    reverse = (await scorer.score([s.probe.case for s in reversed(some)]))[::-1]
+    return tuple(
+        RepeatedScore(s.probe, s.scored, a, r)
+        for s, a, r in zip(some, again, reverse, strict=True)
+        if not (a.has(ProblemCode.NOT_RUN) or r.has(ProblemCode.NOT_RUN))
     )
 
 
@@ -358,13 +364,7 @@ async def _partly_right_again(
 ) -> tuple[RepeatedScore, ...]:
     """Score some partly right replies and supplied cases two more times: in the same and in reverse order."""
     some = side_effects.partly_right_probes((*(s.scored_probe for s in supplied), *scored_probes), repeats)
-    again = await scorer.score([s.probe.case for s in some])
-    reverse = (await scorer.score([s.probe.case for s in reversed(some)]))[::-1]
-    return tuple(
-        RepeatedScore(s.probe, s.scored, a, r)
-        for s, a, r in zip(some, again, reverse, strict=True)
-        if not (a.has(ProblemCode.NOT_RUN) or r.has(ProblemCode.NOT_RUN))
-    )
+    return await _two_more_times(scorer, some)
 
 
 async def say_nothing(message: str) -> None:
@@ -524,9 +524,9 @@ async def _observe(
     parts = SolutionParts()
     accepted: tuple[AcceptedGame, ...] = ()
     if loaded.turns and not (sparing or scorer.gave_up or played.broken or played.unavailable):
+        named = _named_form(sample.rows, source)
         if hacks:
             await say("playing models that copy from messages, prompts and calls")
-            named = _named_form(sample.rows, source)
             copying = await play_copying(worker, style, solved, played.rollouts, sample.rows, named)
         form = reply_form(style, solved)
         if hacks:
@@ -546,8 +546,8 @@ async def _observe(
         if not remembered:
             lasting = await find_lasting_writes(worker, sample.rows, tools)
         if not (remembered or lasting or grouped):
-            form_named, recorded = _named_form(sample.rows, source), (*played.rollouts, *solved.scored)
-            mixed = await find_mixed_rollouts(worker, sample.rows, form_named, source, recorded)
+            recorded = (*played.rollouts, *solved.scored)
+            mixed = await find_mixed_rollouts(worker, sample.rows, named, source, recorded)
         if hacks and style is not None:
             key = await find_answer_key(worker, style, sample.rows, tools)
         if hacks and not grouped:
@@ -557,8 +557,8 @@ async def _observe(
                 (*winning_messages((*solved.scored, *played.rollouts)), *reward_source.spoken_sentences(source))
             )
             commands = await play_commands(worker, sample.rows, listed, said, tuple(verdicts), few=bool(tools))
-            thoughtless = await play_thoughtless(worker, sample.rows, tools, _named_form(sample.rows, source))
-            walk = await play_to_and_fro(worker, sample.rows, tools, _named_form(sample.rows, source), source)
+            thoughtless = await play_thoughtless(worker, sample.rows, tools, named)
+            walk = await play_to_and_fro(worker, sample.rows, tools, named, source)
         if hacks and not grouped:
             parts = await play_parts(worker, solved, prompts_by_row(sample.rows))
         if hacks:
