@@ -18,11 +18,14 @@ V0_KINDS = ("gsm8k", "mmlu", "squad", "xlam")
 WITH_TOOLS = ("tool_use", "v0_tools", "v0_stateful_tools", "sandboxed")
 """Templates whose tools only help: these questions can be answered without a call, and test_reward says so. These rows
 bring no files for a sandbox, so any command counts there; test_reward knows this only where Podman can play it."""
+IN_CONTAINERS = ("sandboxed",)
+"""Templates whose solutions are scored unplayed, with a warning, where Podman works and their image cannot be had."""
 
 
 async def proven(lab: Lab, rows: Rows, **asked: object) -> dict[str, object]:
     """Create, check and test; every step must pass, with no gold unpaid and nothing else to warn of."""
     true = {"paid-without-tool"} if asked.get("template") in WITH_TOOLS else set()
+    true |= {"reward-partly-tested"} if asked.get("template") in IN_CONTAINERS else set()
     (lab.workspace.root / "train.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
     calls = Calls(lab, TOOLS, References())
     created = await calls.execute("create_environment", {"name": "made", "dataset": "train.jsonl", **asked})

@@ -24,6 +24,7 @@ from prime_lab_mcp.lab.datasets.task_golds import gold_candidates, prompt_of
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON
+from prime_lab_mcp.lab.worker.child.protocol import CONTAINER_ERROR
 from prime_lab_mcp.lab.worker.description import Loaded, Message, Row
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case, RolloutResult, StatedSolutionTurn
@@ -140,6 +141,11 @@ class Solved:
         return len(self.scored) < 2 or len({last_reply(p) for p in self.scored}) > 1
 
     @property
+    def lacks_container(self) -> bool:
+        """Whether no solution could be played because Podman could not prepare a container on this machine."""
+        return CONTAINER_ERROR.search(self.unavailable) is not None
+
+    @property
     def not_played(self) -> str:
         """The reason why no solution could be played to its end on this machine; empty if one was, or if the solutions
         are at fault."""
@@ -176,7 +182,7 @@ async def play_solutions(
     else:
         wanted = [(s.row, solution_script([dict(m) for m in s.messages])) for s in supplied[:SOLVED_TASKS]]
     solved = replace(await _play(worker, wanted), supplied=not loaded.solutions)
-    if solved.unavailable and solved.by_design and loaded.solutions:
+    if loaded.solutions and (solved.by_design or solved.lacks_container) and solved.unavailable:
         return replace(solved, played=await _scored_unplayed(worker, [row for row, _ in wanted]))
     paid = [p for p in solved.scored if (p.result.reward or 0.0) > EPSILON]
     # Long answers come first: a tool result that contains a long answer does not contain it by chance.

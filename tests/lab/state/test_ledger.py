@@ -230,6 +230,12 @@ def test_an_error_of_the_database_says_its_cause(tmp_path: Path, number: int, sa
     assert full.code == "disk-full"
 
 
+def test_a_token_is_an_argument_of_a_command_line_and_never_an_option(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    tokens = [ledger.offer("key", "Evaluate?", 1.0, "prime") for _ in range(200)]
+    assert [token for token in tokens if not token.isalnum()] == []
+
+
 def test_a_token_that_was_used_up_is_too_old(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "l.sqlite3")
     token = ledger.offer("key", "Evaluate?", 1.0, "prime")

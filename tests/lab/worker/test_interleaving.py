@@ -69,7 +69,10 @@ async def test_a_game_on_the_environment_is_overwritten_by_the_one_that_began_la
 ) -> None:
     found = await mixed(write, opened, says="f'{self.left} left'")
     assert found is not None
-    assert found.messages[0] == f"{40 + 7 * found.alone.row - 1} left"
+    # Which turn is the first to differ depends on the number of games, and so on how fast this machine plays them.
+    stones = 40 + 7 * found.alone.row
+    assert found.messages[0] in [f"{stones - turn} left" for turn in (1, 2, 3)]
+    assert found.messages[1] != found.messages[0]
     (finding,) = rollouts_mix(sound(mixed=found))
     assert (finding.code, finding.severity) == ("reward-rollout-differs", "blocker")
     assert found.messages[1] in finding.message

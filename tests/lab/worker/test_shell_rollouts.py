@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.worker import host
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult
 from tests.support.assembled import assembled
-from tests.support.containers import test_image
+from tests.support.containers import test_image, why_no_podman
 
 from .conftest import Opened, Write
 
@@ -177,6 +177,23 @@ async def test_solutions_are_scored_as_messages_where_no_container_can_run(
     assert "need a container" in solved.unavailable
     assert [(p.result.reward, p.result.alone) for p in solved.scored] == [(1.0, 1.0)] * SOLVED_TASKS
     assert len(calls_before_answer(solved)) == SOLVED_TASKS
+
+
+async def test_solutions_are_scored_as_messages_where_podman_cannot_prepare_a_container(
+    tmp_path: Path, opened: Opened
+) -> None:
+    if why_no_podman():
+        pytest.skip(why_no_podman())
+    tree = shutil.copytree(assembled("sandboxed"), tmp_path / "boxed")
+    taskset = tree / "sandboxed_template" / "taskset.py"
+    code = taskset.read_text(encoding="utf-8")
+    taskset.write_text(code.replace("python:3.11-slim", "localhost/no-such-image:1"), encoding="utf-8")
+    async with opened(tree, module="sandboxed_template") as worker:
+        loaded, rows = await worker.load(), (await worker.rows(limit=200)).rows
+        solved = await play_solutions(worker, loaded, rows)
+    assert "cannot be fetched" in solved.unavailable
+    assert (solved.lacks_container, solved.by_design) == (True, False)
+    assert [(p.result.reward, p.result.alone) for p in solved.scored] == [(1.0, 1.0)] * SOLVED_TASKS
 
 
 @pytest.mark.slow

@@ -160,8 +160,8 @@ def gold_not_understood(trial: Trial) -> Iterator[Finding]:
 def _solutions_not_played(trial: Trial) -> Finding:
     """Return the finding for solutions that this machine could not play, so that nothing is known about the reward."""
     again = " again, when this machine has less to do if something was too slow; the environment need not change. "
-    if trial.solved.by_design:
-        again = " again where they can run (tasks in containers: with Podman); the environment need not change. "
+    if trial.solved.by_design or trial.solved.lacks_container:
+        again = " again where they can run (containers: with Podman and the image); the environment need not change. "
     return Finding(
         "gold-not-understood",
         "blocker",

@@ -165,6 +165,13 @@ def _untried_fix(trial: Trial) -> str:
     )
     if trial.no_rollouts_by_design:
         return look
+    if trial.solved.lacks_container:
+        return Fix(
+            "Ask the user to run `podman pull` with a task's image in a shell and to mend what it says, then call ",
+            NamedCall("test_reward"),
+            " again. Or: ",
+            look,
+        )
     return Fix(
         "Call ",
         NamedCall("test_reward"),

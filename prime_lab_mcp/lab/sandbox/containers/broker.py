@@ -34,6 +34,7 @@ import socket
 import struct
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -69,6 +70,8 @@ _HANDSHAKE_SECONDS = 20.0
 _SHORT_SECONDS = 120.0
 """Seconds for a command of the broker's own."""
 _PULL_SECONDS = 1800.0
+_UNFETCHED_SECONDS = 60.0
+"""Seconds for which an image that could not be fetched is not asked for again: each attempt takes seconds."""
 _PYTHON_IMAGE = "docker.io/library/python:3.11-alpine"
 """Image of the helper that opens a listener, where the image of the task has no Python. verifiers takes the same."""
 
@@ -115,6 +118,9 @@ class Broker:
         self._version = ""
         self._containers: dict[str, _Container] = {}
         self._images: dict[str, str] = {}
+        self._unfetched: dict[str, str] = {}
+        """What Podman said about images that could not be fetched."""
+        self._unfetched_until: defaultdict[str, float] = defaultdict(float)
         self._image_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
         self._configurations: dict[commands.Start, str] = {}
@@ -310,11 +316,15 @@ class Broker:
                 if code == 0:
                     self._images[image] = name
                     return name, ""
+            if time.monotonic() < self._unfetched_until[image]:
+                return "", self._unfetched[image]
             code, _, errors = await self._podman("pull", "--quiet", "--", full, seconds=_PULL_SECONDS)
             if code == 0:
                 self._images[image] = full
                 return full, ""
-            return "", f"the image {full} is not on this machine and cannot be fetched: {errors.strip()[-1500:]}\n"
+            told = f"the image {full} is not on this machine and cannot be fetched: {errors.strip()[-1500:]}\n"
+            self._unfetched[image], self._unfetched_until[image] = told, time.monotonic() + _UNFETCHED_SECONDS
+            return "", told
 
     async def _build_network_image(self, client: Client) -> int:
         empty = self.folder / "empty"

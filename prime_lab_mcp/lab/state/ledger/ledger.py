@@ -385,7 +385,8 @@ class Ledger(LedgerDatabase):
 
     def offer(self, intent: str, question: str, max_cost: float | None, platform: Platform) -> str:
         """Create an approval token for exactly this intent at this price."""
-        token = secrets.token_urlsafe(9)
+        # Only letters and digits: a token that begins with "-" would be an option of `prime-lab-mcp approve TOKEN`.
+        token = secrets.token_hex(9)
         self._write(
             "INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, NULL)",
             (token, time.time(), intent, question, max_cost, platform),
