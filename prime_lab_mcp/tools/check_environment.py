@@ -22,9 +22,10 @@ from prime_lab_mcp.lab.environment.requirements import local_distribution_findin
 from prime_lab_mcp.lab.interpreter import interpreter_requirements
 from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.rewards.calibration import compares_golds, instruction_texts
+from prime_lab_mcp.lab.rewards.judged_scoring import asks_judge
 from prime_lab_mcp.lab.rewards.probes.answer_formats import requested_wrappers
 from prime_lab_mcp.lab.rewards.solutions import solutions_copy_prompts
-from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, asks_judge
+from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS
 from prime_lab_mcp.lab.sandbox.containers.access import podman_is_installed
 from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import check_args

@@ -11,6 +11,7 @@ ENTRY = (
     "comparison_findings",
     "findings",
     "judge_relay",
+    "judged_scoring",
     "observations",
     "probes.answer_formats",
     "probes.asked_forms",

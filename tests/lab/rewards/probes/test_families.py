@@ -18,7 +18,7 @@ from prime_lab_mcp import lab
 from prime_lab_mcp.lab.datasets.task_golds import gold_candidates
 from prime_lab_mcp.lab.rewards import comparison, side_effects
 from prime_lab_mcp.lab.rewards import findings as reward
-from prime_lab_mcp.lab.rewards import trial as judged
+from prime_lab_mcp.lab.rewards import judged_scoring as judged
 from prime_lab_mcp.lab.rewards.cases import cases_behind
 from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
