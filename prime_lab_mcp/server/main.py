@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.settings import NamedEndpoint, Settings
 from prime_lab_mcp.lab.base.text import escape_lines
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.server.deferred_models import deferred_models
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -116,7 +117,8 @@ def serve(chosen: Settings, http: str | None = None, token_file: str | None = No
     """
     _log_to(chosen.state_dir / "server.log")
     sys.setswitchinterval(SWITCH_SECONDS)
-    from prime_lab_mcp.server.app import build_server
+    with deferred_models():
+        from prime_lab_mcp.server.app import build_server
 
     if http is None:
         build_server(open_lab(chosen)).run("stdio")
