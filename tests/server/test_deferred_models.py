@@ -59,6 +59,7 @@ def test_models_and_adapters_defined_meanwhile_validate_and_later_ones_are_built
 
         Folder.model_rebuild()
         either: TypeAdapter[Folder | int] = TypeAdapter(Folder | int)
+        alone = TypeAdapter(Folder)
         assert not Folder.__pydantic_complete__
 
     class Later(BaseModel):
@@ -68,4 +69,5 @@ def test_models_and_adapters_defined_meanwhile_validate_and_later_ones_are_built
     assert Later.model_rebuild() is None
     assert either.validate_python({"name": "a", "inner": [{"name": "b"}]}) == Folder(name="a", inner=[Folder(name="b")])
     assert either.validate_json("7") == 7
+    assert alone.validate_python({"name": "a"}) == Folder(name="a")
     assert TypeAdapter(list[Later]).validate_python([{"size": 1}]) == [Later(size=1)]
