@@ -21,10 +21,11 @@ async def main():
     await server.call_tool(sys.argv[3], json.loads(sys.argv[4]))
     await server._lab.close()
 anyio.run(main)
-print(json.dumps([name for name in sys.modules if name.startswith(("prime_lab_mcp.", "msgspec"))]))
+print(json.dumps([name for name in sys.modules if name.startswith(("prime_lab_mcp.", "msgspec", "rich"))]))
 """
 _LATER = (
     "msgspec",
+    "rich",
     "prime_lab_mcp.lab.configs.plan",
     "prime_lab_mcp.lab.configs.resolve",
     "prime_lab_mcp.lab.distribution",
@@ -35,7 +36,8 @@ _LATER = (
     "prime_lab_mcp.tools.planned_push",
     "prime_lab_mcp.tools.planned_submission",
 )
-"""What runs code, reads rollouts, plans configs or asks the platform: no refusal and no status of new files does."""
+"""What runs code, reads rollouts, plans configs, asks the platform or draws for people: no refusal and no
+status of new files does."""
 
 
 @pytest.mark.parametrize(
