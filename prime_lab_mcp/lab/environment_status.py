@@ -11,11 +11,8 @@ import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
-from prime_lab_mcp.lab.evals.runner.endings import resuming_call
-from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.sandboxes import in_its_container
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.gates import (
     DEPENDENT,
@@ -107,10 +104,16 @@ async def _present_status(
     ):
         checked = await anyio.to_thread.run_sync(_checked, lab, snapshot)
         read = time.monotonic() - started
-        installed = await present_distributions(lab, snapshot, build=False, keep_seconds=read) if checked else None
+        installed = await _installed(lab, snapshot, read) if checked else None
         report, standings = await anyio.to_thread.run_sync(_status, lab, snapshot, installed, pending)
         known = statuses[snapshot.relative] = EnvironmentStatus(snapshot, decided_by, now, report, tuple(standings))
     return known
+
+
+async def _installed(lab: Lab, snapshot: Snapshot, read: float) -> Mapping[str, str] | None:
+    from prime_lab_mcp.lab.present_distributions import present_distributions  # late: see `_checked`
+
+    return await present_distributions(lab, snapshot, build=False, keep_seconds=read)
 
 
 async def due_call(lab: Lab, environment: str) -> Next | None:
@@ -178,6 +181,9 @@ def _broken_off(lab: Lab, snapshot: Snapshot) -> Next | None:
     newest = next(iter(lab.ledger.jobs(lab.key, environment=snapshot.name)), None)
     if newest is None or newest.source != snapshot.source:
         return None
+    from prime_lab_mcp.lab.evals.runner.endings import resuming_call  # late: few environments have such an evaluation
+    from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+
     try:
         return resuming_call(EvaluationJobs(lab).spec(newest), newest)
     except LabError:

@@ -14,10 +14,9 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next, Say
-from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.present_distributions import dependency_fingerprints
@@ -25,7 +24,7 @@ from prime_lab_mcp.lab.relay.endpoints import no_judge_variables
 from prime_lab_mcp.lab.sandbox.kernel_support import present_support
 from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
-from prime_lab_mcp.lab.state.pulled import PulledFiles, unagreed_pull
+from prime_lab_mcp.lab.state.pulled import PulledUnconfined, unagreed_pull
 from prime_lab_mcp.lab.state.snapshot import Snapshot, code_tree, verify_snapshot
 from prime_lab_mcp.lab.state.source_code import Api, detect_generation
 from prime_lab_mcp.lab.worker.description import Loaded
@@ -58,19 +57,6 @@ class LoadedEnvironment:
         """Versions of verifiers and Python, and the distributions' fingerprints, for the evidence."""
         versions = {"verifiers": self.loaded.verifiers_version, "python": self.loaded.python_version}
         return {**versions, DISTRIBUTIONS: dict(self.distributions)}
-
-
-class PulledUnconfined(LabError):
-    """Another owner's code may not run on a kernel that does not confine it, unless a person agreed."""
-
-    default_code = "pulled-unconfined"
-
-    def __init__(self, pulled: PulledFiles, snapshot: Snapshot) -> None:
-        super().__init__(
-            f"{snapshot.name} was pulled from {quote(pulled.ref, 120)}, and nothing on this machine confines its code",
-            fix="Ask the user: only a person can agree to run it (in the client, or with prime-lab-mcp approve).",
-        )
-        self.pulled = pulled
 
 
 def require_agreement(lab: Lab, snapshot: Snapshot) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from mcp import MCPError
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import server as sdk_server
 from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, ImageContent, InputRequiredResult, TextContent
 from mcp_types import Tool as ToolDescription
 
@@ -26,6 +27,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.completions import add_completions
 from prime_lab_mcp.server.heartbeat import heartbeat
+from prime_lab_mcp.server.main import EscapingFormatter
 from prime_lab_mcp.server.notices import Notices
 from prime_lab_mcp.server.prompts import add_prompts, require_arguments
 from prime_lab_mcp.server.question_key import question_security
@@ -72,6 +74,13 @@ def _alerting(lab: Lab) -> Alerting | None:
     return Alerting(lab, notifier_from(lab.settings.notify))
 
 
+def _log_others(level: str) -> None:
+    """Log warnings of the SDK and of other libraries to stderr, unless the root logger has a handler already."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(EscapingFormatter("%(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
+
+
 class LabServer(MCPServer[None]):
     """An MCPServer with the tools of the registry, or with `tools`."""
 
@@ -79,6 +88,8 @@ class LabServer(MCPServer[None]):
         self.notices = Notices(
             partial(_change_token, lab), NOTICE_SECONDS_REHEARSED if lab.settings.rehearsal else NOTICE_SECONDS
         )
+        # The SDK (mcp 2.0.0 to 2.3.0) gives the root logger a handler of rich, whose import takes an eighth of a start.
+        vars(sdk_server)["configure_logging"] = _log_others
         super().__init__(subscriptions=self.notices.bus, **options)
         self.notices.serve(self._lowlevel_server)  # MCPServer has no API for `resources/subscribe`
         self._lab = lab

@@ -24,8 +24,8 @@ from prime_lab_mcp.lab.training.declined import record_decline
 from prime_lab_mcp.tools.tool import Intent
 
 if TYPE_CHECKING:
-    from prime_lab_mcp.lab.loading import PulledUnconfined
     from prime_lab_mcp.lab.state.ledger.rows import Approval
+    from prime_lab_mcp.lab.state.pulled import PulledUnconfined
 
 Answer = Literal["approved", "declined", "cannot-ask"]
 Ask = Callable[[str], Awaitable[Answer]]

@@ -32,6 +32,7 @@ from prime_lab_mcp.lab.state.ledger.database import ledger_error
 from prime_lab_mcp.lab.state.ledger.rows import evidence_from
 from prime_lab_mcp.lab.state.once import reserved
 from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.pulled import PulledUnconfined
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.server import approval, arguments
@@ -182,8 +183,6 @@ class Calls:
     async def _run_or_ask(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
         """Run the call. If it needs to run another owner's code unconfined, ask the user first and then run it
         again."""
-        from prime_lab_mcp.lab.loading import PulledUnconfined
-
         try:
             return await self._run(tool, args, ask, progress)
         except PulledUnconfined as error:
@@ -332,7 +331,7 @@ class Calls:
             progress=progress,
             references=self.references,
             prove=lambda name, taken: self._prove(name, taken, progress),
-            platform=PlatformAnswers(self.lab.prime),
+            platform=PlatformAnswers(lambda: self.lab.prime),
         )
 
     async def _prove(self, name: str, snapshot: Snapshot, progress: Progress) -> Report:

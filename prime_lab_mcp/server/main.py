@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.settings import NamedEndpoint, Settings
 from prime_lab_mcp.lab.base.text import escape_lines
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.server.deferred_models import deferred_models
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -116,7 +117,8 @@ def serve(chosen: Settings, http: str | None = None, token_file: str | None = No
     """
     _log_to(chosen.state_dir / "server.log")
     sys.setswitchinterval(SWITCH_SECONDS)
-    from prime_lab_mcp.server.app import build_server
+    with deferred_models():
+        from prime_lab_mcp.server.app import build_server
 
     if http is None:
         build_server(open_lab(chosen)).run("stdio")
@@ -144,7 +146,7 @@ def serve_dashboard(chosen: Settings, port: int) -> None:
     serve_page(ReadingLab(chosen, open_lab(chosen).platform_variables), port)
 
 
-class _EscapingFormatter(logging.Formatter):
+class EscapingFormatter(logging.Formatter):
     """Escapes control characters, because logs are read in terminals and contain text of environments and platforms."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -162,12 +164,12 @@ class LogFile(logging.handlers.RotatingFileHandler):
 def _log_to(path: Path) -> None:
     """Log warnings to stderr, and all messages of this package to a rotating file."""
     handler = LogFile(path, maxBytes=2_000_000, backupCount=2, encoding="utf-8", delay=True)
-    handler.setFormatter(_EscapingFormatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(EscapingFormatter("%(asctime)s %(levelname)s %(message)s"))
     ours = logging.getLogger("prime_lab_mcp")
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
     ours.propagate = False
     stream = logging.StreamHandler(sys.stderr)
     stream.setLevel(logging.WARNING)
-    stream.setFormatter(_EscapingFormatter("prime-lab-mcp: %(message)s"))
+    stream.setFormatter(EscapingFormatter("prime-lab-mcp: %(message)s"))
     ours.addHandler(stream)

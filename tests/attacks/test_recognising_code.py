@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.scorer import Scorer, score_probes
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.state.outcome import Outcome
-from prime_lab_mcp.tools import push_environment
+from prime_lab_mcp.tools import planned_push
 from tests.conftest import TEMPLATES
 from tests.lab.rewards.packages import MODULE, codes, reward, try_reward, write
 from tests.support.interpreters import share
@@ -316,5 +316,5 @@ async def test_what_the_code_reads_is_named_in_the_report_and_in_the_question_of
     (named,) = outcome.data["surroundings"]
     assert named.startswith('the variable "REGION" at regional.py:')
     target = PublishTarget("me", "regional", "0.1.0", None, "PRIVATE", HubEntry("me", "regional", False))
-    question = push_environment._question(await shared.snapshot("regional"), target, None)
+    question = planned_push._question(await shared.snapshot("regional"), target, None)
     assert named in question

@@ -10,11 +10,11 @@ import pytest
 from prime_lab_mcp.lab import loading
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.loading import PulledUnconfined, open_environment
+from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.sandbox.kernel_support import linux_support
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
-from prime_lab_mcp.lab.state.pulled import PulledFiles
+from prime_lab_mcp.lab.state.pulled import PulledFiles, PulledUnconfined
 from prime_lab_mcp.lab.worker import pool
 from prime_lab_mcp.lab.worker.faults import LoadFailed
 from tests.lab.evals.conftest import write_environment

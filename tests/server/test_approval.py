@@ -13,9 +13,8 @@ import pytest
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.loading import PulledUnconfined
 from prime_lab_mcp.lab.state.manifest import Manifest
-from prime_lab_mcp.lab.state.pulled import PulledFiles, unagreed_pull
+from prime_lab_mcp.lab.state.pulled import PulledFiles, PulledUnconfined, unagreed_pull
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.server import approval
 from prime_lab_mcp.server.approval import TOKEN_SECONDS, Answer, Request, approve, approve_foreign_code, over_cap

@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.state.open_warnings import warnings_sentence
 from prime_lab_mcp.server.app import build_server
 from prime_lab_mcp.server.fix_calls import calls_of_fix
 from prime_lab_mcp.server.next_calls import PresentCall, with_right_calls
-from prime_lab_mcp.tools import push_environment, submission_question
+from prime_lab_mcp.tools import planned_push, submission_question
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.lab.evals.conftest import write_environment
 from tests.tools.test_training_config import Platform as StandIn
@@ -173,7 +173,7 @@ def test_the_question_names_the_arguments_of_the_evidence() -> None:
 
 
 def test_a_push_leads_to_a_config_with_the_arguments_that_it_was_proven_with() -> None:
-    [call] = push_environment._next(PINNED, "v1", False, HARD)
+    [call] = planned_push._next(PINNED, "v1", False, HARD)
     assert call.arguments == {"environments": [PINNED], "env_args": HARD}
 
 
@@ -287,14 +287,14 @@ async def test_no_report_leads_to_publishing_somebody_elses_environment_as_it_is
     await pulled(lab)
     train = await after(lab, "run_eval")
     assert (train.tool, train.arguments) == ("write_training_config", {"environments": [PINNED]})
-    declined = push_environment._after_decline(lab, await lab.snapshot("tiny_env"))
+    declined = planned_push._after_decline(lab, await lab.snapshot("tiny_env"))
     assert [one.tool for one in declined] == ["write_training_config", "read_environment"]
-    assert f"pulled as {PINNED} of another owner and unchanged" in push_environment._origin(
+    assert f"pulled as {PINNED} of another owner and unchanged" in planned_push._origin(
         lab, await lab.snapshot("tiny_env")
     )
     (lab.workspace.environments / "tiny_env" / "tiny_env" / "own.py").write_text("EDITED = True\n", "utf-8")
     assert (await after(lab, "run_eval")).tool == "push_environment"
-    assert "and edited since" in push_environment._origin(lab, await lab.snapshot("tiny_env"))
+    assert "and edited since" in planned_push._origin(lab, await lab.snapshot("tiny_env"))
 
 
 async def test_a_push_of_a_version_that_was_published_with_other_files_is_offered_with_the_next_one(
@@ -455,7 +455,7 @@ async def test_a_client_that_follows_next_submits_a_config_on_the_chosen_tasks(l
             assert told is not None
             return told
 
-        [after] = push_environment._next(PINNED, "v1", False, HARD)
+        [after] = planned_push._next(PINNED, "v1", False, HARD)
         written = await called(after.tool, dict(after.arguments or {}))
         assert taskset(lab, written["data"]["path"])["where"] == HARD["where"]
         checks = written["next"][0]

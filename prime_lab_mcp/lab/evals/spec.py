@@ -10,12 +10,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from prime_lab_mcp.lab.base.versions import FIRST_RESUMED_V0, FIRST_WITH_SHUFFLE
-from prime_lab_mcp.lab.distribution.floor import FrequentAnswer
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
 from prime_lab_mcp.lab.state.arguments import ordered_text
+
+if TYPE_CHECKING:
+    from prime_lab_mcp.lab.distribution.floor import FrequentAnswer
 
 Api = Literal["v0", "v1"]
 
@@ -289,7 +291,10 @@ class EvalSpec:
         fields["measured"] = MeasuredRollout(**fields["measured"]) if fields.get("measured") else None
         fields["rehearsed"] = tuple(fields["rehearsed"]) if fields.get("rehearsed") else None
         frequent = fields.get("frequent")
-        fields["frequent"] = FrequentAnswer(**{**frequent, "answers": tuple(frequent["answers"])}) if frequent else None
+        if frequent:
+            from prime_lab_mcp.lab.distribution.floor import FrequentAnswer  # late: it imports the readers of rollouts
+
+            fields["frequent"] = FrequentAnswer(**{**frequent, "answers": tuple(frequent["answers"])})
         return cls(**fields)
 
 

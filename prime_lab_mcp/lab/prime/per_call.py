@@ -45,7 +45,9 @@ class PlatformReader(Protocol):
 class PlatformAnswers:
     """A `PlatformReader` that caches answers. Failures are not cached, so the next caller asks the platform again."""
 
-    def __init__(self, platform: PlatformReader) -> None:
+    def __init__(self, platform: Callable[[], PlatformReader]) -> None:
+        """`platform` is called with the first request, because most calls send none and the client takes long to
+        import."""
         self._platform = platform
         self._answers: dict[tuple[str | None, ...], Any] = {}
         self._asking: dict[tuple[str | None, ...], anyio.Lock] = {}
@@ -53,38 +55,38 @@ class PlatformAnswers:
     async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str], archives: Mapping[str, Path]) -> None:
         """Send the requests that follow in one process. Only the first call of a tool call does so; later answers are
         cached."""
-        await self._once(("ask_ahead",), lambda: self._platform.ask_ahead(refs, pinned, archives))
+        await self._once(("ask_ahead",), lambda: self._platform().ask_ahead(refs, pinned, archives))
 
     async def ask_entries_ahead(self, refs: Sequence[str]) -> None:
         """Request the models, the wallet, and the entries that are not cached yet, in one process. Nothing is requested
         if `ask_ahead` did and no entry is missing."""
         missing = [ref for ref in refs if ("env_status", ref) not in self._answers]
         if missing or ("ask_ahead",) not in self._answers:
-            await self._platform.ask_entries_ahead(missing)
+            await self._platform().ask_entries_ahead(missing)
 
     async def account(self) -> Account:
-        return await self._once(("account",), self._platform.account)
+        return await self._once(("account",), lambda: self._platform().account())
 
     async def teams(self) -> tuple[Team, ...]:
-        return await self._once(("teams",), self._platform.teams)
+        return await self._once(("teams",), lambda: self._platform().teams())
 
     async def wallet(self) -> Wallet:
-        return await self._once(("wallet",), self._platform.wallet)
+        return await self._once(("wallet",), lambda: self._platform().wallet())
 
     async def models(self) -> PlatformModels:
-        return await self._once(("models",), self._platform.models)
+        return await self._once(("models",), lambda: self._platform().models())
 
     async def inference_models(self) -> list[dict[str, Any]]:
-        return await self._once(("inference_models",), self._platform.inference_models)
+        return await self._once(("inference_models",), lambda: self._platform().inference_models())
 
     async def env_status(self, ref: str) -> dict[str, Any]:
-        return await self._once(("env_status", ref), lambda: self._platform.env_status(ref))
+        return await self._once(("env_status", ref), lambda: self._platform().env_status(ref))
 
     async def env_versions(self, ref: str) -> dict[str, str]:
-        return await self._once(("env_versions", ref), lambda: self._platform.env_versions(ref))
+        return await self._once(("env_versions", ref), lambda: self._platform().env_versions(ref))
 
     async def env_inspect(self, ref: str, path: str | None = None) -> dict[str, Any]:
-        return await self._once(("env_inspect", ref, path), lambda: self._platform.env_inspect(ref, path))
+        return await self._once(("env_inspect", ref, path), lambda: self._platform().env_inspect(ref, path))
 
     async def _once(self, question: tuple[str | None, ...], ask: Callable[[], Awaitable[T]]) -> T:
         async with self._asking.setdefault(question, anyio.Lock()):

@@ -125,10 +125,11 @@ def _of_module(contents: Mapping[str, bytes], path: str, own: str) -> Iterator[s
         if _OWN_FILE.search(contents[path].decode("latin-1")):
             yield f"{path}: it cannot be parsed, and it names the README or the package's metadata"
         return
-    line = _reader_line(tree, own, "/" not in path.removeprefix("src/")) or outside_line(tree, path)
+    nodes = list(ast.walk(tree))
+    line = _reader_line(nodes, own, "/" not in path.removeprefix("src/")) or outside_line(nodes, path)
     if line is not None:
         yield f"{path}:{line[0]}: {line[1]}"
-    called = (n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
+    called = (n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
     if not _DYNAMIC.isdisjoint(called):
         yield from _run_texts(contents, path)
 
@@ -159,14 +160,13 @@ def _force_included(table: Any) -> Iterator[str]:
             yield from _force_included(value)
 
 
-def _reader_line(tree: ast.Module, own: str, top_level: bool) -> tuple[int, str] | None:
+def _reader_line(nodes: list[ast.AST], own: str, top_level: bool) -> tuple[int, str] | None:
     """Return number and reason of the first line that may read the package's README or metadata; None if there
     is none."""
-    nodes = list(ast.walk(tree))
     docstrings = {id(n.value) for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
     modules = _metadata_names(nodes)
     foreign = _foreign_uses(nodes, modules, own)
-    constants = constant_texts(ast.walk(tree))
+    constants = constant_texts(nodes)
     climbs = top_level or any(_climbs(node) for node in nodes)
     package_data = any("pkgutil" in _imported_names(node) for node in nodes)
     hidden = any(isinstance(node, ast.Call) and _last(node.func) in _OPENERS for node in nodes)
@@ -174,23 +174,17 @@ def _reader_line(tree: ast.Module, own: str, top_level: bool) -> tuple[int, str]
     for node in nodes:
         if not isinstance(node, ast.expr) or id(node) in docstrings:
             continue
-        reason = None
-        if (
-            _last(node) in _OWN_PLACES
-            or (package_data and _last(node) == "get_data")
-            or folded_text(node, constants) in _OWN_PLACES
-        ):
+        reason, name, text = None, _last(node), folded_text(node, constants)
+        if name in _OWN_PLACES or (package_data and name == "get_data") or text in _OWN_PLACES:
             reason = "it looks for the files of its code"
         elif hidden and isinstance(node, ast.Call) and _decodes_text(node):
             reason = "it opens files and decodes a text, which may be the name of one"
-        elif isinstance(node, ast.Name | ast.Attribute) and id(node) not in foreign and _is_metadata(node, modules):
+        elif isinstance(node, _NAMING) and id(node) not in foreign and _is_metadata(node, modules):
             reason = "it reads the metadata of installed packages"
         elif isinstance(node, ast.Call):
             reason = _call_reason(node, climbs, constants)
-        if reason is None:
-            text = folded_text(node, constants)
-            if text is not None and (_OWN_FILE.search(text) or _METADATA_FILE.search(text)):
-                reason = "it names the README or the package's metadata"
+        if reason is None and text is not None and (_OWN_FILE.search(text) or _METADATA_FILE.search(text)):
+            reason = "it names the README or the package's metadata"
         if reason is not None:
             lines.append((node.lineno, reason))
     return min(lines, default=None)
@@ -314,11 +308,15 @@ def _dotted(node: ast.AST) -> str | None:
     return f"{head}.{_last(node)}" if head else None
 
 
+_ASSIGNING = (ast.Assign, ast.AnnAssign, ast.NamedExpr)
+_NAMING = (ast.Name, ast.Attribute)
+
+
 def constant_texts(nodes: Iterable[ast.AST]) -> dict[str, str]:
     """Map names to the constant text that they hold, so that a file name made of several parts is recognised."""
     constants: dict[str, str] = {}
     for node in nodes:
-        if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+        if isinstance(node, _ASSIGNING) and node.value is not None:
             text = folded_text(node.value, constants)
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             constants |= {t.id: text for t in targets if isinstance(t, ast.Name) and text is not None}

@@ -30,23 +30,24 @@ _HARMLESS = frozenset(
 _PATTERNED = frozenset({"glob", "rglob"})
 
 
-def outside_line(tree: ast.Module, path: str) -> tuple[int, str] | None:
+def outside_line(nodes: list[ast.AST], path: str) -> tuple[int, str] | None:
     """Return number and reason of the first line that may read a file of its own distribution outside of its
-    package."""
+    package. `nodes` are all nodes of the file."""
     depth = path.removeprefix("src/").count("/") + 1
-    levels = _PathLevels(tree, depth)
+    levels = _PathLevels(nodes, depth)
     return min(levels.lines(), default=None)
 
 
 class _PathLevels:
     """The levels of all paths in one file. A path of level `depth` or more lies outside of the package."""
 
-    def __init__(self, tree: ast.Module, depth: int) -> None:
-        self._nodes = list(ast.walk(tree))
+    def __init__(self, nodes: list[ast.AST], depth: int) -> None:
+        self._nodes = nodes
         self._depth = depth
         self._known: dict[str, int] = {"__file__": 0, "__path__": 1}
+        bound = list(_bound(nodes))
         for _ in range(3):  # a path made from a path made from a path
-            for name, value in _bound(self._nodes):
+            for name, value in bound:
                 level = self._level(value)
                 if level is not None:
                     self._known[name] = max(level, self._known.get(name, 0))
@@ -128,16 +129,17 @@ class _PathLevels:
         return None
 
 
+_BINDING, _LOOPING = (ast.AnnAssign, ast.NamedExpr), (ast.For, ast.comprehension)
+
+
 def _bound(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
     """Yield every name or attribute that is bound, with the expression that it is bound to."""
     for node in nodes:
         if isinstance(node, ast.Assign):
             yield from ((name, node.value) for target in node.targets if (name := _last(target)))
-        elif (
-            isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None and (name := _last(node.target))
-        ):
+        elif isinstance(node, _BINDING) and node.value is not None and (name := _last(node.target)):
             yield name, node.value
-        elif isinstance(node, ast.For | ast.comprehension) and (name := _last(node.target)):
+        elif isinstance(node, _LOOPING) and (name := _last(node.target)):
             yield name, node.iter
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -22,6 +24,19 @@ class PulledFiles:
 
     ref: str
     source: str
+
+
+class PulledUnconfined(LabError):
+    """Another owner's code may not run on a kernel that does not confine it, unless a person agreed."""
+
+    default_code = "pulled-unconfined"
+
+    def __init__(self, pulled: PulledFiles, snapshot: Snapshot) -> None:
+        super().__init__(
+            f"{snapshot.name} was pulled from {quote(pulled.ref, 120)}, and nothing on this machine confines its code",
+            fix="Ask the user: only a person can agree to run it (in the client, or with prime-lab-mcp approve).",
+        )
+        self.pulled = pulled
 
 
 def unagreed_pull(ledger: Ledger, workspace: str, snapshot: Snapshot) -> PulledFiles | None:

@@ -15,7 +15,6 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
 from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
-from prime_lab_mcp.lab.configs.resolve import held_out_keys
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
 from prime_lab_mcp.lab.state.ledger.rows import Run
@@ -132,6 +131,8 @@ def untested_split(lab: Lab, snapshot: Snapshot) -> Next | None:
     """
     if not lab.ledger.pushes(workspace=lab.key, environment=snapshot.name, platform=lab.platform):
         return None
+    from prime_lab_mcp.lab.configs.resolve import held_out_keys  # late: few calls come this far
+
     keys = held_out_keys(lab.workspace.root / snapshot.relative)
     tests = lab.ledger.evidence(tool="test_reward", source=snapshot.source)
     if keys is None or any(same_arguments(row.env_args, keys) for row in tests):

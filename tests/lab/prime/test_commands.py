@@ -246,7 +246,8 @@ async def test_pods_that_are_billed_are_listed_and_their_price_is_unknown_if_it_
 
 
 async def test_answers_are_asked_once_in_one_call(told: Told) -> None:
-    answers = PlatformAnswers(told.prime(models={"data": [{"id": "m"}]}, rest={"content": "x"}))
+    prime = told.prime(models={"data": [{"id": "m"}]}, rest={"content": "x"})
+    answers = PlatformAnswers(lambda: prime)
 
     async def ask() -> None:
         assert await answers.inference_models() == [{"id": "m"}]

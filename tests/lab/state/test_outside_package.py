@@ -35,8 +35,12 @@ OUTSIDE = {
 }
 
 
+def nodes_of(code: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(code)))
+
+
 def found(code: str) -> tuple[int, str] | None:
-    return outside_line(ast.parse(HERE + code + "\n"), "sums/taskset.py")
+    return outside_line(nodes_of(HERE + code + "\n"), "sums/taskset.py")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +84,6 @@ def test_a_path_is_followed_through_names_and_attributes() -> None:
 
 
 def test_a_module_at_the_top_lies_beside_the_readme() -> None:
-    code = ast.parse(HERE + "(HERE / name).read_text()\n")
+    code = nodes_of(HERE + "(HERE / name).read_text()\n")
     assert outside_line(code, "taskset.py") == outside_line(code, "src/taskset.py") == (3, UNNAMED)
     assert outside_line(code, "sums/taskset.py") is None
