@@ -12,6 +12,7 @@ import json
 import logging
 import secrets
 import sqlite3
+import string
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -386,7 +387,7 @@ class Ledger(LedgerDatabase):
     def offer(self, intent: str, question: str, max_cost: float | None, platform: Platform) -> str:
         """Create an approval token for exactly this intent at this price."""
         # Only letters and digits: a token that begins with "-" would be an option of `prime-lab-mcp approve TOKEN`.
-        token = secrets.token_hex(9)
+        token = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(12))
         self._write(
             "INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, NULL)",
             (token, time.time(), intent, question, max_cost, platform),
