@@ -40,7 +40,7 @@ from prime_lab_mcp.lab.rewards.search.reward_search import (
 from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, run_trial
 from prime_lab_mcp.lab.state import source_code
-from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments, known_defaults
+from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments
 from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import Job
@@ -149,7 +149,7 @@ def _not_loaded(
         {"loads": False},
         (Next("test_reward", "with the arguments that load", {"environment": snapshot.relative}),),
         facts=Facts(
-            env_args=canonical_arguments(env_args, known_defaults(snapshot)),
+            env_args=canonical_arguments(env_args),
             toolchain={DISTRIBUTIONS: dict(distributions)},
         ),
     )
@@ -232,7 +232,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     reads = await anyio.to_thread.run_sync(
         surroundings.find_surroundings, written, snapshot.manifest.module or "", snapshot.name
     )
-    canonical = canonical_arguments(loaded.env_args, known_defaults(snapshot, written))
+    canonical = canonical_arguments(loaded.env_args)
     outcome = await anyio.to_thread.run_sync(
         reward_outcome, trial, sample.rows, loaded, args, compared, folder, smelt, reads, asked, canonical
     )
