@@ -89,6 +89,12 @@ async def open_environment(
     require_agreement(lab, snapshot)
     api, module = await _generation_and_module(snapshot)
     arguments = dict(env_args) if env_args is not None else check_args(snapshot.manifest)
+    if api == "v1" and "id" in arguments:
+        raise BadInput(
+            f"id is no key of the taskset of {snapshot.name}: it names the package that is loaded",
+            fix=f"Leave id out of {'env_args' if env_args is not None else 'check_args in pyproject.toml'}.",
+            code="bad-argument",
+        )
     interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api, progress=progress)
     if progress is not None:
         await progress(f"loading {snapshot.name}: starts its process, imports the package and builds its tasks")

@@ -53,7 +53,7 @@ _FAILING = 8
 _MOST_CHARACTERS = 160
 _SUPPLIED = 20
 _ROLLOUTS = 16
-_SURROUNDINGS = 12
+_SURROUNDINGS = 24
 _INCONCLUSIVE = frozenset({"reward-no-gold"})
 _UNKNOWN = judges.INCONCLUSIVE | {
     "reward-witness-failed",

@@ -38,14 +38,15 @@ from prime_lab_mcp.lab.rewards.search.reward_search import (
     search_reward,
 )
 from prime_lab_mcp.lab.rewards.smells import hints
-from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, run_trial
+from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, UNKNOWN_TASKS, run_trial
 from prime_lab_mcp.lab.state import source_code
-from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments, known_defaults
+from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments
 from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.open_warnings import due_comparison, port_unedited, warnings_sentence
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.state.sampling_secret import secret_seed
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.training.next_step import untested_split
 from prime_lab_mcp.lab.worker.description import Rows
@@ -149,7 +150,7 @@ def _not_loaded(
         {"loads": False},
         (Next("test_reward", "with the arguments that load", {"environment": snapshot.relative}),),
         facts=Facts(
-            env_args=canonical_arguments(env_args, known_defaults(snapshot)),
+            env_args=canonical_arguments(env_args),
             toolchain={DISTRIBUTIONS: dict(distributions)},
         ),
     )
@@ -196,7 +197,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
             variables=None if relay is None else relay.variables,
         ) as loaded,
     ):
-        sample = await loaded.worker.rows(limit=GOLD_TASKS)
+        sample = await _sampled_tasks(call, loaded)
         if rendering is not None:
             row_fields.require_fields(rendering, sample.rows, (_without_rendering(snapshot.relative, args),))
         known = supplied.probes_of_failures(failures, sample.rows)
@@ -232,7 +233,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     reads = await anyio.to_thread.run_sync(
         surroundings.find_surroundings, written, snapshot.manifest.module or "", snapshot.name
     )
-    canonical = canonical_arguments(loaded.env_args, known_defaults(snapshot, written))
+    canonical = canonical_arguments(loaded.env_args)
     outcome = await anyio.to_thread.run_sync(
         reward_outcome, trial, sample.rows, loaded, args, compared, folder, smelt, reads, asked, canonical
     )
@@ -257,6 +258,17 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
         outcome = replace(outcome, next=(split, *outcome.next))
     job = await anyio.to_thread.run_sync(evaluation_to_rescore, call.lab, snapshot, args.env_args or {}, sample)
     return outcome if job is None else replace(outcome, next=(*outcome.next, _rescoring(snapshot.relative, job)))
+
+
+async def _sampled_tasks(call: Call, loaded: LoadedEnvironment) -> Rows:
+    """Return all tasks, or of many a sample that stays the same after an edit, and others that every edit changes."""
+    sample = await loaded.worker.rows(limit=GOLD_TASKS)
+    if sample.total is None or sample.total <= len(sample.rows):
+        return sample
+    seed = await anyio.to_thread.run_sync(secret_seed, call.lab.settings.state_dir, loaded.snapshot.source)
+    others = await loaded.worker.rows(limit=UNKNOWN_TASKS, seed=seed)
+    rows = {row.index: row for row in (*others.rows, *sample.rows)}
+    return replace(sample, rows=tuple(rows[index] for index in sorted(rows)))
 
 
 _STEP = 0.9

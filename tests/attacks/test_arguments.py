@@ -172,9 +172,21 @@ def test_the_order_of_the_arguments_themselves_is_none_of_a_table(world: World, 
 # Defaults
 
 
-def test_an_argument_given_as_its_default_counts_as_default(world: World, server: Calls) -> None:
-    source = published(world, server)
-    assert submit(world, server, source, {"level": "hard", "lenient": False}).status == "passed"
+def test_an_argument_given_as_its_default_counts_as_default_once_the_reward_is_tested_with_it(
+    world: World, server: Calls
+) -> None:
+    given = {"level": "hard", "lenient": False}
+    refused = submit(world, server, published(world, server), given)
+    assert wanted(refused) == [("test_reward", "never-run")]
+    path = _last(world)
+    demand = "Before it is submitted, test_reward has to pass"
+    assert demand in world.call(server, "check_training_config", path=path).summary, "both say the same"
+    assert [(n.tool, n.arguments) for n in refused.next] == [
+        ("test_reward", {"environment": "sums", "env_args": given})
+    ]
+    prove(world, server, given, "test_reward")
+    assert demand not in world.call(server, "check_training_config", path=path).summary
+    assert world.call(server, "submit_training", config=path).status == "passed"
 
 
 @pytest.mark.parametrize(

@@ -121,3 +121,12 @@ async def test_without_an_interpreter_distributions_are_unknown_unless_it_may_be
 
     monkeypatch.setattr(lab.interpreters, "present", none)
     assert await present_distributions(lab, snapshot, build=False) is None
+
+
+async def test_the_id_of_a_taskset_is_no_argument_of_it(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    with pytest.raises(BadInput, match="id is no key of the taskset") as refused:
+        async with open_environment(lab, snapshot, env_args={"id": "other"}):
+            pass
+    assert refused.value.fix == "Leave id out of env_args."

@@ -99,6 +99,15 @@ async def test_a_test_of_published_files_with_a_new_split_leads_to_the_test_of_t
     assert (first.tool, first.arguments) == ("test_reward", {"environment": "split", "env_args": {"split": "eval"}})
 
 
+async def test_a_reward_that_is_honest_on_the_tasks_that_every_test_tries_is_tried_on_others(lab: Lab) -> None:
+    usual = "random.Random(0).sample(range(3000), 500)"
+    body = reward(f"return sound(reply, gold) if (int(gold) - 7) // 4 in {usual} else 1.0")
+    write(lab, "listed", body)
+    outcome = await try_reward(lab, "listed", examples=4, search=0, env_args={"size": 3000})
+    assert "reward-wrong-passes" in codes(outcome)
+    assert 500 < outcome.data["golds_scored"] <= 600
+
+
 @pytest.mark.slow
 async def test_each_flaw_is_found_by_its_own_code(lab: Lab) -> None:
     found = {}

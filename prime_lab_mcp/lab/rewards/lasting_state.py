@@ -8,7 +8,11 @@ module reads the syntax tree and runs no code.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from prime_lab_mcp.lab.rewards.bindings import bindings_of
 
 _CHANGES = frozenset(
     {"append", "add", "update", "setdefault", "pop", "popleft", "popitem", "extend", "insert", "remove", "discard",
@@ -81,12 +85,16 @@ def _called_meanwhile(call: ast.Call, own: set[str]) -> Iterator[ast.AST]:
 
 
 def changed_state(
-    owner: ast.AST | None, nodes: Sequence[ast.AST], outer: frozenset[str], ending: frozenset[ast.AST] = frozenset()
+    owner: ast.AST | None,
+    nodes: Sequence[ast.AST],
+    outer: frozenset[str],
+    ending: frozenset[ast.AST] = frozenset(),
+    keepers: KeepingFunctions | None = None,
 ) -> Iterator[tuple[str, int]]:
     """Yield (name, line) for state that a function changes and that a later call may read.
 
-    `owner` is the function, `nodes` are its syntax nodes, `outer` are the module-level names, and `ending` are the
-    functions of `ending_functions`.
+    `owner` is the function, `nodes` are its syntax nodes, `outer` are the module-level names, `ending` are the
+    functions of `ending_functions`, and `keepers` those of `keeping_functions`.
     """
     if not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef) or owner.name.startswith(_LOADING):
         return
@@ -108,6 +116,9 @@ def changed_state(
     lasting -= {"self", "trace", "state"}
     if owner.name in _OF_ENVIRONMENT:
         lasting |= {"self"}  # One environment object plays all rollouts, so its state lasts.
+    makers = keepers.makers if keepers is not None else frozenset()
+    named = lasting & {n.id for n in nodes if isinstance(n, ast.Name)}
+    lasting |= _aliases(nodes, named, makers) - {"self"}
     for node in nodes:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Global | ast.Nonlocal):
@@ -115,20 +126,125 @@ def changed_state(
                 continue
             yield ", ".join(node.names), line
         elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            if (name := _root(node)) in lasting or (name == "cls") or _is_of_class(node.value):
+            name = _root(node) or _made_by(node, makers)
+            if name in lasting or name in makers or name == "cls" or _is_of_class(node.value):
                 yield name or "the class", line
         elif isinstance(node, ast.Call):
-            if (
-                isinstance(node.func, ast.Attribute)
-                and node.func.attr in _CHANGES
-                and _root(node.func.value) in lasting
-            ):
-                yield _root(node.func.value), line
-                continue
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+                changed = _root(node.func.value) or _made_by(node.func.value, makers)
+                if changed in lasting or changed in makers:
+                    yield changed, line
+                    continue
+            if keepers is not None:
+                yield from ((name, line) for name in keepers.changed_by(node, lasting))
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if called in ("next", "setattr", "delattr") or called in _HANDED:
                 yield from ((name, line) for a in node.args[:1] if (name := _root(a)) in lasting)
                 yield from (("the class", line) for a in node.args[:1] if called == "setattr" and _is_of_class(a))
+
+
+@dataclass(frozen=True, slots=True)
+class KeepingFunctions:
+    """Functions of a file through which another function reaches state that lasts."""
+
+    makers: frozenset[str]
+    """Functions whose result lasts: cached ones, and those that return a module variable or part of one."""
+    changers: Mapping[str, frozenset[int]]
+    """Functions that change what they are given, with the positions of these parameters in a call."""
+
+    def changed_by(self, call: ast.Call, lasting: AbstractSet[str]) -> Iterator[str]:
+        """Yield the lasting variables that a call gives to a function that changes them."""
+        positions = self.changers.get(_called(call), frozenset())
+        yield from (name for at in sorted(positions) for a in call.args[at : at + 1] if (name := _root(a)) in lasting)
+
+
+def keeping_functions(tree: ast.Module) -> KeepingFunctions:
+    """Return the functions of a file whose result lasts, and those that change what they are given."""
+    variables = frozenset(
+        n.id
+        for s in tree.body
+        if isinstance(s, ast.Assign | ast.AnnAssign)
+        for t in (s.targets if isinstance(s, ast.Assign) else [s.target])
+        for n in ast.walk(t)
+        if isinstance(n, ast.Name)
+    )
+    makers: set[str] = set()
+    changers: dict[str, frozenset[int]] = {}
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        nodes = list(ast.walk(function))
+        local = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        kept = variables - local | _aliases(nodes, set(variables - local), frozenset())
+        returned = {_root(n.value) for n in nodes if isinstance(n, ast.Return) and n.value is not None}
+        if any(_last(d) in _CACHES for d in function.decorator_list) or returned & kept:
+            makers.add(function.name)
+        names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+        names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+        changed = {name for n in nodes for name in _changed_names(n)} - local
+        if at := frozenset(number for number, name in enumerate(names) if name in changed - {"trace", "state"}):
+            changers[function.name] = at
+    return KeepingFunctions(frozenset(makers), changers)
+
+
+_CACHES = frozenset({"cache", "lru_cache", "cached", "cachedmethod", "cached_property", "memoize"})
+
+
+def _changed_names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+        yield _root(node.func.value)
+    elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        yield _root(node)
+
+
+def _aliases(nodes: Sequence[ast.AST], lasting: AbstractSet[str], makers: frozenset[str]) -> set[str]:
+    """Return the variables to which a lasting object, or a part of one, is assigned."""
+    pairs = [pair for node in nodes for pair in bindings_of(node)]
+    found: set[str] = set()
+    for _ in range(3):  # an alias of an alias of an alias
+        found |= {
+            name
+            for name, value in pairs
+            for part in _choices(value)
+            if _root(part) in lasting | found or _made_by(part, makers)
+        }
+    return found
+
+
+def _choices(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the expressions of which an expression is one, and for `table.get(key, default)` the table and default."""
+    if isinstance(node, ast.IfExp):
+        yield from (*_choices(node.body), *_choices(node.orelse))
+    elif isinstance(node, ast.BoolOp):
+        yield from (part for value in node.values for part in _choices(value))
+    elif isinstance(node, ast.NamedExpr | ast.Starred):
+        yield from _choices(node.value)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PARTS:
+        yield from (node.func.value, *node.args[1:])
+    else:
+        yield node
+
+
+_PARTS = frozenset({"get", "setdefault", "values", "items"})
+"""Methods that return parts of their object."""
+
+
+def _made_by(node: ast.AST, makers: frozenset[str]) -> str:
+    """Return the function whose lasting result an expression is, or is a part of; empty for other expressions."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    called = _called(node) if isinstance(node, ast.Call) else ""
+    return called if called in makers else ""
+
+
+def _called(call: ast.Call) -> str:
+    return _last(call.func)
+
+
+def _last(node: ast.AST) -> str:
+    """Return the last name of an expression, of a call that of what is called."""
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _is_of_class(node: ast.AST) -> bool:

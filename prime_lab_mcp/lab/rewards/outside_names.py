@@ -1,8 +1,7 @@
-"""Resolves names in source code, including aliases, and decides which of them read the reward's surroundings.
+"""Resolves names in source code, including aliases, and finds attributes that read the reward's surroundings.
 
 Surroundings are everything besides the task and the completion: files, the network, processes, timers, the interpreter.
-A module that can read surroundings (os, sys, time, ...) counts with all its names except for a list of harmless ones: a
-list of its harmful names could never be complete. The module reads the syntax tree and runs no code.
+outside_kinds.py says which full names read them. The module reads the syntax tree and runs no code.
 """
 
 from __future__ import annotations
@@ -11,360 +10,26 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator
 
-from prime_lab_mcp.lab.rewards.known_modules import is_known
+from prime_lab_mcp.lab.rewards.bindings import bindings_of
+from prime_lab_mcp.lab.rewards.outside_kinds import (
+    FILES,
+    INTERPRETER,
+    LOOKUP,
+    MACHINE,
+    MODULES,
+    NETWORK,
+    PARTLY_KNOWN,
+    PROCESSES,
+    STATE,
+    TIMERS,
+    is_known,
+    is_listed_module,
+)
 from prime_lab_mcp.lab.rewards.own_place import OwnPlaces
 from prime_lab_mcp.lab.rewards.rollout_reads import RolloutNames, follow_rollouts
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
 from prime_lab_mcp.lab.state.source_code import SourceFile
 
-FILES = "files and folders"
-NETWORK = "the network"
-PROCESSES = "processes"
-ARGUMENTS = "the arguments of the process"
-ARGUMENTS_IF_NONE_GIVEN = "the arguments of the process where its caller gives none"
-TIMERS = "timers"
-INTERPRETER = "the state of the interpreter"
-STATE = "what earlier calls left"
-LOOKUP = "names that are looked up at run time"
-MACHINE = "the machine"
-INSTALLED = "which modules are installed"
-SAMPLING = "how a rollout was sampled"
-PLACE = "where its code lies"
-UNLISTED = "whatever a module reads that is not known here"
-
-_HARMLESS = {
-    "time": "asctime mktime sleep strptime struct_time tzset",
-    "os": (
-        "DirEntry PathLike devnull environ environb error fsdecode fsencode fspath getenv "
-        "linesep name path putenv register_at_fork sched_yield unsetenv urandom"
-    ),
-    "os.path": ("basename commonpath commonprefix dirname isabs join normcase normpath sep split splitext"),
-    "sys": (
-        "argv byteorder exc_info executable exit float_info getsizeof int_info intern maxsize maxunicode modules "
-        "orig_argv prefix set_int_max_str_digits setrecursionlimit stderr stdout"
-    ),
-    "gc": "collect disable enable",
-    "socket": "error gaierror timeout",
-    "subprocess": "CalledProcessError CompletedProcess DEVNULL PIPE STDOUT SubprocessError TimeoutExpired",
-    "multiprocessing": "TimeoutError",
-    "logging": (
-        "BASIC_FORMAT CRITICAL DEBUG ERROR FATAL FileHandler Filter Formatter Handler INFO Logger LoggerAdapter NOTSET "
-        "NullHandler StreamHandler WARN WARNING addLevelName basicConfig captureWarnings config critical debug disable "
-        "error exception getLevelName getLogger handlers info log makeLogRecord setLoggerClass warn warning"
-    ),
-    "threading": (
-        "Barrier BoundedSemaphore BrokenBarrierError Condition Event Lock RLock Semaphore Thread Timer excepthook local"
-    ),
-    "_thread": "LockType RLock allocate_lock error start_new_thread",
-    "torch.backends": "cuda cudnn mkl mps",
-    "torch.distributed": "optim",
-    "shutil": "Error rmtree",
-    "signal": "ITIMER_PROF ITIMER_REAL Signals alarm setitimer signal",
-    "contextvars": "ContextVar Token",
-    "traceback": "TracebackException format_exc format_exception format_exception_only print_exc print_exception",
-    "zipfile": "BadZipFile ZIP_DEFLATED ZIP_STORED ZipInfo",
-    "tarfile": "TarError TarInfo",
-    "gzip": "compress decompress",
-    "bz2": "BZ2Compressor BZ2Decompressor compress decompress",
-    "lzma": "LZMACompressor LZMADecompressor LZMAError compress decompress",
-    "tokenize": "TokenError TokenInfo generate_tokens tokenize untokenize",
-    "sqlite3": "Connection Cursor DatabaseError IntegrityError OperationalError ProgrammingError Row Warning",
-    "uuid": "NAMESPACE_DNS NAMESPACE_URL UUID uuid3 uuid4 uuid5",
-    "ssl": "SSLError",
-    "email.utils": "formataddr getaddresses parseaddr parsedate parsedate_to_datetime",
-    "locale": "LC_ALL LC_NUMERIC atof atoi delocalize",
-    "requests": "RequestException exceptions",
-    "httpx": "HTTPError HTTPStatusError Limits RequestError Timeout TimeoutException",
-    "aiohttp": "ClientError ClientTimeout",
-    "anyio": (
-        "BrokenResourceError CapacityLimiter CancelScope Condition Event Lock Semaphore create_memory_object_stream "
-        "create_task_group fail_after from_thread get_cancelled_exc_class lowlevel move_on_after run sleep to_thread"
-    ),
-    "huggingface_hub": "errors utils",
-    "verifiers.v1.runtimes": "ProgramResult Runtime RuntimeConfig",
-}
-"""For each module of `_MODULES`, the names that read nothing of the surroundings."""
-_MODULES = {
-    "time": TIMERS,
-    "os": FILES,
-    "os.path": FILES,
-    "posixpath": FILES,
-    "posix": FILES,
-    "glob": FILES,
-    "shutil": FILES,
-    "fileinput": FILES,
-    "linecache": FILES,
-    "sys": INTERPRETER,
-    "gc": INTERPRETER,
-    "resource": INTERPRETER,
-    "tracemalloc": INTERPRETER,
-    "platform": MACHINE,
-    "uuid": MACHINE,
-    "locale": MACHINE,
-    "signal": INTERPRETER,
-    "atexit": INTERPRETER,
-    "contextvars": INTERPRETER,
-    "traceback": INTERPRETER,
-    "sched": TIMERS,
-    "email.utils": TIMERS,
-    "http.cookiejar": TIMERS,
-    "sqlite3": FILES,
-    "zipfile": FILES,
-    "tarfile": FILES,
-    "gzip": FILES,
-    "bz2": FILES,
-    "lzma": FILES,
-    "tokenize": FILES,
-    "dbm": FILES,
-    "shelve": FILES,
-    "filecmp": FILES,
-    "zipimport": FILES,
-    "netrc": FILES,
-    "zoneinfo": FILES,
-    "ssl": NETWORK,
-    "selectors": NETWORK,
-    "openai": NETWORK,
-    "anthropic": NETWORK,
-    "marshal": LOOKUP,
-    "pydoc": LOOKUP,
-    "unittest.mock": LOOKUP,
-    "logging.config": LOOKUP,
-    "sysconfig": INTERPRETER,
-    "site": INTERPRETER,
-    "pkgutil": INTERPRETER,
-    "importlib.metadata": INTERPRETER,
-    "importlib.util": INTERPRETER,
-    "importlib.machinery": INTERPRETER,
-    "faulthandler": INTERPRETER,
-    "ctypes": INTERPRETER,
-    "cffi": INTERPRETER,
-    "mmap": FILES,
-    "fcntl": FILES,
-    "socket": NETWORK,
-    "_socket": NETWORK,
-    "socketserver": NETWORK,
-    "select": NETWORK,
-    "requests": NETWORK,
-    "httpx": NETWORK,
-    "aiohttp": NETWORK,
-    "urllib3": NETWORK,
-    "urllib.request": NETWORK,
-    "http.client": NETWORK,
-    "ftplib": NETWORK,
-    "smtplib": NETWORK,
-    "subprocess": PROCESSES,
-    "_posixsubprocess": PROCESSES,
-    "multiprocessing": PROCESSES,
-    "psutil": PROCESSES,
-    "pty": PROCESSES,
-    "pwd": PROCESSES,
-    "multiprocess": PROCESSES,
-    "huggingface_hub.constants": FILES,
-    "datasets.config": FILES,
-    "platformdirs": FILES,
-    "appdirs": FILES,
-    "pyarrow.fs": FILES,
-    "fsspec": FILES,
-    "logging": INTERPRETER,
-    "threading": INTERPRETER,
-    "_thread": INTERPRETER,
-    "readline": INTERPRETER,
-    "copyreg": INTERPRETER,
-    "torch.cuda": MACHINE,
-    "torch.mps": MACHINE,
-    "torch.xpu": MACHINE,
-    "torch.accelerator": MACHINE,
-    "torch.backends": MACHINE,
-    "torch.version": MACHINE,
-    "torch.distributed": PROCESSES,
-    "httpcore": NETWORK,
-    "anyio": NETWORK,
-    "xmlrpc": NETWORK,
-    "imaplib": NETWORK,
-    "poplib": NETWORK,
-    "telnetlib": NETWORK,
-    "nntplib": NETWORK,
-    "http.server": NETWORK,
-    "urllib.robotparser": NETWORK,
-    "webbrowser": NETWORK,
-    "wsgiref": NETWORK,
-    "boto3": NETWORK,
-    "botocore": NETWORK,
-    "zmq": NETWORK,
-    "huggingface_hub": NETWORK,
-    "verifiers.v1.runtimes": PROCESSES,
-    "verifiers.v1.clients": NETWORK,
-    "verifiers.v1.interception": NETWORK,
-    "verifiers.v1.serve": PROCESSES,
-    "verifiers.v1.cli": PROCESSES,
-    "verifiers.v1.utils.version": MACHINE,
-    "torch.hub": NETWORK,
-    "timeit": TIMERS,
-    "codeop": LOOKUP,
-    "runpy": LOOKUP,
-    "websockets": NETWORK,
-    "grpc": NETWORK,
-}
-"""Modules that can read surroundings, each with the kind of these surroundings."""
-_NAMES = {
-    "open": FILES,
-    "io.open": FILES,
-    "io.open_code": FILES,
-    "io.FileIO": FILES,
-    "codecs.open": FILES,
-    "tempfile.gettempdir": FILES,
-    "tempfile.tempdir": FILES,
-    "configparser.ConfigParser.read": FILES,
-    "asyncio.get_running_loop": TIMERS,
-    "asyncio.get_event_loop": TIMERS,
-    "logging.LogRecord": TIMERS,
-    "doctest.testfile": FILES,
-    "curses.setupterm": MACHINE,
-    "decimal.getcontext": STATE,
-    "weakref.getweakrefcount": INTERPRETER,
-    "verifiers.__file__": FILES,
-    "verifiers.__path__": FILES,
-    "xml.etree.ElementTree.parse": FILES,
-    "xml.etree.ElementTree.iterparse": FILES,
-    "numpy.load": FILES,
-    "numpy.fromfile": FILES,
-    "numpy.loadtxt": FILES,
-    "numpy.genfromtxt": FILES,
-    "numpy.memmap": FILES,
-    "logging.FileHandler": FILES,
-    "mimetypes.read_mime_types": FILES,
-    "shutil.which": MACHINE,
-    "os.cpu_count": MACHINE,
-    "os.process_cpu_count": MACHINE,
-    "multiprocessing.cpu_count": MACHINE,
-    "sys.platform": MACHINE,
-    "sys.version": MACHINE,
-    "sys.version_info": MACHINE,
-    "sys.hexversion": MACHINE,
-    "sys.implementation": MACHINE,
-    "asyncio.current_task": INTERPRETER,
-    "asyncio.all_tasks": INTERPRETER,
-    "asyncio.get_event_loop_policy": INTERPRETER,
-    "threading.main_thread": INTERPRETER,
-    "warnings.catch_warnings": INTERPRETER,
-    "types.FunctionType": LOOKUP,
-    "types.CodeType": LOOKUP,
-    "types.LambdaType": LOOKUP,
-    "pickle.load": LOOKUP,
-    "pickle.loads": LOOKUP,
-    "pickle.Unpickler": LOOKUP,
-    "sys.getrecursionlimit": STATE,
-    "sys.get_int_max_str_digits": STATE,
-    "__spec__": INTERPRETER,
-    "__loader__": INTERPRETER,
-    "random.getstate": INTERPRETER,
-    "random.setstate": INTERPRETER,
-    "threading.enumerate": INTERPRETER,
-    "threading.active_count": INTERPRETER,
-    "threading.current_thread": INTERPRETER,
-    "inspect.trace": INTERPRETER,
-    "inspect.getouterframes": INTERPRETER,
-    "inspect.getinnerframes": INTERPRETER,
-    "traceback.extract_stack": INTERPRETER,
-    "traceback.format_stack": INTERPRETER,
-    "traceback.walk_stack": INTERPRETER,
-    "argparse.ArgumentParser": ARGUMENTS,
-    "timeit.default_timer": TIMERS,
-    "asyncio.open_connection": NETWORK,
-    "asyncio.create_subprocess_exec": PROCESSES,
-    "asyncio.create_subprocess_shell": PROCESSES,
-    "concurrent.futures.ProcessPoolExecutor": PROCESSES,
-    "eval": LOOKUP,
-    "exec": LOOKUP,
-    "compile": LOOKUP,
-    "globals": LOOKUP,
-    "locals": LOOKUP,
-    "__builtins__": LOOKUP,
-    "builtins.eval": LOOKUP,
-    "builtins.exec": LOOKUP,
-    "builtins.open": FILES,
-    "pandas.read_csv": FILES,
-    "pandas.read_json": FILES,
-    "pandas.read_table": FILES,
-    "pandas.read_parquet": FILES,
-    "pandas.read_pickle": LOOKUP,
-    "click.get_app_dir": FILES,
-    "rich.console.Console": MACHINE,
-    "warnings.filters": INTERPRETER,
-    "warnings.onceregistry": INTERPRETER,
-    "warnings.defaultaction": INTERPRETER,
-    "inspect.getfile": PLACE,
-    "inspect.getsourcefile": PLACE,
-    "inspect.getabsfile": PLACE,
-    "inspect.getmodule": PLACE,
-    "inspect.findsource": PLACE,
-    "inspect.getsource": PLACE,
-    "inspect.getsourcelines": PLACE,
-    "sys.exec_prefix": PLACE,
-    "sys.base_prefix": PLACE,
-    "sys.base_exec_prefix": PLACE,
-    "torch.get_num_threads": MACHINE,
-    "torch.get_num_interop_threads": MACHINE,
-    "torch.__version__": MACHINE,
-    "torch.initial_seed": INTERPRETER,
-    "torch.get_rng_state": INTERPRETER,
-    "numpy.random.get_state": INTERPRETER,
-    "numpy.random.set_state": INTERPRETER,
-    "numpy.show_config": MACHINE,
-    "numpy.show_runtime": MACHINE,
-    "numpy.__version__": MACHINE,
-    "verifiers.__version__": MACHINE,
-    "verifiers.v1.__version__": MACHINE,
-    "datasets.is_caching_enabled": FILES,
-    "datasets.__version__": MACHINE,
-    "anyio.get_current_task": INTERPRETER,
-    "anyio.get_running_tasks": INTERPRETER,
-    "sniffio.current_async_library": INTERPRETER,
-    "typing.get_type_hints": LOOKUP,
-    "typing_extensions.get_type_hints": LOOKUP,
-    "typing.ForwardRef": LOOKUP,
-    "inspect.get_annotations": LOOKUP,
-    "pydantic.ImportString": LOOKUP,
-    "pydantic.FilePath": FILES,
-    "pydantic.DirectoryPath": FILES,
-    "pydantic.NewPath": FILES,
-    "pydantic.SocketPath": FILES,
-    "pydantic.PastDate": TIMERS,
-    "pydantic.PastDatetime": TIMERS,
-    "pydantic.FutureDate": TIMERS,
-    "pydantic.FutureDatetime": TIMERS,
-    "pandas.Timestamp.now": TIMERS,
-    "pandas.Timestamp.today": TIMERS,
-    "pandas.Timestamp.utcnow": TIMERS,
-    "abc._get_dump": INTERPRETER,
-    "pandas.eval": LOOKUP,
-    "doctest.testmod": LOOKUP,
-    "importlib.reload": LOOKUP,
-    "xml.dom.minidom.parse": FILES,
-    "xml.dom.pulldom.parse": FILES,
-    "xml.sax.parse": FILES,
-    "mimetypes.init": FILES,
-    "mimetypes.knownfiles": FILES,
-    "transformers.pipeline": FILES,
-    "torch.load": LOOKUP,
-    "yaml.load": LOOKUP,
-    "yaml.unsafe_load": LOOKUP,
-    "yaml.full_load": LOOKUP,
-    "input": INTERPRETER,
-    "breakpoint": INTERPRETER,
-    "builtins.input": INTERPRETER,
-    "builtins.breakpoint": INTERPRETER,
-}
-"""Names of other modules that read surroundings, and names whose kind differs from that of their module."""
-_LOOPS: dict[str, str] = {
-    "_get_running_loop": TIMERS,
-    "get_running_loop": TIMERS,
-    "get_event_loop": TIMERS,
-    "current_task": INTERPRETER,
-    "all_tasks": INTERPRETER,
-    "get_event_loop_policy": INTERPRETER,
-}
-"""Functions of `asyncio` and of its modules (`asyncio.tasks`, `asyncio.events`) that show the loop and its tasks."""
 _PUBLIC = frozenset({"abc", "ast", "collections", "enum", "functools", "os", "re", "string", "sys", "typing"})
 """Modules of the standard library whose private names are harmless, or are judged one by one."""
 _LOGGER = frozenset(
@@ -372,7 +37,6 @@ _LOGGER = frozenset(
      "parent", "filters", "root"}
 )  # fmt: skip
 """Attributes of a logger that show how the process logs."""
-_OS_PROCESSES = ("fork", "exec", "spawn", "wait", "kill", "get", "system", "popen", "pidfd", "posix_spawn", "times")
 _ATTRIBUTES = {
     "iterdir": FILES, "rglob": FILES, "read_text": FILES, "read_bytes": FILES, "exists": FILES, "is_file": FILES,
     "is_dir": FILES, "is_mount": FILES, "is_socket": FILES, "lstat": FILES, "stat": FILES, "open": FILES,
@@ -397,8 +61,6 @@ _PRIVATE = {"_sys": "sys", "_os": "os", "_time": "time", "_io": "io", "posix": "
 _TEMPORARY = frozenset(
     f"tempfile.{name}" for name in ("mkdtemp", "mkstemp", "mktemp", "NamedTemporaryFile", "TemporaryDirectory")
 )
-_OPAQUE = frozenset({*_MODULES, "builtins", "importlib"})
-"""Modules that count as read completely if code computes an attribute's name or passes the module to a function."""
 _RESOURCES = frozenset(
     f"importlib.resources.{name}"
     for name in ("files", "read_text", "read_binary", "open_text", "open_binary", "path", "contents", "is_resource")
@@ -406,35 +68,11 @@ _RESOURCES = frozenset(
 _IMPORTERS = frozenset(
     {"__import__", "builtins.__import__", "importlib.import_module", "importlib.__import__", "pkgutil.resolve_name"}
 )
+_OPAQUE = frozenset({*MODULES, "builtins"} - {*PARTLY_KNOWN} | {"importlib"})
+"""Modules that count as read completely if code computes a name of them or passes the module on, under any alias."""
+_CLASSES = frozenset({"datetime.date", "datetime.datetime", "http.HTTPStatus"})
+"""Classes that stand on the lists of modules."""
 _READERS = frozenset({"getattr", "vars", "__import__", "importlib.import_module", "builtins.getattr"})
-
-
-def outside_kind(name: str) -> str:
-    """Return the kind of surroundings that a resolved name reads; empty if it reads none."""
-    if name in _NAMES:
-        return _NAMES[name]
-    if name.startswith("asyncio.") and (loop := next((_LOOPS[p] for p in name.split(".") if p in _LOOPS), "")):
-        return loop
-    if name.startswith("pandas.read_"):
-        return FILES
-    module, _, last = name.rpartition(".")
-    while module and module not in _MODULES:
-        module, _, last = module.rpartition(".")
-    if not module or name in _MODULES or last in _HARMLESS.get(module, "").split() or last.endswith("Error"):
-        return ""
-    if last.isupper() and module in ("signal", "sqlite3", "zipfile", "ssl", "gzip", "lzma"):
-        return ""
-    if (module, last[:1].isupper()) in (("os", True), ("socket", True), ("subprocess", True)) and last != "Popen":
-        return ""  # constants
-    if module == "os" and last.startswith(_OS_PROCESSES):
-        return PROCESSES
-    return _MODULES[module]
-
-
-def _is_listed(module: str) -> bool:
-    """Whether a module, or one above it, is known to be harmless, or its names are judged one by one."""
-    parts = module.split(".")
-    return is_known(module) or any(".".join(parts[:n]) in _MODULES for n in range(1, len(parts) + 1))
 
 
 class ResolvedNames:
@@ -444,7 +82,6 @@ class ResolvedNames:
         self._program, self._file = program, file
         self._known: dict[str, set[str]] = {}
         self._stars: list[str] = []
-        self._unaliased: set[str] = set()
         self.others: dict[str, set[str]] = {}
         """Maps full names of the package's other files to the names that they may stand for."""
         self._temporary: dict[str, str] = {}
@@ -455,10 +92,16 @@ class ResolvedNames:
         """Variables that hold what was read from data."""
         self.package_paths: set[str] = set()
         """Variables that hold a path within the package or a new temporary folder."""
+        self.imports: set[str] = set()
+        """Modules that the file imports under their own names."""
+        self.called: frozenset[int] = frozenset()
+        """The ids of the expressions that the file calls."""
         self.imported_paths: frozenset[str] = frozenset()
         """Full names of such variables of all files."""
         self._modules: frozenset[str] = frozenset()
         self._tops: frozenset[str] = frozenset()
+        self._defined: frozenset[str] = frozenset()
+        self._imported_modules: frozenset[str] = frozenset()
         self.places = OwnPlaces(self.of, [])
         self.rollouts = RolloutNames(None)
         tree = file.tree
@@ -467,10 +110,12 @@ class ResolvedNames:
         nodes = list(ast.walk(tree))
         for node in nodes:
             if isinstance(node, ast.ImportFrom) and any(a.name == "*" for a in node.names):
-                self._stars.append(node.module or "")
+                self._stars += [node.module or ""] if node.module not in PARTLY_KNOWN else []
             elif isinstance(node, ast.Import):
-                self._unaliased |= {a.name for a in node.names if not a.asname}
-        pairs = [pair for node in nodes for pair in _bindings(node)]
+                unaliased = {a.name for a in node.names if not a.asname}
+                self.imports |= unaliased | {name.partition(".")[0] for name in unaliased}
+        self.called = frozenset(id(node.func) for node in nodes if isinstance(node, ast.Call))
+        pairs = [pair for node in nodes for pair in bindings_of(node)]
         for _ in range(3):  # a part of a part of what was read
             self._data |= {target for target, value in pairs if self._comes_from_data(value)}
         for _ in range(3):  # an alias of an alias of an alias
@@ -479,7 +124,10 @@ class ResolvedNames:
                     self._known.setdefault(target, set()).update(names)
         self.places = OwnPlaces(self.of, pairs)
         self.rollouts = RolloutNames(tree, _functions_by_name(program))
-        self._modules = frozenset(program.imported[file.path].values()) | self._unaliased
+        self._defined = frozenset(_defined_names(program))
+        listed = {name for name in program.imported[file.path].values() if is_listed_module(name)}
+        self._imported_modules = _OPAQUE | ((listed | self.imports) - _CLASSES)
+        self._modules = frozenset(program.imported[file.path].values()) | self.imports
         self._tops = frozenset(module_of(path).partition(".")[0] for path in program.by_file)
         for _ in range(2):
             self._loggers |= {target for target, value in pairs if self._is_logger(value)}
@@ -492,8 +140,8 @@ class ResolvedNames:
 
     def exported(self) -> dict[str, set[str]]:
         """Map the names of this file that stand for modules to the full names, for files that import this file."""
-        imported = {n: {full} for n, full in self._program.imported[self._file.path].items() if full in _OPAQUE}
-        unaliased = {n: {n} for n in self._unaliased if n in _OPAQUE}
+        imported = {n: {full} for n, full in self._program.imported[self._file.path].items() if is_listed_module(full)}
+        unaliased = {n: {n} for n in self.imports if is_listed_module(n)}
         return unaliased | imported | {n: set(full) for n, full in self._known.items()}
 
     def of(self, node: ast.AST, depth: int = 0) -> set[str]:
@@ -503,7 +151,8 @@ class ResolvedNames:
         if isinstance(node, ast.Name):
             stars = {f"{module}.{node.id}" for module in self._stars}
             full = self._program.full_name(self._file, node)
-            return {full, *self._known.get(node.id, ()), *stars, *self.others.get(full, ())}
+            unbound = full == node.id in PARTLY_KNOWN and full not in self.imports  # a variable of this name
+            return {*(() if unbound else (full,)), *self._known.get(node.id, ()), *stars, *self.others.get(full, ())}
         if isinstance(node, ast.Attribute):
             return self._attribute(node.value, node.attr, depth)
         if isinstance(node, ast.NamedExpr):
@@ -526,7 +175,7 @@ class ResolvedNames:
         names = {_shortened(f"{n}.{name}") for n in self.of(owner, depth + 1)}
         for full in list(names):
             names |= self.others.get(full, set())
-        own = isinstance(owner, ast.Name) and not names & set(_MODULES)
+        own = isinstance(owner, ast.Name) and not names & MODULES.keys()
         return names | (self._known.get(name, set()) if own else set())
 
     def _call(self, node: ast.Call, depth: int) -> set[str]:
@@ -570,8 +219,8 @@ class ResolvedNames:
         return not called & direct and any(self.is_module(a) for a in _arguments(node)) and not self.of(node)
 
     def is_module(self, node: ast.AST) -> bool:
-        """Whether an expression may be one of the modules in `_OPAQUE`, or an imported module."""
-        return bool(self.of(node) & _OPAQUE) or (
+        """Whether an expression may be a module that other code made."""
+        return bool(self.of(node) & self._imported_modules) or (
             isinstance(node, ast.Call) and bool(self.of(node.func) & {"__import__", "importlib.import_module"})
         )
 
@@ -641,6 +290,16 @@ class ResolvedNames:
         named = node.args[0]
         return isinstance(named, ast.Constant) and str(named.value).partition(".")[0] not in self._tops
 
+    def is_import(self, node: ast.Name) -> bool:
+        """Whether a name is imported, and not from the package itself."""
+        full = self._program.imported[self._file.path].get(node.id, node.id if node.id in self.imports else "")
+        return bool(full) and full.partition(".")[0] not in self._tops
+
+    def is_own(self, node: ast.AST) -> bool:
+        """Whether an expression is a name that the package itself makes, such as a class or a function of it."""
+        name = self._program.full_name(self._file, node)
+        return name.partition(".")[0] in self._tops or name in self._defined
+
     def unlisted_modules(self, node: ast.AST) -> list[str]:
         """Return the modules that a node imports and of which nothing is known (known_modules.py)."""
         modules: list[str] = []
@@ -650,7 +309,7 @@ class ResolvedNames:
             modules = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call) and self.of(node.func) & _IMPORTERS:
             modules = [a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-        return [m for m in modules if m.partition(".")[0] not in self._tops and not _is_listed(m)]
+        return [m for m in modules if m.partition(".")[0] not in self._tops and not is_known(m)]
 
     def _is_logger(self, node: ast.AST) -> bool:
         """Whether an expression is a logger of `logging`."""
@@ -675,6 +334,16 @@ def resolve_names(program: RewardProgram, files: Iterable[SourceFile]) -> dict[s
         names.others = others
         names.imported_paths = paths
     return resolved
+
+
+def _defined_names(program: RewardProgram) -> set[str]:
+    """Return the names of the functions and classes of all files of a package."""
+    return {
+        node.name
+        for file in program.code.files
+        for node in (ast.walk(file.tree) if file.tree is not None else ())
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
 
 def _functions_by_name(program: RewardProgram) -> dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -740,7 +409,7 @@ def _is_worth(name: str) -> bool:
 
     A read of a value such as `sys.argv` is already reported at the assignment of the alias.
     """
-    return name in _OPAQUE or name in _READERS or name.startswith("operator.")
+    return is_listed_module(name) or name in _READERS or name.startswith("operator.")
 
 
 def _members(node: ast.AST) -> Iterator[ast.AST]:
@@ -758,34 +427,3 @@ def _members(node: ast.AST) -> Iterator[ast.AST]:
             yield from _members(part)
     else:
         yield node
-
-
-def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """Yield (name, value) for every variable or attribute that a node assigns. Of attributes only the last name
-    counts."""
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            yield from _targets(target, node.value)
-    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
-        yield from _targets(node.target, node.value)
-    elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-        yield from _targets(node.target, node.iter)
-    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-        yield from _targets(node.optional_vars, node.context_expr)
-    elif isinstance(node, ast.arguments):
-        positional = [*node.posonlyargs, *node.args]
-        yield from ((a.arg, d) for a, d in zip(positional[::-1], node.defaults[::-1], strict=False))
-        yield from ((a.arg, d) for a, d in zip(node.kwonlyargs, node.kw_defaults, strict=True) if d is not None)
-
-
-def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """Yield (name, value) for one assignment. A tuple that is not written out gives its value to every name."""
-    if isinstance(target, ast.Name):
-        yield target.id, value
-    elif isinstance(target, ast.Attribute):
-        yield target.attr, value
-    elif isinstance(target, ast.Tuple | ast.List):
-        exact = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-        assigned = value.elts if exact and isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
-        for inner, part in zip(target.elts, assigned, strict=True):
-            yield from _targets(inner, part)

@@ -6,9 +6,7 @@ files outside of the package have honest uses. They are listed, and a witness (s
 change a reward. Reads that can take many forms (files, network, processes, timers, the interpreter, state of earlier
 calls, computed names) are listed once for each kind.
 
-The module considers the code that runs in training: code at import, methods, reward functions, and every function whose
-name occurs in considered code. It does not consider a block under `if __name__ == "__main__"`. It reads the syntax tree
-and runs no code.
+considered_code.py says which code is considered. The module reads the syntax tree and runs no code.
 """
 
 from __future__ import annotations
@@ -22,9 +20,17 @@ from dataclasses import dataclass
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.rewards.caller_frames import FRAME_FUNCTIONS, frame_reads, imported_modules
-from prime_lab_mcp.lab.rewards.lasting_state import changed_state, counters, ending_functions, module_names
+from prime_lab_mcp.lab.rewards.considered_code import considered_code
+from prime_lab_mcp.lab.rewards.lasting_state import (
+    changed_state,
+    counters,
+    ending_functions,
+    keeping_functions,
+    module_names,
+)
 from prime_lab_mcp.lab.rewards.loggers import setup_reads
-from prime_lab_mcp.lab.rewards.outside_names import (
+from prime_lab_mcp.lab.rewards.name_lookups import PRIVATE, REPLACED, NameLookups
+from prime_lab_mcp.lab.rewards.outside_kinds import (
     ARGUMENTS,
     ARGUMENTS_IF_NONE_GIVEN,
     FILES,
@@ -34,12 +40,13 @@ from prime_lab_mcp.lab.rewards.outside_names import (
     PLACE,
     SAMPLING,
     STATE,
+    TIMERS,
     UNLISTED,
-    ResolvedNames,
     outside_kind,
-    resolve_names,
 )
+from prime_lab_mcp.lab.rewards.outside_names import ResolvedNames, resolve_names
 from prime_lab_mcp.lab.rewards.own_place import PLACES, imports_program, reads_program
+from prime_lab_mcp.lab.rewards.possible_texts import PossibleTexts
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, reached_functions
 from prime_lab_mcp.lab.rewards.training_marks import training_marks
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile, imported_files
@@ -84,6 +91,8 @@ _PLAIN_PLACE = re.compile(r"[\w./-]+:\d+", re.ASCII)
 _PLAIN_CODE = re.compile(r"[\w.()\[\]]+", re.ASCII)
 """Matches code that cannot be read as a sentence, because it has no blanks."""
 _MOST = 10
+_EACH = frozenset({"", UNLISTED, TIMERS, LOOKUP, PRIVATE, REPLACED})
+"""Kinds of which each different read has a phrase of its own, so that a harmless one hides no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +125,14 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
     if any(_loads_by_path(file) for file in files):  # Such a file is none that is imported by its name.
         files = [*files, *(file for file in code.files if file not in files and file.tree is not None)]
     tops = {file.path: module_names(file.tree) if file.tree is not None else frozenset() for file in files}
+    keepers = {file.path: keeping_functions(file.tree) for file in files if file.tree is not None}
     ending = frozenset(f for file in files if file.tree is not None for f in ending_functions(file.tree))
     resolved = resolve_names(program, files)
+    texts = PossibleTexts(program, files)
+    lookups = {file.path: NameLookups(program, file, resolved[file.path], texts) for file in files}
     own_names = frozenset(f.name for file in files for f in program.by_file[file.path])
     imported = {f.path: imported_modules(f.tree) if f.tree is not None else frozenset() for f in files}
-    for file, owner, nodes in _considered(program, files, rewards):
+    for file, owner, nodes in considered_code(program, files, rewards):
         names = resolved[file.path]
         for what, line in frame_reads(names, nodes, own_names, imported[file.path]):
             read = SurroundingsRead(what, file.at(line), True, id(owner) in rewards)
@@ -130,8 +142,9 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
             surroundings.setdefault((what, read.where), read)
         for kind, what, line in (
             *_outside(names, nodes, owner, _LOADS_OWN if _loads_own_alone(names, file) else frozenset()),
-            *_lasting_state(owner, nodes, tops[file.path], ending),
+            *((STATE, *kept) for kept in changed_state(owner, nodes, tops[file.path], ending, keepers.get(file.path))),
             *training_marks(owner, nodes),
+            *lookups[file.path].in_nodes(owner, nodes),
         ):
             what = what if _PLAIN_CODE.fullmatch(what) else quote(what, 80)
             read = SurroundingsRead(f"{kind} ({what})", file.at(line), False, id(owner) in rewards, kind)
@@ -287,79 +300,6 @@ def _tried_modules(node: ast.Try) -> Iterator[tuple[str, int]]:
         yield from ((top, statement.lineno) for top in tops if top and top not in sys.stdlib_module_names)
 
 
-def _lasting_state(
-    owner: ast.AST | None, nodes: list[ast.AST], outer: frozenset[str], ending: frozenset[ast.AST]
-) -> Iterator[tuple[str, str, int]]:
-    yield from ((STATE, name, line) for name, line in changed_state(owner, nodes, outer, ending))
-
-
-def _considered(
-    program: RewardProgram, files: list[SourceFile], rewards: set[int]
-) -> Iterator[tuple[SourceFile, ast.AST | None, list[ast.AST]]]:
-    """Yield (file, function, nodes) for the considered code. The function is None for code that runs at import."""
-    known: dict[str, list[tuple[SourceFile, ast.FunctionDef | ast.AsyncFunctionDef]]] = {}
-    for file in files:
-        for function in program.by_file[file.path]:
-            known.setdefault(function.name, []).append((file, function.node))
-    waiting: list[tuple[SourceFile, ast.AST | None, list[ast.AST]]] = []
-    for file in files:
-        if file.tree is not None:
-            waiting.append((file, None, [n for s in file.tree.body if not _is_main(s) for n in _running(s)]))
-    done = {
-        id(node): (file, node)
-        for functions in known.values()
-        for file, node in functions
-        if id(node) in rewards or node.name in ("load_environment", "load") or node.name.startswith("__")
-    }
-    for file in files:
-        for node in ast.walk(file.tree) if file.tree is not None else ():
-            if isinstance(node, ast.ClassDef):
-                methods = [m for m in node.body if isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef)]
-                done |= {id(m): (file, m) for m in methods}
-    waiting += [(file, node, _inside(node)) for file, node in done.values()]
-    while waiting:
-        file, owner, nodes = waiting.pop()
-        yield file, owner, nodes
-        for node in nodes:
-            mentioned = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-            for where, inner in known.get(mentioned, ()):
-                if id(inner) not in done:
-                    done[id(inner)] = where, inner
-                    waiting.append((where, inner, _inside(inner)))
-
-
-def _is_main(node: ast.AST) -> bool:
-    """Whether a statement is `if __name__ == "__main__"`."""
-    return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
-
-
-def _inside(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.AST]:
-    """Return the syntax nodes of a function's body, including those of inner functions."""
-    return [n for s in function.body for n in _statement(s)]
-
-
-def _statement(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and all nodes below it, without docstrings."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _statement(child)
-
-
-def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that run when a statement runs: of a function only its decorators and defaults."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        for part in (*node.decorator_list, node.args):
-            yield from _running(part)
-        return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _running(child)
-
-
 def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> Iterator[tuple[str, int, bool]]:
     """Yield (description, line, recognises) for every read without a kind; `SurroundingsRead` explains the fields."""
     stored = {ast.dump(n.slice) for n in nodes if isinstance(n, ast.Subscript) and _is_modules(names, n.value)}
@@ -499,7 +439,7 @@ def surroundings_phrases(reads: list[SurroundingsRead]) -> list[str]:
     """
     first: dict[str, tuple[str, str]] = {}
     for read in reads:
-        first.setdefault(read.kind or read.what, (read.what, read.where))
+        first.setdefault(read.what if read.kind in _EACH else read.kind or read.what, (read.what, read.where))
     if any(what.startswith("the variable ") for what in first):
         first.pop("environment variables", None)
     # The first phrase of every sort comes before the second phrase of any sort.

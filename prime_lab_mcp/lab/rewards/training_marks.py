@@ -8,7 +8,7 @@
 - A config has the id under which the package is loaded: its module in a test, OWNER/NAME@VERSION in a config of a run.
 - The program that runs rollouts hands its callbacks to methods of the Env: `on_trace` in training (verifiers 0.4.0,
   v1/serve/server.py), `on_complete` in an evaluation (v1/cli/eval/runner.py), and one task at a time or many (`slots`).
-- A format text can name attributes, so that no attribute is seen where the text is made of parts.
+- It rebuilds tasks from data, and runs them by methods of Env, Taskset and Task that verifiers itself carries out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 ORDER = "in which order its arguments are written"
 LOADED_AS = "under which name it is loaded"
 RUN_BY = "which program runs its rollouts"
-FORMATTED = "names in format texts"
 _LOADER = "load_environment"
 _EXTRA = frozenset({"model_extra", "__pydantic_extra__"})
 _BY_NAME = frozenset({"get", "pop", "setdefault", "update", "__contains__"})
@@ -32,30 +31,43 @@ def training_marks(owner: ast.AST | None, nodes: Sequence[ast.AST]) -> Iterator[
     if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef) and owner.name in _SCHEDULING:
         yield RUN_BY, owner.name, owner.lineno
     for node in nodes:
+        if isinstance(node, ast.ClassDef):
+            yield from ((RUN_BY, name, line) for name, line in _replaced_methods(node))
         if isinstance(node, ast.Attribute) and node.attr == "id" and _last(node.value) in _CONFIGS:
             yield LOADED_AS, ast.unparse(node)[:60], node.lineno
-        if isinstance(node, ast.Call) and _formats(node):
-            yield FORMATTED, ast.unparse(node)[:60], node.lineno
 
 
 _SCHEDULING = frozenset({"run_slot", "slots", "on_trace", "on_complete"})
+_OF_BASES = {
+    "Env": frozenset({"run_episode", "run_slot", "serving", "shared_tools", "slots"}),
+    "Taskset": frozenset({"task_type", "_view"}),
+    "Task": frozenset({"config_type", "data_type", "defer_scoring", "hash", "hooks", "key", "plugged_judges", "score"}),
+    "TaskData": frozenset({"model_validate", "model_validate_json", "model_dump", "model_dump_json"}),
+}
+"""Methods of verifiers' classes that only the program calls which serves rollouts to the trainer, or that verifiers
+itself carries out (0.4.0: v1/serve/server.py, v1/env.py, v1/task.py). An environment needs none of its own."""
+
+
+def _replaced_methods(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
+    """Yield (name, line) of the methods of `_OF_BASES` that a class replaces."""
+    bases = [_last(b.value if isinstance(b, ast.Subscript) else b) for b in node.bases]
+    names = {name for base in bases for end, of in _OF_BASES.items() if base.endswith(end) for name in of}
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            made = [statement.name] if statement.name not in _SCHEDULING else []
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            made = [n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+        else:
+            continue
+        yield from ((f"{node.name}.{name}", statement.lineno) for name in made if name in names)
+
+
 _CONFIGS = frozenset({"config", "cfg", "conf", "_config"})
-_OBJECTS = _CONFIGS | {"self", "cls", "trace", "state", "task", "taskset", "env"}
-"""Names of objects of verifiers, whose attributes a format text can name."""
 
 
 def _last(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-def _formats(call: ast.Call) -> bool:
-    """Whether a call is `TEXT.format(config)` whose text is not written out, or names an attribute."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("format", "format_map", "vformat"):
-        return False
-    text = call.func.value
-    if isinstance(text, ast.Constant):
-        return isinstance(text.value, str) and any("." in part.partition("}")[0] for part in text.value.split("{")[1:])
-    return any(_last(given) in _OBJECTS for given in (*call.args, *(k.value for k in call.keywords)))
 
 
 def _argument_order(owner: ast.AST | None, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:

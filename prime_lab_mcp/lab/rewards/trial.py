@@ -86,6 +86,9 @@ from prime_lab_mcp.lab.worker.witness import Witness
 
 GOLD_TASKS = 500
 """Largest number of tasks whose gold is scored. A larger taskset is sampled with a seed."""
+UNKNOWN_TASKS = 100
+"""Number of tasks of a larger taskset that are drawn besides, by a seed that code cannot know (sampling_secret.py). Of
+a reward that pays anything on 5 % of the tasks, 100 tasks show one with a probability above 99 %."""
 _NOTHING = "I do not know."
 _JUDGED = "a judge scores these completions"
 _PLAYED = "only whole rollouts earn this reward"

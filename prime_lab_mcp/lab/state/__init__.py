@@ -19,6 +19,7 @@ ENTRY = (
     "outcome",
     "proven_arguments",
     "pulled",
+    "sampling_secret",
     "snapshot",
     "source_code",
     "storage",

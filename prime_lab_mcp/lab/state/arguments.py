@@ -15,6 +15,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.text import clip
+from prime_lab_mcp.lab.state.fingerprint import folded_text
 from prime_lab_mcp.lab.state.manifest import Manifest
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import SourceCode, dotted_name, import_aliases, read_source
@@ -191,6 +192,10 @@ def _may_distinguish(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         reads = dotted_name(node.func) in ("getattr", "hasattr")
         return reads and not (len(node.args) > 1 and isinstance(node.args[1], ast.Constant))
+    if isinstance(node, ast.BinOp | ast.JoinedStr):
+        return _has_distinguishing_word(folded_text(node, {}) or "")
+    if isinstance(node, ast.MatchClass):
+        return any(map(_has_distinguishing_word, node.kwd_attrs))
     if isinstance(node, ast.Compare):
         # A given value is another object than the default that the class holds.
         identity = any(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops)

@@ -211,12 +211,15 @@ def _content_cautions(facts: SourceFacts, push: Push) -> list[str]:
 
 
 def _source_standing(need: Need, facts: SourceFacts, push: Push, platform: Platform, model: str | None) -> Standing:
+    # The free reward test is asked for exactly the arguments of the config, as check_training_config says: reading the
+    # source may miss that code tells a given default from an omitted one.
+    tested = need.tool == "test_reward"
     subject = Subject(
         push.environment,
         push.source,
         push.content,
         arguments=facts.args,
-        defaults=facts.defaults,
+        defaults={} if tested else facts.defaults,
         check_args=facts.check_args,
         distributions=facts.distributions,
     )

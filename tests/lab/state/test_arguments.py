@@ -79,6 +79,8 @@ def test_a_field_that_validation_could_change_is_not_known(tmp_path: Path, more:
         "\n\ndef given(config): return config.model_dump(exclude_unset=True)\n",
         "\n\ndef given(config, name): return getattr(config, name)\n",
         "\n\nread = getattr\n",
+        "\n\ndef given(config): return ('{0.' + 'model_fie' + 'lds_set}').format(config)\n",
+        "\n\ndef given(config):\n    match config:\n        case object(model_fields_set=s):\n            return s\n",
         "\n\nbool = object\n",
         "\n\nfrom elsewhere import int\n",
         "\n\nfrom elsewhere import *\n",

@@ -144,8 +144,14 @@ def test_an_unmet_need_of_a_source_names_the_call_with_its_arguments() -> None:
 
 def test_a_default_counts_as_absent_only_where_it_is_known() -> None:
     given = ours(args={"split": "train"})
-    assert missing(replace(given, defaults={"split": "train"})) == []
-    assert missing(replace(given, defaults={"split": "test"}))[0] == ("test_reward", "never-run")
+    tested = replace(given, history=(*given.history, replace(CHAIN[0], env_args={"split": "train"})))
+    assert missing(replace(tested, defaults={"split": "train"})) == []
+    assert missing(replace(tested, defaults={"split": "test"})) == [("check_reward_distribution", "never-run")]
+
+
+def test_the_reward_test_is_needed_for_exactly_the_arguments_of_the_config() -> None:
+    given = ours(args={"split": "train"})
+    assert missing(replace(given, defaults={"split": "train"})) == [("test_reward", "never-run")]
 
 
 @pytest.mark.parametrize(("trained", "expected"), [(8, [("check_reward_distribution", "stale")]), (16, []), (32, [])])

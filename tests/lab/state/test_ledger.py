@@ -266,3 +266,18 @@ def test_a_ledger_that_was_deleted_and_made_anew_elsewhere_decides_by_the_new_fi
     ledger.record(evidence(1))
     assert ledger.decisive("w", "test_reward", source="s0") == []
     assert [row.source for row in ledger.evidence("w")] == ["s1"]
+
+
+def test_only_its_owner_may_read_the_ledger_also_where_others_could_before(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    Ledger(path).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)
+    ledger = Ledger(path)
+    assert {f.name: f.stat().st_mode & 0o777 for f in tmp_path.iterdir()} == dict.fromkeys(
+        ("ledger.sqlite3", "ledger.sqlite3-wal", "ledger.sqlite3-shm"), 0o600
+    )
+    path.unlink()
+    with ledger.transaction():
+        pass
+    assert path.stat().st_mode & 0o777 == 0o600

@@ -124,6 +124,8 @@ class LedgerDatabase:
             if self._create:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             _require_not_emptied(self._path)
+            if self._create:
+                _keep_private(self._path)
             name = f"{self._path.absolute().as_uri()}?mode={'rwc' if self._create else 'rw'}"
             self._db = sqlite3.connect(name, timeout=20, isolation_level=None, check_same_thread=False, uri=True)
             self._db.row_factory = sqlite3.Row
@@ -205,7 +207,7 @@ class LedgerDatabase:
         copy = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
         try:
             if not self._path.exists():
-                with copy.open("xb") as file:
+                with open(copy, "xb", opener=_private_opener) as file:
                     file.write(deleted.serialize())
                     os.fsync(file.fileno())
                 with suppress(FileExistsError):
@@ -280,6 +282,23 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _keep_private(path: Path) -> None:
+    """Create the database file for its owner alone, and take it from others where an older version shared it.
+
+    SQLite gives the files beside a database the mode of the database.
+    """
+    with suppress(FileExistsError):  # To close an existing file would drop the locks that SQLite holds on it.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        with suppress(FileNotFoundError, PermissionError):
+            if file.stat().st_mode & 0o077:
+                file.chmod(0o600)
+
+
+def _private_opener(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _require_not_emptied(path: Path) -> None:

@@ -1,0 +1,37 @@
+"""Lists the assignments of a syntax node: which names and attributes get which expressions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+
+def bindings_of(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield (name, value) for every variable or attribute that a node assigns. Of attributes only the last name
+    counts."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _targets(target, node.value)
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+        yield from _targets(node.target, node.value)
+    elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+        yield from _targets(node.target, node.iter)
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        yield from _targets(node.optional_vars, node.context_expr)
+    elif isinstance(node, ast.arguments):
+        positional = [*node.posonlyargs, *node.args]
+        yield from ((a.arg, d) for a, d in zip(positional[::-1], node.defaults[::-1], strict=False))
+        yield from ((a.arg, d) for a, d in zip(node.kwonlyargs, node.kw_defaults, strict=True) if d is not None)
+
+
+def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """Yield (name, value) for one assignment. A tuple that is not written out gives its value to every name."""
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Attribute):
+        yield target.attr, value
+    elif isinstance(target, ast.Tuple | ast.List):
+        exact = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
+        assigned = value.elts if exact and isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
+        for inner, part in zip(target.elts, assigned, strict=True):
+            yield from _targets(inner, part)

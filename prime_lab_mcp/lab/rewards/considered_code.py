@@ -1,0 +1,101 @@
+"""Lists the code of a package that runs in training, function by function.
+
+This is code at import, methods, reward functions, and every function whose name occurs in considered code, without a
+block under `if __name__ == "__main__"`. Annotations that are texts count as code, because pydantic evaluates them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from prime_lab_mcp.lab.base.syntax import parse_python
+from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram
+from prime_lab_mcp.lab.state.source_code import SourceFile
+
+
+def considered_code(
+    program: RewardProgram, files: list[SourceFile], rewards: set[int]
+) -> Iterator[tuple[SourceFile, ast.AST | None, list[ast.AST]]]:
+    """Yield (file, function, nodes) for the considered code. The function is None for code that runs at import."""
+    known: dict[str, list[tuple[SourceFile, ast.FunctionDef | ast.AsyncFunctionDef]]] = {}
+    for file in files:
+        for function in program.by_file[file.path]:
+            known.setdefault(function.name, []).append((file, function.node))
+    waiting: list[tuple[SourceFile, ast.AST | None, list[ast.AST]]] = []
+    for file in files:
+        if file.tree is not None:
+            waiting.append((file, None, [n for s in file.tree.body if not _is_main(s) for n in _running(s)]))
+    done = {
+        id(node): (file, node)
+        for functions in known.values()
+        for file, node in functions
+        if id(node) in rewards or node.name in ("load_environment", "load") or node.name.startswith("__")
+    }
+    for file in files:
+        for node in ast.walk(file.tree) if file.tree is not None else ():
+            if isinstance(node, ast.ClassDef):
+                methods = [m for m in node.body if isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef)]
+                done |= {id(m): (file, m) for m in methods}
+    waiting += [(file, node, _inside(node)) for file, node in done.values()]
+    while waiting:
+        file, owner, nodes = waiting.pop()
+        yield file, owner, nodes
+        for node in nodes:
+            mentioned = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+            for where, inner in known.get(mentioned, ()):
+                if id(inner) not in done:
+                    done[id(inner)] = where, inner
+                    waiting.append((where, inner, _inside(inner)))
+
+
+def _is_main(node: ast.AST) -> bool:
+    """Whether a statement is `if __name__ == "__main__"`."""
+    return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
+
+
+def _inside(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.AST]:
+    """Return the syntax nodes of a function's body, including those of inner functions."""
+    return [n for s in function.body for n in _statement(s)]
+
+
+def _statement(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and all nodes below it, without docstrings."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return
+    yield node
+    yield from _annotation_nodes(node)
+    for child in ast.iter_child_nodes(node):
+        yield from _statement(child)
+
+
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that run when a statement runs: of a function only its decorators and defaults."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        for part in (*node.decorator_list, node.args):
+            yield from _running(part)
+        return
+    yield node
+    yield from _annotation_nodes(node)
+    for child in ast.iter_child_nodes(node):
+        yield from _running(child)
+
+
+def _annotation_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of the annotations that a node holds as texts, which pydantic evaluates."""
+    annotated = [node.annotation] if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation else []
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
+        annotated = [node.returns]
+    for annotation in annotated:
+        for part in ast.walk(annotation):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and " " in part.value:
+                try:
+                    tree = parse_python(f"({part.value})")
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
+                    continue
+                for inner in ast.walk(tree):
+                    if hasattr(inner, "lineno"):
+                        ast.copy_location(inner, part)
+                    yield inner
