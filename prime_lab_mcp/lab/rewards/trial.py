@@ -25,6 +25,7 @@ from prime_lab_mcp.lab.rewards.accepted_replies import AcceptedGame, play_accept
 from prime_lab_mcp.lab.rewards.calibration import (
     Calibration,
     calibrate,
+    calibrate_stated,
     forms_of_replies,
     instruction_texts,
     mean_share,
@@ -80,7 +81,7 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import (
     group_by_task,
 )
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
-from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering
+from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering, lacks_answer
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, spread_over_answers
 from prime_lab_mcp.lab.rewards.related_replies import score_related
 from prime_lab_mcp.lab.rewards.replays import Replay, replay
@@ -90,7 +91,7 @@ from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_file_shortcuts, p
 from prime_lab_mcp.lab.rewards.shown_tests import find_shown_tests
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.rewards.solution_parts import SolutionParts, play_parts, spoken_turns
-from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
+from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions, stated_replies
 from prime_lab_mcp.lab.rewards.stand_in_judge import find_misread_verdict
 from prime_lab_mcp.lab.rewards.task_maximum import TASKS_OF_LEVEL, lower_levels, solution_maxima, task_maxima
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
@@ -476,6 +477,14 @@ async def _observe(
         if loaded.turns:
             await say("playing solutions, and parts of them")
         solved = await play_solutions(worker, loaded, rows, scripted_rollouts.supplied_solutions(probes))
+    if solved.unread and rendering is None and not _earns_all(calibration):
+        of_solutions = await _stated_calibration(worker, scorer, rows, source)
+        earned = calibration.mean or 0.0 if calibration is not None else 0.0
+        if of_solutions is not None and (of_solutions.mean or 0.0) > earned + EPSILON:
+            calibration, style, solved = of_solutions, of_solutions.style, Solved()
+            probes, unmatched = place_cases(cases(style), sample.rows, style)
+            if grouped:
+                scorer.rest_of_group = group_by_task(style)
     replaced = loaded.turns and not grouped and solved.best > EPSILON and not _as_good(calibration, solved)
     if replaced:
         calibration, rows = await _after_calls(scorer, solved, calibration, rows, source, rendering, sparing)
@@ -663,6 +672,7 @@ async def _observe(
         task_class=loaded.task_class,
         gave_up=scorer.gave_up,
         tasks=sample.total,
+        answer_left_out=_answer_left_out(rendering, sample.rows),
         renderings=calibration.tried if calibration is not None else 0,
         prompted=_prompted(calibration),
         form_unmentioned=calibration is not None and calibration.unmentioned,
@@ -726,6 +736,23 @@ async def _programs(scorer: Scorer, rows: Sequence[Row], source: str) -> tuple[S
     each = max(1.0, sum(s.scored.ms for s in first) / max(1, len(first)))
     rest = probes[_FEWEST_PROGRAMS : max(_FEWEST_PROGRAMS, int(_PROGRAMS_MS / each))]
     return (*first, *await score_probes(scorer, rest)) if not scorer.gave_up else first
+
+
+def _answer_left_out(rendering: GoldRendering | None, rows: Sequence[Row]) -> str:
+    """Return the field with the answers of which a rendering without GOLD has nothing; empty if there is none."""
+    golds = next(iter(gold_candidates(rows)), None) if rendering is not None and rendering.composed else None
+    return golds.place if golds is not None and rendering is not None and lacks_answer(rendering, golds, rows) else ""
+
+
+def _earns_all(calibration: Calibration | None) -> bool:
+    """Whether the golds earn all that the weights add up to."""
+    return calibration is not None and mean_share(calibration) >= FULL_SHARE - EPSILON
+
+
+async def _stated_calibration(worker: Worker, scorer: Scorer, rows: Sequence[Row], source: str) -> Calibration | None:
+    """Calibrate with the replies that the tasks state as their solutions; None if they state none of one message."""
+    replies = {} if scorer.gave_up else await stated_replies(worker, rows)
+    return await calibrate_stated(scorer, rows, source, replies) if replies else None
 
 
 def _as_good(calibration: Calibration | None, solved: Solved) -> bool:

@@ -119,6 +119,19 @@ def no_gold(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def answer_left_out(trial: Trial) -> Iterator[Finding]:
+    """Warn if the caller's rendering makes right replies of fields that lack the answer of the task."""
+    if trial.answer_left_out:
+        yield Finding(
+            "reward-partly-tested",
+            "warning",
+            f"right replies were what rendering makes of fields of the tasks, and {quote(trial.answer_left_out, 60)}, "
+            "which looks like the answer, is in none of them",
+            f"Leave it so only if {quote(trial.answer_left_out, 60)} is no part of a right reply; else name it in the "
+            "rendering, or GOLD.",
+        )
+
+
 def gold_not_understood(trial: Trial) -> Iterator[Finding]:
     """Some spelling of the gold must earn more than a wrong answer; otherwise nothing is known about the reward.
 
