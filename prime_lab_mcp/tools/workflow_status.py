@@ -94,7 +94,8 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     declined = newest_decline(lab)
     if declined is not None:
         data["declined"] = _decline_row(lab, declined)
-    due = tuple(Next(e["next"]["tool"], e["next"]["why"], e["next"].get("arguments")) for e in environments[:5])
+    steps = [one for e in environments[:5] for one in (e.get("as_pulled"), e["next"]) if one is not None]
+    due = tuple(Next(one["tool"], one["why"], one.get("arguments")) for one in steps)
     due = (*due, *_ports(lab.workspace, environments[:_MOST_PORTS]))
     live = [watch_call(run) for run in live_runs(lab)[:_MOST_LIVE]] if whole else []
     # A run on an environment of the Hub belongs to no folder here.

@@ -219,7 +219,8 @@ async def search_models(lab: Lab, query: str) -> Outcome:
     if not rows:
         model = find_model(query)
         if not (model.is_known or model.closed):
-            return nothing_found("model", query)
+            nothing = nothing_found("model", query)
+            return replace(nothing, next=(*nothing.next, *(_instead_of(lab, query, lists) if "/" in query else ())))
         rows = [model_row(query, lists, evals)]
         findings.append(_not_offered(query, lists))
         following = _instead_of(lab, query, lists)
