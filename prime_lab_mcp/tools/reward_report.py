@@ -410,7 +410,7 @@ def _next(
         )
     if unequal_to is not None and status == "failed":
         return (
-            Next("read_environment", "shows what the older environment pays for", {"environment": unequal_to}),
+            Next("read_environment", "what the older environment pays for", {"environment": unequal_to, "path": "*"}),
             again,
         )
     return (again,)
