@@ -308,7 +308,12 @@ async def _compared(call: Call, work: Comparison, *, asked: bool) -> Outcome:
     checkpoint = await _started(call, work.checkpoint, asked=asked)
     base = await EvaluationJobs(call.lab).wait(base.id, max(0.0, until - anyio.current_time()), call.progress)
     if base.state in LIVE_STATES:
-        return verdict.running_outcome(call.lab, base)
+        running = verdict.running_outcome(call.lab, base)
+        beside = (
+            f"This is the base model of the comparison; {checkpoint.id} of {quote(work.checkpoint.args.model, 100)} runs "
+            "beside it, and the same call waits for both."
+        )
+        return replace(running, summary=f"{running.summary} {beside}")
     if base.state != "finished":
         return verdict.broken_outcome(call.lab, base)
     return await _ended(call, work.checkpoint, checkpoint, max(0.0, until - anyio.current_time()))
