@@ -310,8 +310,8 @@ async def _compared(call: Call, work: Comparison, *, asked: bool) -> Outcome:
     if base.state in LIVE_STATES:
         running = verdict.running_outcome(call.lab, base)
         beside = (
-            f"This is the base model of the comparison; {checkpoint.id} of {quote(work.checkpoint.args.model, 100)} runs "
-            "beside it, and the same call waits for both."
+            f"This is the base model of the comparison; {checkpoint.id} of {quote(work.checkpoint.args.model, 100)} "
+            "runs beside it, and the same call waits for both."
         )
         return replace(running, summary=f"{running.summary} {beside}")
     if base.state != "finished":
