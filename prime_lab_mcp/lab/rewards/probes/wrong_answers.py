@@ -64,6 +64,13 @@ def spelling_variants(
     return list(variants.values())
 
 
+def composed_spellings(golds: SampleGolds, gold: TaskGold) -> list[SpellingVariant]:
+    """Return other spellings of a gold that is made of fields. What stands around the values stays."""
+    own = {f.place: next(g.forms[0] for g in f.golds if g.row == gold.row) for f in golds.fields}
+    lower = filled(golds.template, {place: text.lower() for place, text in own.items()})
+    return [SpellingVariant("lower case", lower)] if lower != gold.forms[0] else []
+
+
 def _variants(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
     """Yield other spellings by answer format. Formats such as programs and prose have none."""
     improper = improper_fraction(answer)

@@ -114,7 +114,9 @@ def no_gold(trial: Trial) -> Iterator[Finding]:
             Fix(
                 "Call ",
                 NamedCall("test_reward"),
-                f" with cases: at least {MIN_CASES}, {MIN_SIDE} expected high and {MIN_SIDE} low.",
+                f" with cases: at least {MIN_CASES}, {MIN_SIDE} expected high and {MIN_SIDE} low. Where a right "
+                "reply is made of fields of the task, name these as rendering instead, such as {FIELD} or "
+                "{info.FIELD}.",
             ),
         )
 
