@@ -29,7 +29,7 @@ from prime_lab_mcp.lab.state.gates import (
 from prime_lab_mcp.lab.state.proven_arguments import proven_arguments
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
-from prime_lab_mcp.lab.training.next_step import push_as_it_can_go, step_after_the_push
+from prime_lab_mcp.lab.training.next_step import config_of_changed_pull, push_as_it_can_go, step_after_the_push
 
 _KEEP_SECONDS = 30.0
 _TRIED = 5
@@ -152,6 +152,9 @@ def _status(
         "evidence": [_evidence_data(lab, standing, snapshot) for standing in standings],
         "next": in_its_container(lab.ledger, lab.key, snapshot, upcoming).as_json(),
     }
+    waiting = config_of_changed_pull(lab, snapshot)
+    if waiting is not None:
+        status["as_pulled"] = waiting.as_json()
     return status, standings
 
 
@@ -226,6 +229,9 @@ def _gate(
         after = step_after_the_push(lab, snapshot)
         if after is not None and after.tool == "test_reward":  # its config uses arguments that no test had
             return {"tool": tool, "state": "closed", "why": after.why}
+    waiting = config_of_changed_pull(lab, snapshot) if closed and tool == "submit_training" else None
+    if waiting is not None:
+        closed = [replace(closed[0], detail=f"{closed[0].detail} (as_pulled: what does not wait for it)"), *closed[1:]]
     if not closed:
         return {"tool": tool, "state": "open", "why": "all it needs is proven for these files"}
     if all(standing.need.tool in FREE and standing.why in ("never-run", "stale", "rehearsal") for standing in closed):

@@ -42,6 +42,12 @@ _IN_QUESTION = frozenset(
 """Tags that a question may request. Other tags in a question are data, such as HTML."""
 _FENCE = re.compile(r"```(\w*)")
 _JSON_KEY = re.compile(r'\{\s*"(\w+)"\s*:')
+_LINE = re.compile(
+    r"\b(?i:end|finish|conclude|line|form|format|write|reply|respond|give|state|as)\b[^\n.]{0,60}?[\s\"'`]"
+    r"([A-Z][A-Za-z]*(?: [A-Za-z]+){0,3}(?::| =))[ ]?"
+    r"(?:[A-Z]{2,}|[NXY]|<[^<>\n]{1,30}>|\[[^\[\]\n]{1,30}\]|\.\.\.|\u2026)(?=[\"'`.,;\s]|$)"
+)
+"""A line with a placeholder that an instruction asks for, such as `Total: NUMBER` or `Result = <value>`."""
 _FILLER = (
     "Let me work through this step by step.",
     "First I note what is given.",
@@ -198,6 +204,8 @@ def form(talk: Conversation, answer: str, rng: random.Random) -> str:
         return f"{before}{_working(rng)} \\boxed{{{answer}}}"
     if "####" in asked:
         return f"{before}{_working(rng)}\n#### {answer}"
+    if line := _LINE.search(asked):
+        return f"{before}{_working(rng)}\n{line.group(1)} {answer}"
     if "json" in asked.lower() and (key := _JSON_KEY.search(asked)):
         return answer if answer.startswith(("{", "[")) else json.dumps({key.group(1): answer})
     if fence := _FENCE.search(asked):

@@ -67,6 +67,9 @@ def _named(one: NamedCall, tool: str, carried: Mapping[str, Any], takes: type[Ar
         }
     else:
         given = takes.alternatives(carried)
+        if one.tool == tool == "test_reward":  # The test after a change is the whole test, as it was called.
+            given = {name: value for name, value in carried.items() if name not in ("cases", "confirm")}
+            given |= {"cases_file": "last"} if carried.get("cases") else {}
     given |= _implied(one.tool, given, carried)
     if ... in given.values() or not given.keys() <= takes.model_fields.keys():
         return None

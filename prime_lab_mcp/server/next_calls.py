@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.base.errors import PASSING
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
-from prime_lab_mcp.lab.state.arguments import arguments_summary
+from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
 from prime_lab_mcp.lab.state.gates import NEEDS, Standing, gate_standings, tried_arguments, upcoming_call
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
@@ -69,10 +69,30 @@ def with_right_calls(report: Report, present: PresentCall) -> Report:
             calls += _mending(report, present)
         else:
             due = _due(completed, present) if report.status == "passed" else completed
-            calls.append(_as_it_can_go(due, present))
+            calls.append(_as_it_can_go(_tested_as_before(due, present), present))
     if not calls and report.status in (*_FINAL_STATUSES, "inconclusive"):
         calls = _mending(report, present)
     return replace(report, next=_distinct(calls))
+
+
+def _tested_as_before(one: Next, present: PresentCall) -> Next:
+    """A test of a reward with the cases, the rendering and the judge of the last one that passed, or of the last one.
+
+    Cases name tasks by their number, so they belong to tests with the same arguments of the environment.
+    """
+    given = dict(one.arguments or {})
+    if one.tool != "test_reward" or present.tool.name == "test_reward" or not isinstance(given.get("environment"), str):
+        return one
+    name = given["environment"].removeprefix(_FOLDER)
+    rows = present.lab.ledger.evidence(present.lab.key, tool="test_reward", environment=name)
+    row = next((row for row in rows if row.status == "passed"), next(iter(rows), None))
+    if row is None:
+        return one
+    kept = {key: row.arguments[key] for key in ("rendering", "judge", "preset") if row.arguments.get(key)}
+    if same_arguments(row.env_args or {}, given.get("env_args") or {}):
+        kept |= {"cases_file": row.arguments["cases_file"]} if row.arguments.get("cases_file") else {}
+        kept |= {"cases_file": "last"} if row.arguments.get("cases") else {}
+    return replace(one, arguments={**kept, **given})
 
 
 def _as_it_can_go(one: Next, present: PresentCall) -> Next:
@@ -305,6 +325,10 @@ def _due(one: Next, present: PresentCall) -> Next:
     if one.tool == "push_environment" == missing and named is not None:
         return _before_the_push(one, present, snapshot)
     due = "run_eval" if missing == "check_reward_distribution" else missing
+    if due == one.tool == "test_reward":
+        tested = next(standing for standing in standings if standing.why)
+        if tested.why in ("failed", "inconclusive"):  # The same test of the same files would say the same.
+            return upcoming_call(snapshot.name, _api(present), standings, named, workspace=lab.workspace)
     if due == one.tool or due not in present.tools:
         return one
     after = step_after_the_push(lab, snapshot) if due == "write_training_config" else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BudgetError
-from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.author import WrittenConfig
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
@@ -93,6 +94,21 @@ def shorter_call(written: WrittenConfig, args: Arguments) -> Next | None:
         f"{written.config.max_completion_tokens}"
     )
     return Next("write_training_config", why, {**given, "max_tokens": written.shorter_limit})
+
+
+_LARGER_BATCH = ("config-small-batch", "config-weak-signal")
+"""Warnings whose fix is a larger batch, which the budget has just made smaller."""
+
+
+def within_budget(findings: Iterable[Finding], budget: float | None) -> tuple[Finding, ...]:
+    """The findings, where a budget chose the batch with the fix that this budget allows."""
+    if budget is None:
+        return tuple(findings)
+    fix = (
+        f"The budget of ${budget:.2f} holds no larger batch. Of the same budget, a lower max_tokens gives more "
+        "rollouts a step; else a larger budget does, if the user agrees."
+    )
+    return tuple(replace(f, fix=fix) if f.code in _LARGER_BATCH else f for f in findings)
 
 
 def wallet_call(wallet: WalletBudget | None, given: Mapping[str, Any]) -> Next | None:

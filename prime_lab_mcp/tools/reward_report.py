@@ -16,6 +16,7 @@ from prime_lab_mcp.lab.evals.spec import SOLUTIONS_AT_ONCE
 from prime_lab_mcp.lab.loading import LoadedEnvironment
 from prime_lab_mcp.lab.rewards import comparison, surroundings
 from prime_lab_mcp.lab.rewards import findings as reward
+from prime_lab_mcp.lab.rewards.calibration import STATED
 from prime_lab_mcp.lab.rewards.cases import (
     AGAIN,
     LAST_TRIAL,
@@ -409,7 +410,7 @@ def _next(
         )
     if unequal_to is not None and status == "failed":
         return (
-            Next("read_environment", "shows what the older environment pays for", {"environment": unequal_to}),
+            Next("read_environment", "what the older environment pays for", {"environment": unequal_to, "path": "*"}),
             again,
         )
     return (again,)
@@ -455,9 +456,11 @@ def _warned(findings: Sequence[Finding], trial: Trial) -> list[dict[str, Any]]:
 
 
 def _rendering(style: AnswerStyle) -> str:
-    """The form of the golds that were scored, with … in the place of the gold and fields of the task in braces."""
+    """The form of the golds that were scored, with … in the place of the gold and fields of the task in braces.
+
+    Golds that are made of fields have no …: their form is the rendering itself."""
     before, after = style.golds.frame
-    gold = f"{before}…{after}"
+    gold = style.golds.template if style.golds.template and style.golds.place != STATED else f"{before}…{after}"
     return style.wrapper.reasoned(gold, "…") if style.wrapper.lead else style.wrapper.wrap(gold)
 
 

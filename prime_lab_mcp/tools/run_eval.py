@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.base.text import amount_text, quote
 from prime_lab_mcp.lab.distribution.sample_size import needed_size
 from prime_lab_mcp.lab.evals import upload, verdict
 from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome, evidence_of
-from prime_lab_mcp.lab.evals.easier import untested_sentence
+from prime_lab_mcp.lab.evals.easier import paid_form, untested_sentence
 from prime_lab_mcp.lab.evals.frequent_answers import all_tasks_frequent_answer
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
@@ -32,9 +32,11 @@ from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, DOCKER, EvalSpec, 
 from prime_lab_mcp.lab.evals.stratified import drawn_tasks
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.models.listing import fetch_lists
 from prime_lab_mcp.lab.models.offered import not_offered_error, not_served_finding
 from prime_lab_mcp.lab.relay import endpoints
 from prime_lab_mcp.lab.relay.endpoints import PRESETS, presets_with_prices
+from prime_lab_mcp.lab.rewards.probes.row_fields import filled_replies
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools.argument_types import Dollars, Positive, Text, between
@@ -306,7 +308,12 @@ async def _compared(call: Call, work: Comparison, *, asked: bool) -> Outcome:
     checkpoint = await _started(call, work.checkpoint, asked=asked)
     base = await EvaluationJobs(call.lab).wait(base.id, max(0.0, until - anyio.current_time()), call.progress)
     if base.state in LIVE_STATES:
-        return verdict.running_outcome(call.lab, base)
+        running = verdict.running_outcome(call.lab, base)
+        beside = (
+            f"This is the base model of the comparison; {checkpoint.id} of {quote(work.checkpoint.args.model, 100)} "
+            "runs beside it, and the same call waits for both."
+        )
+        return replace(running, summary=f"{running.summary} {beside}")
     if base.state != "finished":
         return verdict.broken_outcome(call.lab, base)
     return await _ended(call, work.checkpoint, checkpoint, max(0.0, until - anyio.current_time()))
@@ -397,7 +404,8 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
             spec = replace(spec, frequent=await all_tasks_frequent_answer(env, rows))
         if rehearsed:
             solutions = await lab.memory(PlayableSolutions).of(env, rows, args.env_args or {})
-            await register_golds(work.variables, rows, solutions)
+            form = paid_form(lab, env.snapshot.source, args.env_args or {})
+            await register_golds(work.variables, rows, solutions, filled_replies(form, rows))
             spec = replace(spec, rehearsed=(len(solutions), len(rows)) if env.loaded.turns else None)
     return replace(spec, measured=measured_rollout(lab, spec))
 
@@ -451,7 +459,9 @@ async def _access(lab: Lab, args: Args) -> tuple[endpoints.EndpointAccess, dict[
         return await endpoints.query_endpoint(access, model, exact=complete), variables, None
     except EvalError as error:
         if error.code == "endpoint-no-model" and platform:
-            raise not_offered_error(not_served_finding(model, ())) from None
+            lists = await fetch_lists(lab)
+            finding = not_served_finding(model, lists.served or (), lists.trainable)
+            raise not_offered_error(finding) from None
         if error.code != "endpoint-unreachable":
             raise
         return access, variables, error

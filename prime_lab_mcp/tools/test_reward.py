@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -29,7 +30,9 @@ from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder
 from prime_lab_mcp.lab.rewards.observations import SearchOutcome, Trial
 from prime_lab_mcp.lab.rewards.probes import row_fields
+from prime_lab_mcp.lab.rewards.probes.answer_formats import GOLD_MARK
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
+from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering
 from prime_lab_mcp.lab.rewards.rules import amounts
 from prime_lab_mcp.lab.rewards.search.attacker import Attacker
 from prime_lab_mcp.lab.rewards.search.reward_search import (
@@ -48,8 +51,8 @@ from prime_lab_mcp.lab.state.open_warnings import due_comparison, port_unedited,
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.sampling_secret import secret_seed
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.training.next_step import untested_split
-from prime_lab_mcp.lab.worker.description import Rows
+from prime_lab_mcp.lab.training.next_step import config_of_changed_pull, untested_split
+from prime_lab_mcp.lab.worker.description import Row, Rows
 from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.tools import reward_attacker, reward_judge
 from prime_lab_mcp.tools.reward_attacker import AttackerModel
@@ -219,8 +222,8 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
                 known_failures=known,
                 say=say,
             )
-            if args.rendering is not None:
-                _check_rendering(snapshot.relative, args, trial)
+            if rendering is not None:
+                _check_rendering(snapshot.relative, args, trial, rendering, sample.rows)
             async with reward_attacker.open_attacker(call, args.attacker, plan.work.attacker, plan.intent) as attacker:
                 trial = await _searched(call, args, loaded, sample, written.text, trial, say, attacker)
             compared = (
@@ -256,6 +259,10 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     split = await anyio.to_thread.run_sync(untested_split, call.lab, snapshot)
     if split is not None and not args.env_args:
         outcome = replace(outcome, next=(split, *outcome.next))
+    waiting = await anyio.to_thread.run_sync(config_of_changed_pull, call.lab, snapshot)
+    if waiting is not None:
+        at = 1 if split is not None and not args.env_args else 0
+        outcome = replace(outcome, next=(*outcome.next[:at], waiting, *outcome.next[at:]))
     job = await anyio.to_thread.run_sync(evaluation_to_rescore, call.lab, snapshot, args.env_args or {}, sample)
     return outcome if job is None else replace(outcome, next=(*outcome.next, _rescoring(snapshot.relative, job)))
 
@@ -336,12 +343,25 @@ _UNKNOWN: frozenset[Code] = frozenset({"gold-not-understood", "reward-no-gold"})
 """Codes that say that right answers are unknown, and not that the reward has a flaw."""
 
 
-def _check_rendering(environment: str, args: Args, trial: Trial) -> None:
+def _check_rendering(environment: str, args: Args, trial: Trial, rendering: GoldRendering, rows: Sequence[Row]) -> None:
     """Raise BadInput for a rendering in which no gold earns more than wrong answers do.
 
     Such a rendering says nothing about the environment: the call without `rendering` finds out whether the reward pays
-    the gold in any form.
+    the gold in any form. Nor does one with GOLD beside fields that hold the whole answer, so that right and wrong golds
+    are paid alike.
     """
+    text = str(args.rendering)
+    if trial.style is not None and (rendering.before or rendering.after):
+        held = trial.style.golds.bare or trial.style.golds
+        if amounts.all_wrongs_paid(trial) and not row_fields.lacks_answer(rendering, held, rows):
+            without = re.sub(rf"\s*{GOLD_MARK}\s*", "", text)
+            raise BadInput(
+                f"the fields that {quote(text, 120)} names hold the whole answer, and {GOLD_MARK} beside them changes "
+                "nothing: wrong answers in its place are right replies and were paid; nothing was recorded",
+                fix=Fix("Give the rendering without GOLD: ", SameCall(rendering=without), "."),
+                code="bad-argument",
+                next=(_with_rendering(environment, args, without),),
+            )
     if amounts.gold_is_paid(trial):
         return
     raise BadInput(
@@ -355,6 +375,11 @@ def _check_rendering(environment: str, args: Args, trial: Trial) -> None:
         code="bad-argument",
         next=(_without_rendering(environment, args),),
     )
+
+
+def _with_rendering(environment: str, args: Args, rendering: str) -> Next:
+    same = {"environment": environment, **args.model_dump(exclude_unset=True, exclude={"confirm"})}
+    return Next("test_reward", "the fields make the reply", {**same, "rendering": rendering})
 
 
 def _without_rendering(environment: str, args: Args) -> Next:

@@ -94,8 +94,13 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     declined = newest_decline(lab)
     if declined is not None:
         data["declined"] = _decline_row(lab, declined)
-    due = tuple(Next(e["next"]["tool"], e["next"]["why"], e["next"].get("arguments")) for e in environments[:5])
-    due = (*due, *_ports(lab.workspace, environments[:_MOST_PORTS]))
+    steps = [one for e in environments[:5] for one in (e.get("as_pulled"), e["next"]) if one is not None]
+    due = tuple(Next(one["tool"], one["why"], one.get("arguments")) for one in steps)
+    ports = tuple(_ports(lab.workspace, environments[:_MOST_PORTS]))
+    untouched = {e["name"] for e in environments if all(row["state"] == "never-run" for row in e["evidence"])}
+    # Of a v0 environment that nothing was tried with, the port is what can be trained; its tests come after the port.
+    first = tuple(one for one in ports if (one.arguments or {}).get("port") in untouched)
+    due = (*first, *due, *(one for one in ports if one not in first))
     live = [watch_call(run) for run in live_runs(lab)[:_MOST_LIVE]] if whole else []
     # A run on an environment of the Hub belongs to no folder here.
     next_calls = (*(c for c in live if not any(c.arguments == d.arguments for d in due)), *due)

@@ -38,6 +38,7 @@ from prime_lab_mcp.tools.budgeting import (
     over_budget,
     shorter_call,
     wallet_call,
+    within_budget,
 )
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
@@ -159,7 +160,7 @@ async def run(call: Call, args: Args) -> Outcome:
         + fuller_sentence(fuller, call="the last call of next")
         + ("" if short else low)
         + blind,
-        (*written.findings, *own.findings),
+        (*within_budget(written.findings, args.budget), *own.findings),
         _data(written) | cost | budget | own.data,
         next=tuple(following),
         facts=Facts(config_sha256=written.config.sha256, model=written.config.model),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from prime_lab_mcp.rehearsal.answers import AnswerBook, Gold, normal, parse_row, solve, wrong
-from prime_lab_mcp.rehearsal.model import Conversation, answer
+from prime_lab_mcp.rehearsal.model import Conversation, answer, form
 from prime_lab_mcp.rehearsal.skill import chance
 from prime_lab_mcp.rehearsal.store import Store
 from tests.rehearsal.conftest import Platform
@@ -240,3 +241,21 @@ async def test_the_cli_lists_models_with_prices(platform: Platform) -> None:
     prices = {m["id"]: m["pricing"]["output_usd_per_mtok"] for m in listed["data"]}
     assert prices["Qwen/Qwen3-4B-Instruct-2507"] > 0
     assert "rehearsal/skill-50" in prices
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ("End your reply with one line: Total: NUMBER", "Total: 34"),
+        ("Finish with a line of the form `Final count = <integer>`.", "Final count = 34"),
+        ("The last line must be\nRESULT: [value]", "RESULT: 34"),
+        ("Reply in this form:\nPrice: ...", "Price: 34"),
+        ("Write down the number. Note: NASA is asked to say the total.", None),
+        ("Give the sum for the room of Ann: the big one.", None),
+    ],
+)
+def test_the_model_writes_the_line_that_an_instruction_shows(asked: str, line: str | None) -> None:
+    talk = Conversation.of([{"role": "system", "content": asked}, {"role": "user", "content": "How many?"}])
+    book = AnswerBook.of([{"id": "x", "prompt": "How many?", "answer": "34"}])
+    reply = form(talk, book.pool[0], random.Random(0)).splitlines()[-1]
+    assert reply == (line or "34")

@@ -95,6 +95,49 @@ async def test_a_call_that_no_tool_takes_is_left_out(lab: Lab) -> None:
     assert right(lab, "preflight", {}, found) == [("watch_run", None)]
 
 
+def record_reward_test(lab: Lab, status: str, arguments: dict[str, Any], **fields: Any) -> Evidence:
+    row = Evidence("test_reward", status, lab.key, "sums", "s", "c", arguments=arguments, platform=None, **fields)
+    lab.ledger.record(row)
+    return row
+
+
+async def test_a_test_after_an_edit_has_the_cases_and_the_rendering_of_the_test_before(lab: Lab) -> None:
+    after = report("passed", Next("test_reward", "tests the change", {"environment": "sums", "same_as": "old"}))
+    edit = {"environment": "sums", "path": "sums.py", "old": "a", "new": "b"}
+    assert right(lab, "edit_environment", edit, after) == [("test_reward", {"environment": "sums", "same_as": "old"})]
+    record_reward_test(
+        lab, "passed", {"environment": "sums", "cases": [{"completion": "7"}], "rendering": "<a>GOLD</a>"}
+    )
+    record_reward_test(lab, "failed", {"environment": "sums"})  # what an earlier loss of the cases had led to
+    [(_, kept)] = right(lab, "edit_environment", edit, after)
+    assert kept == {"environment": "sums", "same_as": "old", "cases_file": "last", "rendering": "<a>GOLD</a>"}
+    other = report("passed", Next("test_reward", "x", {"environment": "sums", "env_args": {"split": "eval"}}))
+    [(_, held_out)] = right(lab, "edit_environment", edit, other)
+    assert "cases_file" not in held_out  # they name tasks of another split
+    assert held_out["rendering"] == "<a>GOLD</a>"
+
+
+async def test_a_test_that_a_fix_of_itself_names_is_the_whole_test(lab: Lab) -> None:
+    fix = Fix("Mend the line, then call ", NamedCall("test_reward"), ".")
+    failed = Report("failed", "x", (Finding("reward-raises", "blocker", "it raises", fix),))
+    given = {"environment": "sums", "same_as": "old", "cases": [{"completion": "7", "expected": "low"}]}
+    found = right(lab, "test_reward", given, failed)
+    assert ("test_reward", {"environment": "sums", "same_as": "old", "cases_file": "last"}) in found
+
+
+async def test_a_test_that_was_inconclusive_for_these_very_files_is_no_next_step(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    passed = report("passed", Next("test_reward", "tests the reward", {"environment": "sums_v1"}))
+    given = {"environment": "sums_v1"}
+    present = PresentCall(lab, BY_NAME["check_environment"], given, BY_NAME, snapshot)
+    assert [one.tool for one in with_right_calls(passed, present).next] == ["test_reward"]
+    for tool, status in (("check_environment", "passed"), ("test_reward", "inconclusive")):
+        row = Evidence(tool, status, lab.key, snapshot.name, snapshot.source, snapshot.content, arguments=given)
+        lab.ledger.record(row)
+    assert [one.tool for one in with_right_calls(passed, present).next] == ["read_environment"]
+
+
 @pytest.mark.parametrize(
     ("tool", "given", "expected"),
     [

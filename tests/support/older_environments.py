@@ -31,6 +31,45 @@ class OlderEnvironment:
         (folder / "pyproject.toml").write_text(described, encoding="utf-8")
 
 
+PLACES = OlderEnvironment(
+    {
+        "NAME.py": """
+            import verifiers as vf
+            from datasets import Dataset
+
+            CITIES = ["Lisbon", "Oslo", "Tartu", "Ghent", "Porto", "Graz", "Turku"]
+            DAYS = ["Monday", "Tuesday", "Friday", "Sunday"]
+            SYSTEM = "Say where and on which day, in this form:\\n<city>\\n...\\n</city>\\n<day>\\n...\\n</day>"
+
+
+            def rows(first, n):
+                for i in range(first, first + n):
+                    city, day = CITIES[i % 7], DAYS[i // 7 % 4]
+                    yield {"question": f"Notice {i}: the fair is in {city} on {day}.", "answer": f"{city}|{day}"}
+
+
+            def load_environment():
+                parser = vf.XMLParser(["city", "day"], answer_field="city")
+
+                def place_and_day(completion, answer, **kwargs) -> float:
+                    city, day = answer.split("|")
+                    parsed = parser.parse(completion[-1]["content"])
+                    return 0.5 * ((parsed.city or "") == city) + 0.5 * ((parsed.day or "") == day)
+
+                rubric = vf.Rubric(funcs=[place_and_day], parser=parser)
+                return vf.SingleTurnEnv(
+                    dataset=Dataset.from_list(list(rows(0, 40))),
+                    eval_dataset=Dataset.from_list(list(rows(40, 12))),
+                    system_prompt=SYSTEM,
+                    parser=parser,
+                    rubric=rubric,
+                )
+        """,
+    },
+    {"place_and_day": 1.0},
+    rendering="<city>\n{answer.1}\n</city>\n<day>\n{answer.2}\n</day>",
+)
+
 FIELDS = OlderEnvironment(
     {
         "NAME.py": '''
@@ -403,6 +442,7 @@ DICTS = OlderEnvironment(
 """Its reward takes messages as dicts, as the first versions of verifiers had them; later ones have objects."""
 OLDER = {
     "fields": FIELDS,
+    "places": PLACES,
     "parsed": PARSED,
     "modules": MODULES,
     "sorted": SORTED,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BudgetError, LabError
+from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs.config import parse_config, read_config
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
 from prime_lab_mcp.lab.configs.rules.step import usable_signal
@@ -21,6 +22,7 @@ from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
 from prime_lab_mcp.lab.training.outcome import tasks_of_evaluation
 from prime_lab_mcp.tools import submit_training
+from prime_lab_mcp.tools.budgeting import within_budget
 from prime_lab_mcp.tools.tool import Intent
 from tests.lab.evals.finished import finished, mixed
 from tests.tools.test_training_config import PINNED, Platform, call, check, on_hub, pushed, write
@@ -109,6 +111,15 @@ async def test_a_budget_lowers_batch_and_group_and_then_tokens_before_nothing_fi
     with pytest.raises(LabError) as caught:
         await sizes(lab, 10)
     assert "20 steps (the fewest that are worth a start) of 32 rollouts in groups of 8" in caught.value.message
+
+
+async def test_a_batch_that_a_budget_made_small_is_not_to_be_made_larger() -> None:
+    weak = Finding("config-weak-signal", "warning", "few rollouts have a gradient", "Set batch_size to 64 or more.")
+    other = Finding("config-no-eval", "warning", "no held-out tasks", "Set batch_size aside.")
+    (small, kept) = within_budget((weak, other), 30)
+    assert "The budget of $30.00 holds no larger batch" in small.fix
+    assert "Set batch_size" not in small.fix
+    assert (kept, within_budget((weak,), None)) == (other, (weak,))
 
 
 async def test_a_budget_keeps_the_group_and_the_tokens_that_an_evaluation_measured(

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.report import Report
-from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL, not_served_finding, not_trained_finding, or_smaller
+from prime_lab_mcp.lab.models.offered import (
+    DEFAULT_MODEL,
+    nearest_offered,
+    not_served_finding,
+    not_trained_finding,
+    or_smaller,
+)
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.tools.loopback import CONFIG, Desk, NoPages
@@ -35,6 +41,19 @@ def test_a_refusal_names_models_of_the_same_kind_and_the_right_spelling_alone() 
     assert "serve" in not_served_finding("a/b", ()).message
 
 
+def test_the_nearest_model_is_of_the_same_series_and_size_and_can_be_trained() -> None:
+    served = {MODEL, "Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B-Base", "openai/gpt-oss-20b", "Qwen/Qwen3-VL-4B-Instruct"}
+    assert nearest_offered("Qwen/Qwen3-1.7B", served, TRAINED) == "Qwen/Qwen3-0.6B"
+    assert nearest_offered("Qwen/Qwen3-8B", served, TRAINED) == MODEL
+    assert nearest_offered("mistralai/Ministral-8B", served, TRAINED) == MODEL
+    assert nearest_offered("Qwen/Qwen3-1.7B", served) == "Qwen/Qwen3-1.7B-Base"
+    assert nearest_offered("Qwen/Qwen3-1.7B", ()) is None
+    neither = not_served_finding("Qwen/Qwen3-1.7B", served, TRAINED)
+    assert "it can be neither evaluated nor trained" in neither.message
+    assert "Qwen/Qwen3-0.6B" in neither.fix
+    assert "endpoint" not in not_served_finding("Qwen/Qwen3-1.7B", served, TRAINED, hosted=True).fix
+
+
 async def created(at: Desk) -> list[str]:
     """Runs and evaluations that were requested of the platform."""
     starts = [*await at.requests("POST", "/training/runs"), *await at.requests("POST", "/hosted-evaluations")]
@@ -59,7 +78,12 @@ async def test_every_step_refuses_the_model_by_one_code_and_offers_the_list(at: 
         report = await calls.execute(tool, given)
         blockers = {f.code for f in report.findings if f.severity == "blocker"}
         assert blockers == {"model-not-offered"}, (tool, given, report)
-        assert (report.next[0].tool, report.next[0].arguments) == ("search_hub", {"kind": "model"}), (tool, given)
+        first = report.next[0]
+        if "model" in given or "based_on" in given:  # The call itself, with a model that is offered.
+            again = {name: value for name, value in given.items() if name != "dry_run"} | {"model": MODEL}
+            assert (first.tool, first.arguments) == (tool, again), (tool, given)
+        else:
+            assert (first.tool, first.arguments) == ("search_hub", {"kind": "model"}), (tool, given)
     listed = await calls.execute("search_hub", {"kind": "model"})
     assert MODEL in [row["id"] for row in listed.data["models"] if row["trainable"]]
     assert await created(at) == []

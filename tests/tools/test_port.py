@@ -87,6 +87,24 @@ async def test_a_port_pays_an_empty_reply_as_the_older_environment_does(lab: Lab
     assert proof.data["same_as"]["differ"] == 0, proof.data["same_as"]
 
 
+async def test_a_function_of_a_port_that_raises_is_named_with_its_line(lab: Lab) -> None:
+    """A port counts an exception as 0, as v0 does, so that the reward only looked stricter."""
+    calls = Calls(lab, TOOLS, References())
+    report = await ported(calls, "places")
+    (functions,) = (lab.workspace.environments / "places_v1").rglob("functions.py")
+    text = functions.read_text(encoding="utf-8")
+    raising = text.replace('answer.split("|")', 'answer.split("+" if "Oslo" in answer else "|")')
+    assert raising != text
+    functions.write_text(raising, encoding="utf-8")
+    proof = await calls.execute("test_reward", {**(report.next[0].arguments or {}), "examples": 8, "probes": False})
+    (differs,) = (f for f in proof.findings if f.code == "reward-differs")
+    assert "a function of the port raises, which counts as 0" in differs.message, differs
+    assert "ValueError" in differs.message
+    assert "functions.py:" in differs.message
+    old = next(one for one in proof.next if one.tool == "read_environment")
+    assert old.arguments == {"environment": "environments/places_v0", "path": "*"}
+
+
 @asynccontextmanager
 async def stdio_client_of(workspace: Path) -> AsyncIterator[Client]:
     """A client of a server of its own on the workspace, with a state directory beside the workspace."""

@@ -445,6 +445,116 @@ async def test_golds_are_written_with_the_unit_that_prompts_ask_for_and_a_compon
     assert "info.unit" in str(refused.value.fix)
 
 
+PLACES = """\
+import re
+
+import verifiers.v1 as vf
+
+SYSTEM = "Say where and when, in this form:\\n<city>\\n...\\n</city>\\n<day>\\n...\\n</day>"
+CITIES = ("Oslo", "Turku", "Graz", "Cork", "Bern", "Ghent", "Porto")
+DAYS = ("Monday", "Tuesday", "Friday", "Sunday")
+
+
+class Data(vf.TaskData):
+    answer: str
+    info: dict[str, str]
+
+
+class Notices(vf.Task[Data]):
+    @vf.reward(weight=1.0)
+    async def placed(self, trace: vf.Trace):
+        reply = trace.last_reply or ""
+        city, day = (
+            next(iter(re.findall(rf"<{tag}>\\s*(.*?)\\s*</{tag}>", reply, re.S)), "").lower() for tag in ("city", "day")
+        )
+        wanted = [part.lower() for part in self.data.answer.split("|")]
+        return PAY
+SOLUTION
+
+class Config(vf.TasksetConfig):
+    size: int = 70
+
+
+class Marbles(vf.Taskset[Notices, Config]):
+    def load(self):
+        for n in range(self.config.size):
+            city, day = CITIES[n % 7], DAYS[n // 7 % 4]
+            first = CITIES[(n + 3) % 7]
+            prompt = f"Notice {n}: the fair, first planned for {first}, is in {city} on {day}. Where, when?"
+            data = Data(prompt=prompt, system_prompt=SYSTEM, answer=f"{city}|{day}", info={"city": city, "day": day})
+            yield Notices(data, self.config.task)
+
+
+__all__ = ["Marbles"]
+"""
+BOTH = "0.5 * (city == wanted[0]) + 0.5 * (day == wanted[1])"
+FORM = "<city>\n{info.city}\n</city>\n<day>\n{info.day}\n</day>"
+
+
+def places(lab: Lab, name: str, pay: str = BOTH, solution: str = "") -> None:
+    write(lab, name, SOUND, **{f"{name}_py": PLACES.replace("PAY", pay).replace("SOLUTION", solution)})
+
+
+async def test_a_right_reply_of_several_fields_is_a_rendering_that_names_these_fields(lab: Lab) -> None:
+    places(lab, "places")
+    assert "gold-not-understood" in codes(await try_reward(lab, "places", examples=4, search=0))
+    outcome = await try_reward(lab, "places", examples=4, search=0, rendering=FORM)
+    assert (outcome.status, outcome.data["gold_pass_rate"]) == ("passed", 1.0)
+    assert outcome.data["rendering"] == FORM
+    assert not codes(outcome) & {"reward-wrong-passes", "reward-partly-tested", "reward-too-strict"}
+
+
+@pytest.mark.parametrize(
+    ("pay", "severity", "said"),
+    [
+        ("float(city == wanted[0])", "warning", 'another task\'s "info.day" earned'),
+        ("float('<city>' in reply)", "blocker", "wrong answers"),
+    ],
+)
+async def test_a_field_that_the_reward_does_not_compare_is_named(lab: Lab, pay: str, severity: str, said: str) -> None:
+    places(lab, "places", pay)
+    outcome = await try_reward(lab, "places", examples=4, search=0, rendering=FORM)
+    passed = [f for f in outcome.findings if f.code == "reward-wrong-passes" and f.severity == severity]
+    assert any(said in f.message for f in passed)
+    assert (outcome.status == "passed") == (severity == "warning")
+
+
+async def test_a_rendering_without_the_answer_of_the_task_passes_with_a_warning(lab: Lab) -> None:
+    places(lab, "places", "float(day == wanted[1])")
+    outcome = await try_reward(lab, "places", examples=4, search=0, rendering="<day>{info.day}</day>")
+    left_out = next(f for f in outcome.findings if f.code == "reward-partly-tested")
+    assert left_out.severity == "warning"
+    assert '"answer"' in left_out.message
+
+
+async def test_gold_beside_fields_that_hold_the_answer_is_the_flaw_of_the_rendering(lab: Lab) -> None:
+    places(lab, "places")
+    with pytest.raises(BadInput, match="hold the whole answer") as refused:
+        await try_reward(lab, "places", examples=4, search=0, rendering=f"GOLD\n{FORM}")
+    call = refused.value.next[0]
+    assert call.arguments is not None
+    outcome = await try_reward(lab, "places", **{k: v for k, v in call.arguments.items() if k != "environment"})
+    assert outcome.status == "passed"
+
+
+STATED_REPLY = """
+    def solution(self):
+        city, day = self.data.answer.split("|")
+        return f"<city>{city}</city>\\n<day>{day}</day>"
+"""
+
+
+async def test_the_stated_reply_of_a_task_is_the_right_answer_where_rollouts_are_one_reply(lab: Lab) -> None:
+    places(lab, "places", solution=STATED_REPLY)
+    outcome = await try_reward(lab, "places", examples=4, search=0)
+    assert (outcome.status, outcome.data["gold_pass_rate"]) == ("passed", 1.0)
+    assert outcome.data["rendering"] == "<city>…</day>"
+    assert not codes(outcome) & {"reward-solution-broken"}
+    places(lab, "loose", pay="float(city == wanted[0] and day != '')", solution=STATED_REPLY)
+    loose = await try_reward(lab, "loose", examples=4, search=0)
+    assert "reward-wrong-passes" in {f.code for f in loose.findings}
+
+
 @pytest.mark.parametrize("rendering", ["<final></final>", "GOLD or GOLD", ""])
 async def test_a_rendering_without_one_place_for_the_gold_is_refused(lab: Lab, rendering: str) -> None:
     write(lab, "sound", SOUND)

@@ -236,7 +236,7 @@ def test_the_untrained_model_tells_checkpoints_not_apart() -> None:
     rows[0]["eval/a/reward/mean"] = 0.4
     best = summary.best_checkpoint([{"step": s, "id": f"c{s}"} for s in (10, 50)], rows)
     assert best is not None
-    assert (best["step"], best["by"]) == (50, "training reward")
+    assert (best["step"], best["by"], best["mean_of_steps"]) == (50, "training reward", 6)
 
 
 def test_the_lines_that_speak_of_an_error_are_quoted() -> None:

@@ -83,12 +83,13 @@ async def test_an_empty_workspace_is_shown_the_calls_that_begin_one_and_a_file_t
     assert (first.tool, first.arguments) == ("inspect_dataset", {"dataset": "rows.jsonl"})
 
 
-async def test_a_v0_environment_is_offered_its_port_beside_the_step_that_is_due(lab: Lab, folder: Path) -> None:
+async def test_the_port_of_an_untried_v0_environment_comes_before_the_step_that_is_due(lab: Lab, folder: Path) -> None:
     code = "import verifiers as vf\n\n\ndef load_environment():\n    return vf.SingleTurnEnv(dataset=None)\n"
     (folder / "sums" / "__init__.py").write_text(code, encoding="utf-8")
     report = await Calls(lab, TOOLS, References()).execute("workflow_status", {})
-    port = next(one.arguments for one in report.next if one.tool == "create_environment")
-    assert port == {"name": "sums-v1", "port": "sums"}
+    port, due = report.next
+    assert (port.tool, port.arguments) == ("create_environment", {"name": "sums-v1", "port": "sums"})
+    assert due.tool == "test_reward"
 
 
 async def test_an_environment_whose_tasks_need_a_container_is_to_be_evaluated_in_the_one_that_is_here(

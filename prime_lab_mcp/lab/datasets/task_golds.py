@@ -71,6 +71,10 @@ class SampleGolds:
     """The texts around the golds that name other fields of the tasks, such as `" {info.unit}"`."""
     bare: SampleGolds | None = None
     """The same golds without these texts; None if there are none."""
+    template: str = ""
+    """The text with names of fields in braces of which the golds are made; empty for golds of one field."""
+    fields: tuple[SampleGolds, ...] = ()
+    """The values of the fields that the template names."""
 
     @property
     def labels(self) -> tuple[str, ...]:

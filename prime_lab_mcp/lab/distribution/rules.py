@@ -51,6 +51,8 @@ RANGE_FAIL, RANGE_WARN = 0.05, 0.20
 UNPARSED_FAIL, UNPARSED_WARN = 0.50, 0.20
 LENGTH_WARN = 0.3
 FORMAT_SHARE_FAIL, CORRECT_SHARE_FAIL = 0.60, 0.20
+HEAVY_SHARE = 0.5
+"""Share of all weights above which a component is most of the reward."""
 SATURATED_SHARE = 0.98
 NEAR_FLOOR = 0.05
 
@@ -479,6 +481,7 @@ def on_components(facts: Distribution) -> Iterator[Finding]:
                 "Drop it, or keep it only as a guard.",
             )
     yield from _on_saturation(facts, form)
+    yield from _on_unearned_part(facts, form)
     yield from _on_range(facts)
 
 
@@ -504,6 +507,25 @@ def _on_saturation(facts: Distribution, form: ComponentSummary | None) -> Iterat
             f"the same for every rollout, and so without signal: {listed}",
             "Drop it, or look why it never differs: test_reward shows what right and wrong answers earn from it.",
         )
+
+
+def _on_unearned_part(facts: Distribution, form: ComponentSummary | None) -> Iterator[Finding]:
+    """Name the component with most of the weight if rollouts earned parts of it and none earned all of it.
+
+    Where the reward adds up parts, such as one for each field of a reply, one of them may never be earned.
+    """
+    weights = math.fsum(c.weight for c in facts.components if c.weight is not None and c.weight > 0)
+    for c in facts.components:
+        heavy = c is not form and c.weight is not None and c.weight > HEAVY_SHARE * weights
+        if heavy and c.at_best == 0 and 0 < c.mean < 1:
+            yield Finding(
+                "component-never-exercised",
+                "info",
+                f"no rollout earned all of {quote(c.name, 60)}, which has most of the weight (mean {c.mean:.2f}): a "
+                "part of it that nothing earns is not learned",
+                'Read the best rollouts with read_eval(view="rollouts"), and see what they lack. A similarity that '
+                "hardly ever is 1 may stay so.",
+            )
 
 
 def on_tool_use(facts: Distribution) -> Iterator[Finding]:

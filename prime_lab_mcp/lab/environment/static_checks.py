@@ -88,6 +88,9 @@ def pyproject(package: EnvironmentPackage) -> Iterator[Finding]:
         )
 
 
+_EXAMPLES = {"requires-python": 'requires-python = ">=3.11"', "tags": 'tags = ["..."]'}
+
+
 def metadata(package: EnvironmentPackage) -> Iterator[Finding]:
     """Check the metadata that the Hub's search and Python's installers use."""
     manifest = package.snapshot.manifest
@@ -103,7 +106,7 @@ def metadata(package: EnvironmentPackage) -> Iterator[Finding]:
             "metadata-incomplete",
             "info",
             f"[project] states no {' and no '.join(missing)}",
-            'Add requires-python = ">=3.11"' + (' and tags = ["..."].' if "tags" in missing else "."),
+            f"Add {' and '.join(_EXAMPLES[field] for field in missing)}.",
             "pyproject.toml",
         )
     bound = manifest.project.get("requires-python")

@@ -39,16 +39,18 @@ async def register_golds(
     variables: Mapping[str, str],
     rows: Iterable[Row],
     solutions: Mapping[int, Sequence[StatedSolutionTurn]] | None = None,
+    replies: Mapping[int, str] | None = None,
 ) -> int:
     """Send the last user message, final answer and solution of every row to the platform; return the number sent.
 
     Rows without an answer and a solution are left out. `variables` hold the platform's address and key, `solutions` the
-    turns of the solutions by row index. Raises EvalError.
+    turns of the solutions by row index, and `replies` whole right replies. Raises EvalError.
     """
     import httpx
 
-    stated = solutions or {}
-    pairs = [pair for row in rows if (pair := _pair(row, stated.get(row.index, ()))) is not None]
+    stated, known = solutions or {}, replies or {}
+    pairs = [_pair(row, stated.get(row.index, ()), known.get(row.index, "")) for row in rows]
+    pairs = [pair for pair in pairs if pair is not None]
     root = variables["PRIME_API_BASE_URL"].rstrip("/")
     headers = {"authorization": f"Bearer {variables['PRIME_API_KEY']}"}
     try:
@@ -79,9 +81,9 @@ class PlayableSolutions:
     ) -> dict[int, tuple[StatedSolutionTurn, ...]]:
         """Return the turns of each task's solution by row index.
 
-        The result is empty for an environment without tools and turns, and for one that states no solutions.
+        The result is empty for an environment that states no solutions.
         """
-        if not env.loaded.turns or not env.loaded.solutions:
+        if not env.loaded.solutions:
             return {}
         key = json.dumps([env.snapshot.content, env_args, [row.key for row in rows]], sort_keys=True, default=str)
         if key not in self._solutions:
@@ -111,14 +113,17 @@ def _turn(message: Message) -> StatedSolutionTurn:
     return StatedSolutionTurn(_text(message), tuple((str(c.get("name")), c.get("arguments")) for c in calls))
 
 
-def _pair(row: Row, turns: Sequence[StatedSolutionTurn] = ()) -> dict[str, Any] | None:
+def _pair(row: Row, turns: Sequence[StatedSolutionTurn] = (), reply: str = "") -> dict[str, Any] | None:
     user_messages = [m for m in row.prompt if m.get("role") == "user"]
     answer = final_answer(row.answer)
-    if not user_messages or not (answer or turns):
+    if not user_messages or not (answer or turns or reply):
         return None
     pair: dict[str, Any] = {"prompt": _text(user_messages[-1]), "answer": answer}
-    if turns:
+    if reply:
+        pair["turns"] = [{"text": reply, "calls": []}]
+    elif turns:
         pair["turns"] = [{"text": t.text, "calls": [{"name": n, "arguments": a} for n, a in t.calls]} for t in turns]
+    if "turns" in pair:
         pair["before"] = sum(m.get("role") == "assistant" for m in row.prompt)
     return pair
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
 from prime_lab_mcp.lab.base.text import as_mapping, quote, rounded
@@ -26,6 +27,7 @@ from prime_lab_mcp.lab.evals.views.compare import compare_view
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.state.ledger.rows import Job, Run
+from prime_lab_mcp.lab.state.open_warnings import open_warnings
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
 
@@ -192,6 +194,7 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
                 f"; against {before.spec.get('model')} {difference['value']:+.2f}{_unit(distribution)} (95% "
                 f"{difference['low']:+.2f} to {difference['high']:+.2f}, paired by task)."
             )
+            summary += _known_holes(lab, job) if difference["value"] > 0 else ""
         arguments = {"eval": job.id, "view": "compare", "other": before.id}
         following = (Next("read_eval", "what changed, task by task", arguments),)
     facts = dataclasses.replace(outcome.facts, proves=False)
@@ -199,6 +202,18 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
     return dataclasses.replace(
         outcome, status=status, summary=summary, findings=(note, *findings), data=data, next=following, facts=facts
     )
+
+
+_PAID_WRONGLY: tuple[Code, ...] = ("reward-hackable", "reward-wrong-passes", "reward-search-hole")
+
+
+def _known_holes(lab: Lab, job: Job) -> str:
+    """What the newest test of the reward warned of: a rise may be the use of that. Empty without such a warning."""
+    known = open_warnings(lab.ledger.evidence(lab.key, tool="test_reward", source=job.source))
+    holes = [f"{code} ({known[code]})" for code in _PAID_WRONGLY if code in known]
+    if not holes:
+        return ""
+    return f" test_reward warned of {' and '.join(holes)}: read the best rollouts before the rise is believed."
 
 
 def _unit(distribution: Distribution) -> str:

@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.looked_up import remember_model
 from prime_lab_mcp.lab.models.memory import fewest_gpus, gpu_memory
-from prime_lab_mcp.lab.models.offered import LIST_MODELS
+from prime_lab_mcp.lab.models.offered import LIST_MODELS, nearest_offered
 from prime_lab_mcp.lab.models.readiness import readiness_points, readiness_words
 from prime_lab_mcp.lab.models.registry import KnownModel, find_model, load_registry
 from prime_lab_mcp.lab.prime.answers import PlatformModels, finite_number
@@ -215,12 +215,15 @@ async def search_models(lab: Lab, query: str) -> Outcome:
     rows = [model_row(name, lists, evals) for name in names]
     rows.sort(key=lambda row: (name_rank(str(row["id"]), query), not row.get("trainable")))
     findings = [_unread_list_finding(problem) for problem in lists.problems]
+    following: tuple[Next, ...] = ()
     if not rows:
         model = find_model(query)
         if not (model.is_known or model.closed):
-            return nothing_found("model", query)
+            nothing = nothing_found("model", query)
+            return replace(nothing, next=(*nothing.next, *(_instead_of(lab, query, lists) if "/" in query else ())))
         rows = [model_row(query, lists, evals)]
         findings.append(_not_offered(query, lists))
+        following = _instead_of(lab, query, lists)
     findings += [_not_served(row) for row in rows[:_ROWS_WITH_FINDINGS] if _unserved(row, lists)]
     if query and rows[0].get("served") and (len(rows) == 1 or name_rank(str(rows[0]["id"]), query) == 0):
         remember_model(lab, str(rows[0]["id"]))
@@ -229,7 +232,7 @@ async def search_models(lab: Lab, query: str) -> Outcome:
         _count_summary(rows, lists),
         tuple(findings),
         {"models": rows[:LISTED_MODELS], "total": len(rows), "price_unit": "US dollars per million tokens"},
-        next=_measure(lab, rows, query),
+        next=following or _measure(lab, rows, query),
         links=(Link("lab://models", "Models: the registry and the live lists"),),
     )
 
@@ -245,12 +248,35 @@ def _measure(lab: Lab, rows: list[dict[str, Any]], query: str) -> tuple[Next, ..
     first = next((r for r in rows if r.get("trainable") and r.get("served")), None)
     if first is None:
         return (LIST_MODELS,) if query else ()
-    here = [folder.name for folder in lab.workspace.list_environments()]
-    if not here:
+    environment = _environment_here(lab)
+    if environment is None:
         return (Next("search_hub", "an environment to measure one on", {"kind": "environment"}),)
-    evaluated = [job.environment for job in lab.ledger.jobs(lab.key, limit=_RECENT_JOBS) if job.environment in here]
-    arguments = {"environment": (evaluated or here)[0], "model": first["id"]}
+    arguments = {"environment": environment, "model": first["id"]}
     return (Next("run_eval", "measure one on your environment before paying for training", arguments),)
+
+
+def _instead_of(lab: Lab, model: str, lists: LiveLists) -> tuple[Next, ...]:
+    """The evaluations that can be made in place of a model that is not offered: of the nearest that is, and of the
+    model itself where somebody serves it."""
+    near = nearest_offered(model, lists.served or (), lists.trainable)
+    environment = _environment_here(lab)
+    if near is None or environment is None:
+        return ()
+    return (
+        Next("run_eval", "the nearest that can be evaluated here", {"environment": environment, "model": near}),
+        Next(
+            "run_eval",
+            "the model itself, if you serve it; endpoint also takes a URL",
+            {"environment": environment, "model": model, "endpoint": "vllm"},
+        ),
+    )
+
+
+def _environment_here(lab: Lab) -> str | None:
+    """The environment of this workspace that was evaluated last, or else its first; None without one."""
+    here = [folder.name for folder in lab.workspace.list_environments()]
+    evaluated = [job.environment for job in lab.ledger.jobs(lab.key, limit=_RECENT_JOBS) if job.environment in here]
+    return next(iter((*evaluated, *here)), None)
 
 
 def _config_call(lab: Lab, free: list[str]) -> Next:
@@ -281,12 +307,15 @@ def _not_served(row: dict[str, Any]) -> Finding:
 
 def _not_offered(query: str, lists: LiveLists) -> Finding:
     checked = [verb for verb, had in (("trains", lists.offered), ("serves", lists.served)) if had is not None]
+    near = nearest_offered(query, lists.served or (), lists.trainable)
+    instead = f"Take {near}, the nearest of them" if near is not None else "Choose one that an empty query lists"
+    settled = ", so that it can be neither trained nor evaluated there" if len(checked) == 2 else ""
     neither = "neither trains nor serves" if len(checked) == 2 else f"no longer {checked[0]}"
     return Finding(
         "model-not-offered",
         "warning",
-        f"the platform {neither} {quote(query, 100)} now; what is shown is the registry's, with its dates",
-        "Choose one that an empty query lists, or train and evaluate it on GPUs of your own.",
+        f"the platform {neither} {quote(query, 100)} now{settled}; what is shown is the registry's, with its dates",
+        f"{instead}, or train and evaluate it on GPUs of your own.",
     )
 
 

@@ -35,7 +35,13 @@ from prime_lab_mcp.lab.rewards.probes.asked_dates import asked_date
 from prime_lab_mcp.lab.rewards.probes.asked_forms import AskedForm, asked_form, mentions_form, prompted_keys
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, assistant_message
 from prime_lab_mcp.lab.rewards.probes.programs import output_markers
-from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering, framed_golds, with_units
+from prime_lab_mcp.lab.rewards.probes.row_fields import (
+    GoldRendering,
+    composed_golds,
+    framed_golds,
+    golds_of_replies,
+    with_units,
+)
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
     as_number,
     one_item_suffices,
@@ -117,6 +123,18 @@ async def calibrate(
     return await _calibrate(scorer, rows, source, requested, wrappers, tasks)
 
 
+STATED = "solution"
+"""The place of golds that are replies which the tasks state as their solutions."""
+
+
+async def calibrate_stated(
+    scorer: Scorer, rows: Sequence[Row], source: str, replies: Mapping[int, str]
+) -> Calibration | None:
+    """Return the style of right replies that the tasks state, by the index of their task."""
+    wrapper, golds = golds_of_replies(replies)
+    return await _calibrate(scorer, rows, source, [wrapper], [wrapper], known=[replace(golds, place=STATED)])
+
+
 _FEWEST_SHOWN, _MOST_SHOWN = 2, 2
 """Smallest number of right replies that show a form, and largest number of forms that are taken from replies."""
 
@@ -187,16 +205,18 @@ async def _calibrate(
     wrappers: Sequence[AnswerWrapper],
     tasks: int = CALIBRATION_TASKS,
     rendering: GoldRendering | None = None,
+    known: Sequence[SampleGolds] = (),
 ) -> Calibration | None:
     """Try these wrappers with every possible gold field. `requested` are those that the prompt or the code names.
 
-    `rendering` is that of the caller, which may name other fields of the tasks.
+    `rendering` is that of the caller, which may name other fields of the tasks. `known` replaces the fields.
     """
     marks, listed = output_markers(source), rewarded_words(source)
     asked = asked_form(*prompts_and_systems(rows))
     shown = [whole_prompt(row) for row in rows[:20]]
     best: Calibration | None = None
-    for stored in gold_candidates(rows):
+    composed = rendering.composed if rendering is not None else ""
+    for stored in known or ([composed_golds(rows, composed)] if composed else gold_candidates(rows)):
         keyed, keys = with_asked_keys(with_asked_dates(stored, rows), rows)
         for golds in _with_other_fields(keyed, rows, rendering):
             sample = spread_over_answers(golds, tasks, 0)
@@ -213,7 +233,7 @@ async def _calibrate(
                 best = candidate
         if best is not None and (best.mean or 0) > _EPSILON:
             break
-    if best is None or (best.mean is not None and best.mean <= _EPSILON):
+    if not (known or composed) and (best is None or (best.mean is not None and best.mean <= _EPSILON)):
         hidden = await _hidden_gold(scorer, rows, source, requested, wrappers, marks, listed, tasks)
         best = hidden or best
     return best
@@ -224,7 +244,7 @@ def _with_other_fields(
 ) -> Iterator[SampleGolds]:
     """Yield the golds as they are and with the units that the prompts ask for, or as the caller's rendering frames
     them."""
-    if rendering is not None and rendering.fields:
+    if rendering is not None and (rendering.before or rendering.after):
         yield framed_golds(golds, rows, rendering.before, rendering.after)
         return
     yield golds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
@@ -11,6 +12,7 @@ from prime_lab_mcp.lab.datasets.task_golds import prompt_of
 from prime_lab_mcp.lab.rewards.comparison import ComparedCompletion, RewardComparison
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow
+from prime_lab_mcp.lab.worker.faults import ProblemCode
 
 _MOST_LISTED = 8
 
@@ -182,7 +184,8 @@ def _differences(comparison: RewardComparison) -> list[Finding]:
         Finding(
             "reward-differs",
             "blocker",
-            f"{summary} in {quote(comparison.name, 80)}: {_example_text(listed[0], comparison)}{what}",
+            f"{summary} in {quote(comparison.name, 80)}: {_example_text(listed[0], comparison)}{what}"
+            f"{_caught(different)}",
             Fix(
                 "Port what decides these completions (where the answer is looked for, how it is "
                 "compared, what the format pays), or keep the difference on purpose: then ",
@@ -192,6 +195,18 @@ def _differences(comparison: RewardComparison) -> list[Finding]:
             rows=tuple(_row(pair, comparison) for pair in listed),
         )
     ]
+
+
+def _caught(different: Sequence[ComparedCompletion]) -> str:
+    """A clause about the functions of the port that raised for such completions and not there; empty if none did."""
+    details = [(p, detail) for p in different for detail in p.here.scored.details(ProblemCode.CAUGHT)]
+    if not details:
+        return ""
+    number = len({id(pair) for pair, _ in details})
+    return (
+        f". For {count(number, 'completion')} of these a function of the port raises, which counts as 0: "
+        f"{quote(details[0][1], 240)}"
+    )
 
 
 def _example_text(pair: ComparedCompletion, comparison: RewardComparison) -> str:

@@ -356,6 +356,8 @@ class Trial:
     """Scoring stopped early, because too many completions hung, broke the process or were slow."""
     tasks: int | None = None
     """Number of tasks of the environment; None if unknown."""
+    answer_left_out: str = ""
+    """The field with the answers of which the caller's rendering has nothing; empty if there is none."""
     renderings: int = 0
     """Number of answer styles that were tried."""
     judging: JudgeUse | None = None

@@ -184,7 +184,7 @@ _FEW = 3
 """Smallest number of completions that a witness scores."""
 _WITNESS_BUSY_MS = 400.0
 """Largest total scoring time for each pass of a witness, if there are more than `_FEW` completions."""
-_HARMLESS = frozenset({ProblemCode.NEEDS_CONTAINER})
+_HARMLESS = frozenset({ProblemCode.NEEDS_CONTAINER, ProblemCode.CAUGHT})
 _CHANGED = (ProblemCode.TASK_CHANGED, ProblemCode.NO_SUCH_ROW)
 
 

@@ -199,6 +199,22 @@ async def play_solutions(
     )
 
 
+async def stated_replies(worker: Worker, rows: Sequence[Row]) -> dict[int, str]:
+    """Return the replies that tasks state as their solutions, by row index, where rollouts are one reply.
+
+    Empty if they cannot be read, and without solutions of one message without calls.
+    """
+    try:
+        stated = await worker.solutions([row.index for row in rows], seconds=SOLVING_SECONDS)
+    except LabError:
+        return {}
+    return {
+        row: turns[0].text
+        for row, turns in stated.turns.items()
+        if len(turns) == 1 and not turns[0].calls and turns[0].text and turns[0].text.strip()
+    }
+
+
 async def _scored_unplayed(worker: Worker, rows: Sequence[int]) -> tuple[PlayedScript, ...]:
     """Score the messages of stated solutions whose rollouts cannot run here, with empty results of their calls.
 

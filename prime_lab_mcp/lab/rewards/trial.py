@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_eff
 from prime_lab_mcp.lab.rewards.calibration import (
     Calibration,
     calibrate,
+    calibrate_stated,
     forms_of_replies,
     instruction_texts,
     mean_share,
@@ -66,12 +67,12 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import (
     group_by_task,
 )
 from prime_lab_mcp.lab.rewards.probes.families import Family, label_of
-from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering
+from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering, lacks_answer
 from prime_lab_mcp.lab.rewards.related_replies import score_related
 from prime_lab_mcp.lab.rewards.scorer import Scorer, score_probes, score_stress
 from prime_lab_mcp.lab.rewards.shown_tests import find_shown_tests
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
-from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
+from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions, stated_replies
 from prime_lab_mcp.lab.rewards.stand_in_judge import MisreadVerdict, find_misread_verdict
 from prime_lab_mcp.lab.rewards.task_maximum import solution_maxima, task_maxima
 from prime_lab_mcp.lab.rewards.task_scores import FEW_GOLDS, TaskScores, partly_right_again, score_programs, score_tasks
@@ -215,9 +216,8 @@ class _Observation:
             stress = await score_stress(self.scorer, self.tried.heavy, self.style, self.tried.picked[0])
             self.scored_probes = (*self.scored_probes, *stress)
         if any(s.scored.has(ProblemCode.LEFT_PROCESSES) for s in (*self.golds, *self.scored_probes)):
-            await (
-                self.worker.close()
-            )  # The pool reuses workers, and the processes that scoring left behind would live on.
+            # The pool reuses workers, and the processes that scoring left behind would live on.
+            await self.worker.close()
         judging, misread = await self._judge_use()
         return replace(
             self._result(),
@@ -256,6 +256,8 @@ class _Observation:
                 await self.say("playing solutions, and parts of them")
             supplied = scripted_rollouts.supplied_solutions(self.probes)
             self.solved = await play_solutions(self.worker, self.loaded, self.rows, supplied)
+        if self.solved.unread and self.request.rendering is None and not _earns_all(self.calibration):
+            await self._calibrate_by_stated()
         paid = self.loaded.turns and not self.grouped and self.solved.best > EPSILON
         self.replaced = paid and not _as_good(self.calibration, self.solved)
         if self.replaced:
@@ -270,6 +272,17 @@ class _Observation:
             )
             if self.calibration is not None and self.scorer.before:
                 self.style = self.calibration.style
+
+    async def _calibrate_by_stated(self) -> None:
+        """Take the replies that tasks state as their solutions for the right ones, if they earn more than the golds."""
+        found = await _stated_calibration(self.worker, self.scorer, self.rows, self.source)
+        earned = self.calibration.mean or 0.0 if self.calibration is not None else 0.0
+        if found is None or (found.mean or 0.0) <= earned + EPSILON:
+            return
+        self.calibration, self.style, self.solved = found, found.style, Solved()
+        self.probes, self.unmatched = place_cases(self.request.cases(self.style), self.rows, self.style)
+        if self.grouped:
+            self.scorer.rest_of_group = group_by_task(self.style)
 
     async def _score_tasks(self) -> None:
         """Score golds and probes, programs where no answer is known, and what failed in an earlier trial."""
@@ -441,6 +454,7 @@ class _Observation:
             task_class=loaded.task_class,
             gave_up=scorer.gave_up,
             tasks=self.request.sample.total,
+            answer_left_out=_answer_left_out(self.request.rendering, rows),
             renderings=calibration.tried if calibration is not None else 0,
             prompted=_prompted(calibration),
             form_unmentioned=calibration is not None and calibration.unmentioned,
@@ -490,6 +504,23 @@ def _listed_in_prompts(style: AnswerStyle, rows: Sequence[Row]) -> bool:
 def _named_form(rows: Sequence[Row], source: str) -> AnswerWrapper:
     """Return the form of a reply that the prompts or the code name first; without form if they name none."""
     return next((form for form in requested_wrappers(instruction_texts(rows), source) if not form.lead), BARE)
+
+
+def _answer_left_out(rendering: GoldRendering | None, rows: Sequence[Row]) -> str:
+    """Return the field with the answers of which a rendering without GOLD has nothing; empty if there is none."""
+    golds = next(iter(gold_candidates(rows)), None) if rendering is not None and rendering.composed else None
+    return golds.place if golds is not None and rendering is not None and lacks_answer(rendering, golds, rows) else ""
+
+
+def _earns_all(calibration: Calibration | None) -> bool:
+    """Whether the golds earn all that the weights add up to."""
+    return calibration is not None and mean_share(calibration) >= FULL_SHARE - EPSILON
+
+
+async def _stated_calibration(worker: Worker, scorer: Scorer, rows: Sequence[Row], source: str) -> Calibration | None:
+    """Calibrate with the replies that the tasks state as their solutions; None if they state none of one message."""
+    replies = {} if scorer.gave_up else await stated_replies(worker, rows)
+    return await calibrate_stated(scorer, rows, source, replies) if replies else None
 
 
 def _as_good(calibration: Calibration | None, solved: Solved) -> bool:

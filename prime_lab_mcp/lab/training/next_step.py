@@ -67,9 +67,32 @@ def push_as_it_can_go(lab: Lab, snapshot: Snapshot, push: Next) -> Next:
     )
 
 
+def config_of_changed_pull(lab: Lab, snapshot: Snapshot) -> Next | None:
+    """The step of a config that trains on an environment as it was pulled, where its folder was changed since.
+
+    Such a change is often a split for evaluations, and the config does not wait for it. None without such a config, if
+    its run ended, and if the changed files were published.
+    """
+    pulled = pull_of_folder(lab.ledger, lab.key, snapshot.name)
+    if pulled is None or pulled.source == snapshot.source:
+        return None
+    if lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform):
+        return None
+    step = _step_of_config(lab, {pulled.ref})
+    live = step is not None and step.tool == "watch_run" and step in map(watch_call, live_runs(lab))
+    if step is None or (step.tool == "watch_run" and not live):
+        return None
+    why = f"{step.why}; it is about {pulled.ref} as the Hub holds it, not about the changed files, which serve run_eval"
+    return replace(step, why=why)
+
+
 def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
     """The next call for the newest config of the pushed environment; None if no active hosted config names it."""
-    names = _published_as(lab, snapshot)
+    return _step_of_config(lab, _published_as(lab, snapshot))
+
+
+def _step_of_config(lab: Lab, names: set[str]) -> Next | None:
+    """The next call for the newest active hosted config of an environment under one of these names, or None."""
     live = next((run for run in live_runs(lab) if names & set(run.data.get("environments") or ())), None)
     if live is not None:
         return watch_call(live)
@@ -124,12 +147,13 @@ def watch_call(run: Run) -> Next:
 
 
 def untested_split(lab: Lab, snapshot: Snapshot) -> Next | None:
-    """The `test_reward` call for the held-out tasks of files that follow published ones; None if there is none.
+    """The `test_reward` call for the held-out tasks of files that follow published or pulled ones, or None.
 
     A config of the published environment evaluates the held-out tasks, and its gate asks for this test. Before anything
     was published, the config leads to the test (`untested_source`).
     """
-    if not lab.ledger.pushes(workspace=lab.key, environment=snapshot.name, platform=lab.platform):
+    pulled = pull_of_folder(lab.ledger, lab.key, snapshot.name)
+    if pulled is None and not lab.ledger.pushes(workspace=lab.key, environment=snapshot.name, platform=lab.platform):
         return None
     from prime_lab_mcp.lab.configs.resolve import held_out_keys  # late: few calls come this far
 

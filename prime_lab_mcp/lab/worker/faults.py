@@ -61,6 +61,8 @@ class ProblemCode(StrEnum):
     """Scoring wrote outside of temporary folders. The detail is the path."""
     REUSED_FILE = "reused-file"
     """Scoring wrote a temporary file that another case had written. The detail is the path."""
+    CAUGHT = "caught"
+    """A function of a port raised, and the port counted that as 0. The detail is the exception with its line."""
     LEFT_PROCESSES = "left-processes"
     """Processes that scoring started were still running after it."""
     CONFINED = "confined"
@@ -78,6 +80,7 @@ SIDE_ACTIONS = frozenset(
         ProblemCode.WROTE_FILES,
         ProblemCode.REUSED_FILE,
         ProblemCode.LEFT_PROCESSES,
+        ProblemCode.CAUGHT,
     }
 )
 """Side actions of scoring (child/side_effects.py), which do not invalidate the reward."""

@@ -213,7 +213,7 @@ def test_an_explicit_renderer_answers_for_an_unknown_model() -> None:
     assert codes(config) == {"config-unproven-setting"}  # that it fits the model is known to its user alone
 
 
-@pytest.mark.parametrize(("tasks", "severity"), [(10_000, None), (200, "info"), (20, "warning")])
+@pytest.mark.parametrize(("tasks", "severity"), [(10_000, None), (200, None), (20, "warning")])
 def test_passes_over_the_data_are_counted(tasks: int, severity: Severity | None) -> None:
     found = [f.severity for f in config_findings(sound(), ConfigContext(tasks=tasks)) if f.code == "config-passes"]
     assert found == ([severity] if severity else [])

@@ -259,6 +259,17 @@ def test_tools_that_are_used_or_not_offered_are_no_finding() -> None:
     assert judge_rollouts(Rollout(str(t), float(n % 2)) for t in range(40) for n in range(8)).tool_use is None
 
 
+@pytest.mark.parametrize(("best", "weight", "named"), [(0.5, 1.0, True), (1.0, 1.0, False), (0.5, 0.4, False)])
+def test_a_component_of_most_of_the_weight_that_none_earned_in_full_is_named(
+    best: float, weight: float, named: bool
+) -> None:
+    rng = random.Random(1)
+    rows = [(str(t), best * (rng.random() < 0.5)) for t in range(50) for _ in range(8)]
+    found = judge_rollouts(Rollout(t, r * weight + 0.6, {"fields": (r, weight), "short": (1.0, 0.6)}) for t, r in rows)
+    messages = [f.message for f in found.findings if f.code == "component-never-exercised"]
+    assert ["no rollout earned all of" in message for message in messages] == [True] * named
+
+
 def test_a_component_that_no_rollout_earned_is_never_exercised_and_not_to_be_dropped() -> None:
     rng = random.Random(1)
     rows = [(str(t), float(rng.random() < 0.5)) for t in range(50) for _ in range(8)]

@@ -146,6 +146,9 @@ def test_missing_metadata_is_one_piece_of_information(tmp_path: Path) -> None:
     hatch = '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n' + bare
     found = told(tmp_path, {"pyproject.toml": hatch}, "metadata-incomplete")
     assert [(f.severity, f.message) for f in found] == [("info", "[project] states no requires-python and no tags")]
+    without_tags = hatch.replace(bare, pyproject())
+    (only,) = told(tmp_path, {"pyproject.toml": without_tags}, "metadata-incomplete")
+    assert (only.message, only.fix) == ("[project] states no tags", 'Add tags = ["..."].')
 
 
 def test_tags_are_asked_for_only_where_the_backend_takes_them(tmp_path: Path) -> None:

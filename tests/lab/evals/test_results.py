@@ -11,7 +11,7 @@ from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals.pages.illustrate import page_of_evaluation
 from prime_lab_mcp.lab.evals.results import _mean_with_interval, _unit
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools import check_reward_distribution, read_eval
@@ -58,6 +58,17 @@ async def test_a_checkpoint_that_solves_everything_is_a_result_with_the_differen
     assert result["mean"]["low"] < 1.0
     assert not found.facts.proves
     assert (found.next[0].tool, (found.next[0].arguments or {})["view"]) == ("read_eval", "compare")
+
+
+async def test_a_rise_of_a_reward_with_a_known_hole_names_the_hole(lab: Lab) -> None:
+    trained(lab)
+    finished(lab, mixed(), id="eval-00000001")
+    job = finished(lab, solved(), id="eval-00000002", model="sums-0badcafe-step-20")
+    assert "test_reward warned" not in (await judged(lab, "eval-00000002")).summary
+    warned = [{"code": "reward-hackable", "severity": "warning"}]
+    row = Evidence("test_reward", "passed", lab.key, job.environment, job.source, "c", findings=warned)
+    lab.ledger.record(row)
+    assert "test_reward warned of reward-hackable" in (await judged(lab, "eval-00000002")).summary
 
 
 async def test_the_report_page_of_a_checkpoint_says_what_the_call_says_and_never_to_publish(lab: Lab) -> None:

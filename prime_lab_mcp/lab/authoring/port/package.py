@@ -482,7 +482,9 @@ def _cell(text: str) -> str:
 
 
 def _renderings(old: OldEnvironment) -> tuple[str, ...]:
-    """Formats of a reply that follow from the parsers: with all fields, with only the answer's field, and bare."""
+    """Formats of a reply that follow from the parsers: with all fields, with only the answer's field, and bare.
+
+    A parser of several fields may read the parts of an answer such as `Cork|Sunday`."""
     renderings: list[str] = []
     for parser in [*(r.parser for r in old.rewards if r.weight), old.parser]:
         if parser is not None:
@@ -498,10 +500,12 @@ def _parser_renderings(parser: OldParser) -> list[str]:
         gold = "#### GOLD"
     if parser.kind == "XMLParser":
         tags = [parser.answer_field if parser.answer_field in names else names[0] for names in parser.fields]
+        parts = "\n".join(f"<{t}>\n{{answer.{n}}}\n</{t}>" for n, t in enumerate(tags, 1)) if len(tags) > 1 else ""
         if parser.answer_field not in tags:
-            return []
+            return [parts] if parts else []
         fields = [f"<{t}>\n{gold if t == parser.answer_field else '...'}\n</{t}>" for t in tags]
-        return ["\n".join(fields), f"<{parser.answer_field}>{gold}</{parser.answer_field}>"]
+        whole = ["\n".join(fields), f"<{parser.answer_field}>{gold}</{parser.answer_field}>"]
+        return [*whole, parts] if parts else whole
     if parser.kind == "ThinkParser":
         return [f"<think>\n...\n</think>\n{gold}"]
     return [gold]

@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.base.text import as_mapping
 from prime_lab_mcp.lab.datasets import task_golds
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.rewards.probes.row_fields import filled_replies
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import SourceCode, read_source
 from prime_lab_mcp.lab.worker.description import Row
@@ -158,17 +159,24 @@ async def _best_rendering(worker: Worker, rows: Sequence[Row], renderings: Seque
     if not golds or not renderings:
         return None
     cases: list[tuple[int, bool, Case]] = []
+    tried = []
     for number, text in enumerate(renderings):
+        parts = filled_replies(text, rows[:_SAMPLE_ROWS])
+        if "GOLD" not in text and not all(gold.row in parts for gold in golds):
+            continue
+        tried.append(number)
         for place, gold in enumerate(golds):
             for other in {place, place - 1}:
                 rendering = golds[other].form(0)
                 if other != place and rendering == gold.form(0):
                     continue
-                message = {"role": "assistant", "content": text.replace("GOLD", rendering)}
+                reply = parts.get(golds[other].row) or text.replace("GOLD", rendering)
+                message = {"role": "assistant", "content": reply}
                 cases.append((number, other == place, Case(f"{number}/{place}/{other}", gold.row, [message])))
     scored = await worker.score([case for _, _, case in cases])
     best, most = None, 0.0
-    for number, text in enumerate(renderings):
+    for number in tried:
+        text = renderings[number]
         earned = [(right, s.reward or 0.0) for (n, right, _), s in zip(cases, scored, strict=True) if n == number]
         golden, wrong = [r for right, r in earned if right], [r for right, r in earned if not right]
         mean = sum(golden) / len(golden)

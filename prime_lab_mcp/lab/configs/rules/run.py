@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Literal
 
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
@@ -23,8 +22,8 @@ from prime_lab_mcp.lab.configs.schema import prime_rl_refuses
 LR_LORA, LR_FULL = (3e-6, 2e-4), (1e-7, 1e-5)
 """Lowest and highest learning rate without a warning, for LoRA and for full fine-tuning. The ranges cover published
 recipes; "LoRA Without Regret" recommends ten times the rate of full fine-tuning."""
-MANY_PASSES, SOME_PASSES = 10, 3
-"""Passes over the tasks above which a run gets a warning, or an information (our judgement)."""
+MANY_PASSES = 10
+"""Passes over the tasks above which a run gets a warning (our judgement)."""
 EVALS_PER_RUN = 5
 """Least number of evaluations on held-out tasks in a run (our judgement)."""
 
@@ -97,17 +96,14 @@ def checkpoints(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
 def passes(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """The run should not repeat few tasks so often that the model memorises them."""
     number = passes_over(config, context)
-    if number is None or number <= SOME_PASSES:
+    if number is None or number <= MANY_PASSES:
         return
-    severity: Literal["warning", "info"] = "warning" if number > MANY_PASSES else "info"
     yield Finding(
         "config-passes",
-        severity,
-        f"{config.max_steps} steps pass {number:.1f} times over the {context.tasks} training tasks"
-        + (": they will be memorised." if severity == "warning" else "."),
-        "Lower max_steps, or add tasks."
-        if severity == "warning"
-        else f"Up to about {MANY_PASSES} passes are usual; fewer steps or more tasks make fewer.",
+        "warning",
+        f"{config.max_steps} steps pass {number:.1f} times over the {context.tasks} training tasks: they will be "
+        "memorised.",
+        "Lower max_steps, or add tasks.",
         "max_steps",
     )
 

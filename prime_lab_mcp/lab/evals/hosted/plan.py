@@ -307,7 +307,7 @@ async def _price(lab: Lab, model: str, prime: PlatformReader) -> Price | None:
     if row is None:
         if not listed or (lab.settings.rehearsal and served_unlisted(lab, model)):
             return None
-        raise not_offered_error(not_served_finding(model, listed))
+        raise not_offered_error(not_served_finding(model, listed, hosted=True))
     pricing = row.get("pricing")
     pricing = pricing if isinstance(pricing, Mapping) else {}
     prompt, completion = (

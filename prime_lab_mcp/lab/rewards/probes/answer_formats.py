@@ -282,7 +282,8 @@ def wrapper_from_template(template: str) -> AnswerWrapper:
     if number != 1:
         raise BadInput(
             f"the rendering holds {GOLD_MARK} {number} times, not once",
-            fix=f'Write one {GOLD_MARK} where the answer stands, such as "<final>{GOLD_MARK}</final>".',
+            fix=f'Write one {GOLD_MARK} where the answer stands, such as "<final>{GOLD_MARK}</final>". A reply that is '
+            'made of fields of the task names these and no gold: "<city>{info.city}</city><day>{info.day}</day>".',
             code="bad-argument",
         )
     before, _, after = template.partition(GOLD_MARK)

@@ -48,6 +48,7 @@ from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
     WrongAnswer,
     as_number,
     clearly_wrong_answer,
+    composed_spellings,
     crossed_answers,
     half_right_answers,
     number_and_unit,
@@ -365,7 +366,9 @@ def _right(target: Target) -> Iterator[Draft]:
 def _spellings(target: Target) -> Iterator[Draft]:
     """Yield other spellings of the right answer."""
     wrapper, answer = target.wrapper, target.answer
-    for variant in spelling_variants(target.style.golds.format, answer, prompt=target.prompt, parts=_parts(target)):
+    golds = target.style.golds
+    variants = spelling_variants(golds.format, answer, prompt=target.prompt, parts=_parts(target))
+    for variant in composed_spellings(golds, target.gold) if golds.fields else variants:
         if variant.fenced and wrapper.kind == "code":
             continue
         # Inside a tag, hardly any model writes a fence.

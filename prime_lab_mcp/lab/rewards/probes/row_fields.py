@@ -2,6 +2,8 @@
 
 A rendering of the caller may name such fields in braces (`GOLD {info.unit}`). Without that, units are added if the
 prompts ask for one and the tasks have a field of that name: calibration then takes whichever spelling is paid more.
+A rendering without GOLD names the fields of which the whole right reply is made (`{info.city}, {info.day}`), and
+replies that tasks state are split into what all of them share and what differs.
 """
 
 from __future__ import annotations
@@ -9,20 +11,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold, task_fields, whole_prompt
-from prime_lab_mcp.lab.rewards.probes.answer_formats import GOLD_MARK, AnswerWrapper, wrapper_from_template
+from prime_lab_mcp.lab.datasets.golds import gold_text, number_in
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold, golds_at, task_fields, whole_prompt
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, GOLD_MARK, AnswerWrapper, wrapper_from_template
 from prime_lab_mcp.lab.worker.description import Row
 
-_FIELD = re.compile(r"(?<![\\\w}])\{([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)\}")
-"""A field of the task in braces. Braces after a word or another brace are LaTeX, such as `\\frac{a}{b}`."""
+_FIELD = re.compile(r"(?<![\\\w}])\{([A-Za-z_]\w*(?:\.\w+)?)\}")
+"""A field of the task in braces, such as `info.unit`, or a part of a field by its number. Braces after a word or
+another brace are LaTeX, such as `\\frac{a}{b}`."""
 _LONGEST = 200
 """Longest value of a field that belongs to a rendering, in characters."""
 _MOST_NAMED = 20
+_MOST_PARTS = 6
+"""Largest number of parts of an answer that are named to a caller."""
 _UNIT_NAMES = ("unit", "units", "answer_unit", "unit_of_measure")
 _UNIT = re.compile(r"[A-Za-z\u00b5\u00b0%]{1,12}(?:/[A-Za-z]{1,6})?")
 _ASKS_UNIT = re.compile(r"(?i)\b(?:with|and|include|including|add|give|state|write)\b[^.\n]{0,40}\bunits?\b")
@@ -42,19 +49,26 @@ class GoldRendering:
     wrapper: AnswerWrapper
     before: str = ""
     after: str = ""
+    composed: str = ""
+    """The text from the first named field to the last one, if no GOLD is named: the fields make the whole answer."""
 
     @property
     def fields(self) -> list[str]:
-        return _FIELD.findall(self.before + self.after)
+        return _FIELD.findall(self.before + self.composed + self.after)
 
 
 def rendering_from_template(template: str) -> GoldRendering:
     """Return the rendering that a template describes, with GOLD in the place of the answer.
 
-    Raises BadInput unless the template contains GOLD exactly once.
+    Without GOLD, the fields that the template names make the answer. Raises BadInput if the template contains GOLD more
+    than once, or neither GOLD nor a field.
     """
     at = template.find(GOLD_MARK)
     named = [found.span() for found in _FIELD.finditer(template) if found[1] != GOLD_MARK]
+    if at < 0 and named:
+        start, end = named[0][0], named[-1][1]
+        wrapper = wrapper_from_template(f"{template[:start]}{GOLD_MARK}{template[end:]}")
+        return GoldRendering(wrapper, composed=template[start:end])
     if at < 0 or not named or template.count(GOLD_MARK) != 1:
         return GoldRendering(wrapper_from_template(template))
     end_of_gold = at + len(GOLD_MARK)
@@ -107,6 +121,117 @@ def _filled(template: str, row: Row) -> str:
     return _FIELD.sub(lambda found: _value(row, found[1]) or "", template)
 
 
+def composed_golds(rows: Sequence[Row], template: str) -> SampleGolds:
+    """Return golds that are made of fields of their task, as a rendering without GOLD names them.
+
+    A template of one field alone stands for the values of that field, like GOLD for the answer.
+    """
+    places = list(dict.fromkeys(_FIELD.findall(template)))
+    values = {row.index: {place: _value(row, place) or "" for place in places} for row in rows}
+    known = golds_at(rows, places[0]) if template == f"{{{places[0]}}}" else None
+    return known if known is not None else _composed(template, values)
+
+
+def _composed(template: str, values: Mapping[int, Mapping[str, str]]) -> SampleGolds:
+    """Return golds made of the values of each task, which `values` maps from the names that the template has."""
+    places = list(dict.fromkeys(name for of_task in values.values() for name in of_task))
+    fields = tuple(_field_golds(place, {row: of_task[place] for row, of_task in values.items()}) for place in places)
+    texts = {row: filled(template, of_task) for row, of_task in values.items()}
+    if len(places) == 1 and template == f"{{{places[0]}}}":
+        return fields[0]
+    golds = tuple(TaskGold(row, text, (text,)) for row, text in texts.items())
+    return SampleGolds(", ".join(places), "short_text", golds, (), template=template, fields=fields)
+
+
+def _field_golds(place: str, values: Mapping[int, str]) -> SampleGolds:
+    numbers = all(number_in(text) is not None for text in values.values())
+    golds = tuple(TaskGold(row, text, (text,)) for row, text in values.items())
+    return SampleGolds(place, "numeric" if numbers else "short_text", golds, ())
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """Return a template with values in the place of the names in braces. Other names stay."""
+    return _FIELD.sub(lambda found: values.get(found[1], found[0]), template)
+
+
+def filled_replies(template: str, rows: Sequence[Row]) -> dict[int, str]:
+    """Return the replies that a rendering without GOLD describes, by the index of their task.
+
+    Tasks that lack a field are left out. The result is empty for a rendering with GOLD (`…` in reports).
+    """
+    names = list(dict.fromkeys(_FIELD.findall(template)))
+    if not names or GOLD_MARK in template or "\N{HORIZONTAL ELLIPSIS}" in template:
+        return {}
+    values = {row.index: {name: _value(row, name) for name in names} for row in rows}
+    return {
+        index: filled(template, {name: text for name, text in of_task.items() if text is not None})
+        for index, of_task in values.items()
+        if None not in of_task.values()
+    }
+
+
+def lacks_answer(rendering: GoldRendering, golds: SampleGolds, rows: Sequence[Row]) -> bool:
+    """Whether words or numbers of most golds stand in no field that the rendering names."""
+    by_index = {row.index: row for row in rows}
+    lacking = 0
+    for gold in golds.golds:
+        named = " ".join(_value(by_index[gold.row], name) or "" for name in rendering.fields).casefold()
+        lacking += not set(_WORD.findall(gold_text(gold.raw).casefold())) <= set(_WORD.findall(named))
+    return 2 * lacking > len(golds.golds)
+
+
+_WORD = re.compile(r"\w+")
+
+
+def golds_of_replies(replies: Mapping[int, str]) -> tuple[AnswerWrapper, SampleGolds]:
+    """Return right replies of tasks as golds: what all replies share is the wrapper, and the rest is the gold.
+
+    A gold with tags in it is made of the texts between the tags.
+    """
+    rows = list(replies)
+    before, inner, after = _shared(list(replies.values()))
+    pieces = [_TAG.split(text) for text in inner]
+    names = [f"part_{n // 2 + 1}" for n in range(len(pieces[0]))]
+    if len({tuple(p[1::2]) for p in pieces}) > 1:
+        pieces, names = [[text] for text in inner], ["reply"]
+    template, values = "", [dict[str, str]() for _ in rows]
+    for n in range(len(pieces[0])):
+        lead, texts, tail = _shared([p[n] for p in pieces]) if n % 2 == 0 else (pieces[0][n], [], "")
+        varied = len(set(texts)) > 1 or len(pieces[0]) == 1
+        template += f"{lead}{{{names[n]}}}{tail}" if varied else pieces[0][n]
+        for held, text in zip(values, texts if varied else (), strict=False):
+            held[names[n]] = text
+    golds = _composed(template, dict(zip(rows, values, strict=True)))
+    if GOLD_MARK in before + after:
+        return AnswerWrapper("phrase", before, after), golds
+    return (wrapper_from_template(f"{before}{GOLD_MARK}{after}") if before + after else BARE), golds
+
+
+_TAG = re.compile(r"(\s*</?[A-Za-z][\w-]*>\s*)")
+
+
+def _common(texts: Sequence[str]) -> int:
+    """Return the number of characters with which all texts begin."""
+    return sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
+
+
+def _shared(texts: Sequence[str]) -> tuple[str, list[str], str]:
+    """Return what all texts begin with, what each has of its own, and what all end with; words stay whole."""
+    if len(set(texts)) < 2:
+        return "", list(texts), ""
+    start = _common(texts)
+    while start and any(text[start - 1].isalnum() for text in texts):
+        start -= 1
+    rest = [text[start:] for text in texts]
+    end = _common([text[::-1] for text in rest])
+    while end and any(text[len(text) - end].isalnum() for text in rest):
+        end -= 1
+    inner = [text[: len(text) - end] for text in rest]
+    if not all(text.strip() for text in inner):
+        return "", list(texts), ""
+    return texts[0][:start], inner, rest[0][len(rest[0]) - end :]
+
+
 def with_units(golds: SampleGolds, rows: Sequence[Row]) -> SampleGolds | None:
     """Return numbers with the units that the tasks store in a field, if the prompts ask for a unit; otherwise None."""
     if golds.format not in ("numeric", "gsm8k_hash"):
@@ -129,8 +254,23 @@ def _value(row: Row, name: str) -> str | None:
     """Return the text of a field of a task, named as in `known_fields`; None without a short text or number there."""
     value: Any = task_fields(row)
     for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+        if part.isdigit():
+            parts = _parts(value)
+            value = parts[int(part) - 1] if 0 < int(part) <= len(parts) else None
+        else:
+            value = value.get(part) if isinstance(value, Mapping) else None
     return _text(value)
+
+
+_SEPARATORS = ("\n", "\t", "|", ";")
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return the items of a list, or those of a text that a separator divides, such as `Cork|Sunday`."""
+    if isinstance(value, list):
+        return value
+    separator = next((s for s in _SEPARATORS if isinstance(value, str) and s in value.strip()), None)
+    return value.strip().split(separator) if separator is not None else []
 
 
 def _named(row: Row) -> Iterator[tuple[str, Any]]:
@@ -139,6 +279,8 @@ def _named(row: Row) -> Iterator[tuple[str, Any]]:
         yield name, value
         for inner, held in value.items() if isinstance(value, Mapping) else ():
             yield f"{name}.{inner}", held
+        if name == "answer":
+            yield from ((f"{name}.{n}", part) for n, part in enumerate(_parts(value)[:_MOST_PARTS], 1))
 
 
 def _text(value: Any) -> str | None:

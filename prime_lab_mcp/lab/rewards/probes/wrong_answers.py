@@ -18,6 +18,7 @@ from prime_lab_mcp.lab.datasets import golds as gold_answers
 from prime_lab_mcp.lab.datasets.formats import AnswerFormat
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
 from prime_lab_mcp.lab.rewards.probes.mixed_numbers import improper_fraction, misread_mixed_number
+from prime_lab_mcp.lab.rewards.probes.row_fields import filled
 
 _FRACTION = re.compile(r"(-?)(?:\\[dt]?frac\{(\d+)\}\{(\d+)\}|(\d+)\s*/\s*(\d+))")
 _ORDER = re.compile(r"(?i)\b(order|sort|ascending|descending|rank|first|then|alphabetical)")
@@ -61,6 +62,13 @@ def spelling_variants(
     """
     variants = {v.answer: v for v in _variants(format, answer, prompt, parts) if v.answer != answer}
     return list(variants.values())
+
+
+def composed_spellings(golds: SampleGolds, gold: TaskGold) -> list[SpellingVariant]:
+    """Return other spellings of a gold that is made of fields. What stands around the values stays."""
+    own = {f.place: next(g.forms[0] for g in f.golds if g.row == gold.row) for f in golds.fields}
+    lower = filled(golds.template, {place: text.lower() for place, text in own.items()})
+    return [SpellingVariant("lower case", lower)] if lower != gold.forms[0] else []
 
 
 def _variants(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
@@ -256,6 +264,8 @@ def wrong_answers(
         bare = replace(gold, forms=gold.forms[len(gold.forms) // 2 :], frame=("", ""))
         wrong_numbers = wrong_answers(golds.bare, bare, form, seed, options)
         return [replace(wrong, answer=f"{lead}{wrong.answer}{tail}") for wrong in wrong_numbers]
+    if golds.fields:
+        return _composed_wrongs(golds, gold, seed)
     answer = gold.form(form)
     right = {f.strip().lower() for f in gold.forms}
     if isinstance(gold.raw, list):
@@ -266,6 +276,51 @@ def wrong_answers(
             near = wrong.near or _within_tolerance(golds, answer, wrong.answer)
             wrongs.setdefault(wrong.answer, replace(wrong, near=near))
     return list(wrongs.values())[:MOST_WRONG_ANSWERS]
+
+
+FIELD_OF_ANOTHER = "another task's "
+"""Beginning of the name of a reply that is right but for one of the fields of which it is made."""
+
+
+def _composed_wrongs(golds: SampleGolds, gold: TaskGold, seed: int) -> list[WrongAnswer]:
+    """Return wrong answers for a gold that is made of several fields: every field is wrong, or is of another task."""
+    of_fields = []
+    for field in golds.fields:
+        own = next(g for g in field.golds if g.row == gold.row)
+        clear = [w for w in wrong_answers(field, own, 0, seed) if not (w.near or w.knowing)]
+        of_fields.append([w.answer for w in clear] or ["zzyzx quux"])
+    wrongs = [
+        WrongAnswer(
+            "every field wrong",
+            filled(
+                golds.template,
+                {f.place: texts[n % len(texts)] for f, texts in zip(golds.fields, of_fields, strict=True)},
+            ),
+        )
+        for n in range(max(map(len, of_fields)))
+    ]
+    chance = random.Random(seed + gold.row)
+    others = sorted({g.forms[0] for g in golds.golds if not _share_field(golds, gold, g)})
+    wrongs += [WrongAnswer("gold of another task", o) for o in chance.sample(others, min(2, len(others)))]
+    distinct = {wrong.answer: wrong for wrong in wrongs if wrong.answer not in gold.forms}
+    return list(distinct.values())[:MOST_WRONG_ANSWERS]
+
+
+def _share_field(golds: SampleGolds, gold: TaskGold, other: TaskGold) -> bool:
+    """Whether two golds have the same value in one of the fields of which they are made."""
+    values = [{g.row: g.forms[0].casefold() for g in field.golds} for field in golds.fields]
+    return any(of_field[gold.row] == of_field[other.row] for of_field in values)
+
+
+def _other_fields(golds: SampleGolds, gold: TaskGold) -> Iterator[WrongAnswer]:
+    """Yield the gold with one of its fields from another task, for each field that differs between tasks."""
+    own = {f.place: next(g.forms[0] for g in f.golds if g.row == gold.row) for f in golds.fields}
+    for field in golds.fields:
+        texts = sorted({g.forms[0] for g in field.golds if not _close_numbers(own[field.place], g.forms[0])})
+        other = next((t for t in texts if t.casefold() != own[field.place].casefold()), None)
+        if other is not None:
+            answer = filled(golds.template, {**own, field.place: other})
+            yield WrongAnswer(f"{FIELD_OF_ANOTHER}{field.place}", answer, knowing=True)
 
 
 def _within_tolerance(golds: SampleGolds, answer: str, other: str) -> bool:
@@ -537,6 +592,8 @@ def half_right_answers(
 
     They may rightly earn part of the reward. `instructions` are the texts beside the prompt, which may demand an order.
     """
+    if golds.fields:
+        return list(_other_fields(golds, gold))
     answer = gold.form(form)
     others = sorted({g.form(form) for g in golds.golds} - set(gold.forms))
     halves: list[WrongAnswer] = []
@@ -609,7 +666,7 @@ def crossed_answers(golds: SampleGolds, form: int, pairs: int, seed: int = 0) ->
     crossed: list[tuple[TaskGold, str]] = []
     for _ in range(4 * pairs if len(golds.golds) > 1 else 0):
         one, other = chance.sample(golds.golds, 2)
-        if len(crossed) < pairs and not _alike(one, other):
+        if len(crossed) < pairs and not _alike(one, other) and not _share_field(golds, one, other):
             crossed.append((one, other.form(form)))
     return crossed
 

@@ -47,6 +47,16 @@ def gold_is_paid(trial: Trial) -> bool:
     return paid > EPSILON and (not wrong or paid > min(wrong) + EPSILON or paid >= trial.declared - EPSILON)
 
 
+def all_wrongs_paid(trial: Trial) -> bool:
+    """Whether every clearly wrong answer earned as much as the gold of its task."""
+    pairs = [
+        (s.reward, trial.gold(s.probe.row))
+        for s in trial.of(Family.WRONG)
+        if not (s.probe.near or s.probe.knowing or s.reward is None)
+    ]
+    return bool(pairs) and all(gold is not None and EPSILON < gold <= (w or 0.0) + EPSILON for w, gold in pairs)
+
+
 def gold_is_understood(trial: Trial) -> bool:
     """Whether the field that was taken for the gold is really the answer: it earns more than a wrong answer.
 

@@ -114,8 +114,23 @@ def no_gold(trial: Trial) -> Iterator[Finding]:
             Fix(
                 "Call ",
                 NamedCall("test_reward"),
-                f" with cases: at least {MIN_CASES}, {MIN_SIDE} expected high and {MIN_SIDE} low.",
+                f" with cases: at least {MIN_CASES}, {MIN_SIDE} expected high and {MIN_SIDE} low. Where a right "
+                "reply is made of fields of the task, name these as rendering instead, such as {FIELD} or "
+                "{info.FIELD}.",
             ),
+        )
+
+
+def answer_left_out(trial: Trial) -> Iterator[Finding]:
+    """Warn if the caller's rendering makes right replies of fields that lack the answer of the task."""
+    if trial.answer_left_out:
+        yield Finding(
+            "reward-partly-tested",
+            "warning",
+            f"right replies were what rendering makes of fields of the tasks, and {quote(trial.answer_left_out, 60)}, "
+            "which looks like the answer, is in none of them",
+            f"Leave it so only if {quote(trial.answer_left_out, 60)} is no part of a right reply; else name it in the "
+            "rendering, or GOLD.",
         )
 
 
@@ -138,15 +153,27 @@ def gold_not_understood(trial: Trial) -> Iterator[Finding]:
     golds = trial.style.golds
     best = max((s.reward or 0.0 for s in trial.golds), default=0.0)
     tried = f" in any of {trial.renderings} ways to write it" if trial.renderings else ""
-    how = f"earned no more than wrong ones{tried}"
+    how = f" and earned no more than wrong ones{tried}: at most {best:g}"
+    first = ""
     if best > EPSILON and earns_by_chance(trial, best):
-        how = "earned little, or on some tasks only, as a text may that is no reply"
+        how = (
+            f". It earned at most {best:g} of {trial.declared:g}{tried}, or that on some tasks only. Any text may earn "
+            "so little, for its form or its length, so that it is not known which replies are right"
+        )
+    elif _nothing_paid(trial):
+        others = count(trial.run, "completion")
+        how = f", and the reward paid it nothing{tried}, nor any other of {others} that were tried"
+        first = (
+            "A reward that never pays is often wrong itself: read what its code takes out of a reply, for instance "
+            "which group of a pattern, and what it compares that with. Where the field is not the answer, or a right "
+            "reply is written otherwise: "
+        )
     yield Finding(
         "gold-not-understood",
         "blocker",
-        f"{quote(golds.place, 60)} was taken for the answer (as {golds.format}) and {how}: at most {best:g}",
+        f"{quote(golds.place, 60)} was taken for the answer (as {golds.format}){how}",
         Fix(
-            "Call ",
+            f"{first}Call ",
             NamedCall("test_reward"),
             f" with cases: at least {MIN_CASES}, {MIN_SIDE} expected high, {MIN_SIDE} low, "
             'each with the index of its "task". If the answer only has to be written otherwise, '
@@ -155,6 +182,13 @@ def gold_not_understood(trial: Trial) -> Iterator[Finding]:
         ),
         rows=tuple(case_row(s, "more than a wrong answer", trial) for s in trial.golds[:3]),
     )
+
+
+def _nothing_paid(trial: Trial) -> bool:
+    """Whether no completion earned anything: no gold, no probe, no supplied case and no rollout."""
+    rewards = [s.reward for s in (*trial.golds, *trial.scored_probes, *(s.scored_probe for s in trial.supplied))]
+    rewards += [p.result.reward for p in trial.rollouts]
+    return bool(rewards) and all((reward or 0.0) <= EPSILON for reward in rewards)
 
 
 def _solutions_not_played(trial: Trial) -> Finding:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.listed_entries import ALL_ASKED, CHAIN, NUMBERS
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.rewards.probes.wrong_answers import OTHER_ORDER, number_and_unit
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import FIELD_OF_ANOTHER, OTHER_ORDER, number_and_unit
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, earned_as_gold, hack_finding
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
@@ -101,7 +101,11 @@ def half_right_answer(trial: Trial) -> Iterator[Finding]:
     A blocker if items of a list may be left out or added, because a model then learns only half of the answer. A
     warning for the right answer beside a wrong one, which only a model that knows the right one can write.
     """
-    halves = [s for s in trial.of(Family.HALF_RIGHT) if s.probe.variant != OTHER_ORDER]
+    halves = [
+        s
+        for s in trial.of(Family.HALF_RIGHT)
+        if s.probe.variant != OTHER_ORDER and not s.probe.variant.startswith(FIELD_OF_ANOTHER)
+    ]
     scored_probes = [s for s in halves if earned_as_gold(s, trial)]
     beside = [s for s in scored_probes if s.probe.knowing]
     scored_probes = [s for s in scored_probes if not s.probe.knowing]
@@ -120,6 +124,25 @@ def half_right_answer(trial: Trial) -> Iterator[Finding]:
             scored_probes,
             f"{count(len(scored_probes), 'answer')} only half right earned as much as the right one",
             "Compare the answer whole; for lists, take off for what is missing and for what is too much.",
+            trial,
+            "reward-wrong-passes",
+        )
+
+
+def field_ignored(trial: Trial) -> Iterator[Finding]:
+    """Warn if a reply earns as much with a field of another task, because the reward does not compare that field.
+
+    The rendering may name fields that the reward rightly leaves out, such as a reason for the answer.
+    """
+    tried = [s for s in trial.of(Family.HALF_RIGHT) if s.probe.variant.startswith(FIELD_OF_ANOTHER)]
+    paid = [s for s in tried if s.reward is not None and earned_as_gold(s, trial)]
+    if paid:
+        names = sorted({quote(s.probe.variant.removeprefix(FIELD_OF_ANOTHER), 60) for s in paid})
+        yield hack_finding(
+            "warning",
+            paid,
+            f"replies with another task's {' or '.join(names)} earned as much as right ones",
+            "Compare this field as well. Leave it so only if it is no part of the answer.",
             trial,
             "reward-wrong-passes",
         )
@@ -389,6 +412,7 @@ PARTLY_RIGHT_RULES: tuple[RewardRule, ...] = (
     truncated_answer,
     crossed_answer,
     half_right_answer,
+    field_ignored,
     entry_ignored,
     value_ignored,
     entry_not_compared,

@@ -42,10 +42,10 @@ def solution_unplayable(trial: Trial) -> Iterator[Finding]:
         yield Finding(
             "reward-solution-broken",
             "warning",
-            "the solutions that the tasks state were not read: a rollout here is one reply, without tools or turns, "
-            "and what is tried is the gold in the form that is asked for",
-            "Give what a right reply has beside the gold as rendering, which takes fields of the task "
-            "(GOLD {info.unit}), or give right replies as cases; then leave the solutions out.",
+            "the solutions that the tasks state were not used: a rollout here is one reply, and they are no single "
+            "messages that earn more than the gold in the form that is asked for",
+            "State the whole reply that earns the maximum as the solution, or give it as rendering: with the gold and "
+            "fields of the task (GOLD {info.unit}), or with fields alone ({info.city}, {info.day}).",
         )
     slow = [p for p in solved.played if p.result.end == "slow"] if solved.scored or solved.not_played else []
     failed = [p for p in solved.played if not p.scored and p.result.end != "not-run" and p not in slow]

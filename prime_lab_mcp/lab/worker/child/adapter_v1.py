@@ -32,7 +32,7 @@ from . import (
     side_effects,
 )
 from .adapter import Adapter
-from .observer import Observation
+from .observer import CaughtExceptions, Observation
 from .protocol import (
     CaseRequest,
     EnvironmentRequest,
@@ -190,6 +190,7 @@ class AdapterV1(Adapter):
     def build(self, module: ModuleType, request: EnvironmentRequest) -> None:
         """Build the taskset from its class and config, without loading tasks. Sets `taskset` and `kind`."""
         self.module = module
+        CaughtExceptions.listen(request["module"])
         self.kind = kind = _exported(module, self.v1.Taskset)
         generic = importlib.import_module("verifiers.v1.utils.generic")
         config_type = generic.concrete_type(kind, self.v1.TasksetConfig, origin=self.v1.Taskset)

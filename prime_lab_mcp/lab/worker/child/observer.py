@@ -7,6 +7,8 @@ returned values and let NaN through.
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -170,6 +172,27 @@ class Observation:
             "judges": self.judges,
             "ms": ms,
         }
+
+
+class CaughtExceptions(logging.Handler):
+    """Notes the exceptions that a port (`create_environment(port=...)`) counts as 0 and logs."""
+
+    @classmethod
+    def listen(cls, module: str) -> None:
+        """Note what the module `v0` of a package logs; nothing if the package is no port."""
+        if f"{module}.v0" in sys.modules:
+            logger = logging.getLogger(f"{module}.v0")
+            logger.setLevel(logging.DEBUG)
+            logger.propagate = False
+            logger.handlers[:] = [cls()]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        observation, error = current(), record.exc_info[1] if record.exc_info else None
+        if observation is None or error is None:
+            return
+        failure = environment.failure(error)
+        detail = f"{failure['type']}: {failure['message']} ({failure['where']})"
+        observation.add_problem("caught", f"{record.getMessage()} {coercion.text(detail, 300)}")
 
 
 def not_run() -> ScoreReply:

@@ -9,8 +9,12 @@ import pytest
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, gold_candidates
 from prime_lab_mcp.lab.rewards.probes.row_fields import (
+    composed_golds,
+    filled_replies,
     framed_golds,
+    golds_of_replies,
     known_fields,
+    lacks_answer,
     rendering_from_template,
     require_fields,
     with_units,
@@ -95,6 +99,40 @@ def test_a_rendering_takes_fields_of_the_task_in_braces(template: str, kind: str
     assert rendering.wrapper.wrap(framed.golds[0].form(0)) == completion
     if kind != "tag" or "value" not in template:
         assert rendering.wrapper.kind == kind
+
+
+def test_parts_of_an_answer_are_fields_and_a_rendering_without_gold_is_made_of_fields() -> None:
+    fields = [{"answer": answer} for answer in ("Cork|Sunday", "Oslo|Friday", "Graz|Monday")]
+    rows = [Row(n, f"k{n}", (), f["answer"], None, f) for n, f in enumerate(fields)]
+    assert known_fields(rows) == ["answer", "answer.1", "answer.2"]
+    rendering = rendering_from_template("<city>{answer.1}</city> <day>{answer.2}</day>")
+    require_fields(rendering, rows)
+    made = composed_golds(rows, rendering.composed)
+    assert rendering.wrapper.wrap(made.golds[0].form(0)) == "<city>Cork</city> <day>Sunday</day>"
+    wrong = {rendering.wrapper.wrap(w.answer) for w in wrong_answers(made, made.golds[0], 0)}
+    assert wrong
+    assert not any("Cork<" in text or ">Sunday" in text for text in wrong)
+    assert not lacks_answer(rendering, golds(rows), rows)
+    assert lacks_answer(rendering_from_template("on {answer.2}"), golds(rows), rows)
+    assert filled_replies("at {answer.1}", rows) == {0: "at Cork", 1: "at Oslo", 2: "at Graz"}
+
+
+@pytest.mark.parametrize(
+    ("replies", "wrapper", "answers"),
+    [
+        (["The answer is 42.", "The answer is 7."], ("The answer is ", "."), ["42", "7"]),
+        (["<a>Rome</a> in <b>May</b>!", "<a>Bath</a> in <b>June</b>!"], ("<a>", "</b>!"), ["Rome</a> in <b>May"]),
+        (["yes", "no"], ("", ""), ["yes", "no"]),
+        (["x = 1, y = 2", "x = 1, y = 2"], ("", ""), ["x = 1, y = 2"] * 2),
+    ],
+)
+def test_replies_that_tasks_state_are_split_into_what_they_share_and_the_answer(
+    replies: list[str], wrapper: tuple[str, str], answers: list[str]
+) -> None:
+    form, found = golds_of_replies(dict(enumerate(replies)))
+    assert (form.lead + form.open, form.close) == wrapper
+    assert [gold.form(0) for gold in found.golds][: len(answers)] == answers
+    assert [form.wrap(gold.form(0)) for gold in found.golds] == replies
 
 
 def test_a_field_that_no_task_has_is_an_error_that_names_the_fields_there_are() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from prime_lab_mcp.lab.rewards.findings import reward_findings
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from tests.lab.rewards.rules.trials import STYLE, found, scored_probe, sound
@@ -81,3 +82,20 @@ def test_right_replies_that_are_paid_on_nearly_all_other_tasks_block(paid: int, 
         rewards=sound().rewards, style=None, form_requested=False, scored_probes=probes, supplied=eight_cases(low=0.0)
     )
     assert (("reward-wrong-passes", "blocker") in found(trial)) is blocks
+
+
+def test_a_reward_that_paid_nothing_at_all_is_said_to_have_paid_nothing() -> None:
+    dead = earned(*[0.0] * 10)
+    dead = replace(dead, scored_probes=tuple(replace_reward(s, 0.0) for s in dead.scored_probes))
+    (finding,) = (f for f in reward_findings(dead) if f.code == "gold-not-understood")
+    assert "the reward paid it nothing" in finding.message
+    assert f"nor any other of {dead.run} completions" in finding.message
+    assert finding.fix.startswith("A reward that never pays is often wrong itself")
+    little = earned(0.005, 0.002, 0.0, 0.004, 0.005, 0.005, 0.005, 0.005, 0.005, 0.005)
+    (finding,) = (f for f in reward_findings(little) if f.code == "gold-not-understood")
+    assert "it is not known which replies are right" in finding.message
+    assert "nothing" not in finding.message
+
+
+def replace_reward(scored: ScoredProbe, reward: float) -> ScoredProbe:
+    return replace(scored, scored=replace(scored.scored, reward=reward))

@@ -6,6 +6,7 @@ An older reward function gets messages, a parser and a state. The classes here a
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -297,11 +298,15 @@ async def awaited(value: Any) -> Any:
 
 
 async def earned(function: Callable[..., Any], objects: Mapping[str, Any]) -> float:
-    """What a reward function gives for the objects that its parameters name. As in v0, an exception counts as 0."""
+    """What a reward function gives for the objects that its parameters name. As in v0, an exception counts as 0.
+
+    The exception is logged, because a function that raises where the older one does not is an error of the port.
+    """
     parameters = inspect.signature(function).parameters
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         objects = {name: value for name, value in objects.items() if name in parameters}
     try:
         return float(await awaited(function(**objects)))
     except Exception:
+        logging.getLogger(__name__).debug("%s raised", function.__name__, exc_info=True)
         return 0.0
