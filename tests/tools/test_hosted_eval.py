@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.fix import SameCall, calls_named_in
 from prime_lab_mcp.lab.evals.hosted.evaluation import fetch_evaluation
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
@@ -183,7 +184,9 @@ async def test_an_unknown_model_is_refused_in_the_words_of_the_platform(at: Desk
     assert "rehearsal/nothing" in caught.value.message
     with pytest.raises(LabError) as caught:
         await evaluate(at, model="nobody/nothing")
-    assert (caught.value.code, caught.value.next[0].tool) == ("model-not-offered", "search_hub")
+    assert caught.value.code == "model-not-offered"
+    (near,) = [one.changes for one in calls_named_in(caught.value.fix) if isinstance(one, SameCall)]
+    assert list(near) == ["model"], "a hosted evaluation takes no endpoint"
 
 
 async def test_a_start_whose_answer_was_lost_is_looked_up_and_not_sent_again(at: Desk) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
+from prime_lab_mcp.lab.base.fix import SameCall, calls_named_in
 from prime_lab_mcp.lab.distribution.sample import easy_first
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.listing import search_gpus
@@ -629,7 +630,9 @@ async def test_no_config_is_written_for_a_model_that_the_platform_does_not_train
         with pytest.raises(BadInput) as caught:
             await write(lab, **given)
         assert (caught.value.code, "Qwen3-4B-Instruct-2507" in caught.value.message) == ("model-not-offered", True)
-        assert [(n.tool, n.arguments) for n in caught.value.next] == [("search_hub", {"kind": "model"})]
+        near = [one.changes for one in calls_named_in(caught.value.fix) if isinstance(one, SameCall)]
+        assert near == [{"model": "Qwen/Qwen3-4B-Instruct-2507"}, {"target": "self-managed"}]
+        assert caught.value.next == ()
     assert not lab.workspace.resolve("configs/rl").exists()
     assert (await write(lab, based_on=old, model="Qwen/Qwen3-4B-Instruct-2507")).status == "passed"
 
