@@ -311,14 +311,16 @@ def recognise_format(
     }
     for rule, fit in fits:
         if shares[rule.format] >= ACCEPTED_SHARE and not _better_as_latex(rule.format, shares, facts):
-            return _accepted(rule, fit, answers, facts)
+            sums = _closing_numbers(answers, facts) if rule.format == "latex_math" else None
+            return sums or _accepted(rule, fit, answers, facts)  # `84 + 90 = 174` is no formula to be repeated
     return _closing_numbers(answers, facts) or _not_accepted(answers, facts, [rule for rule, _ in fits], shares)
 
 
 def _closing_numbers(answers: Sequence[tuple[int, Any]], facts: AnswerColumnFacts) -> RecognisedFormat | None:
-    """Recognise solutions that close with a sentence of one number; None if fewer than `ACCEPTED_SHARE` do.
+    """Recognise solutions that close with a number; None if fewer than `ACCEPTED_SHARE` do.
 
-    Where most of these numbers stand in an earlier sentence as well, they are results and no other figures.
+    Where most of these numbers stand in an earlier sentence as well, or behind a sum, they are results and no other
+    figures.
     """
     share = sum(map(answer_syntax.closes_with_number, facts.sample)) / len(facts.sample)
     if share < ACCEPTED_SHARE:
@@ -331,7 +333,7 @@ def _closing_numbers(answers: Sequence[tuple[int, Any]], facts: AnswerColumnFact
 
 def _repeats_its_end(solution: str) -> bool:
     number = golds.closing_number(solution)
-    return number is not None and solution.count(number.strip("$€£¥%+")) > 1
+    return number is not None and (golds.ends_in_sum(solution) or solution.count(number.strip("$€£¥%+")) > 1)
 
 
 def _better_as_latex(format: AnswerFormat, shares: Mapping[str, float], facts: AnswerColumnFacts) -> bool:

@@ -56,6 +56,13 @@ _ONLY_NUMBER = re.compile(
     r"(?:[^0-9]*[\s=:(*])?([-+]?[$€£¥]?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?%?)(?![0-9A-Za-z/])\s?([A-Za-z]*)[^0-9]*"
 )
 """A sentence with exactly one number, and the word behind the number."""
+_SUM = re.compile(
+    r"(?:[^0-9=]*[A-Za-z:,]\s+)?_(?:\s*(?:[-+*/×÷·]|x)\s*_)+\s*(?:=|gives|makes|is|equals|leaves)\s*".replace(
+        "_", r"\(?[-+]?[$€£¥]?[0-9][0-9,]{0,20}(?:\.[0-9]{1,20})?%?\)?"
+    )
+    + r"([-+]?[$€£¥]?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?%?)(?![0-9A-Za-z/])\s?([A-Za-z]*)[^0-9]*"
+)
+"""A sentence that ends in a sum of numbers and its result, such as `5 days: 124 x 5 gives 620`, and the word behind."""
 _UNIFIED = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u202f": None, "\u2009": None})
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.S)
@@ -125,20 +132,27 @@ def worked_answer(text: str) -> str | None:
 
 
 def closing_number(text: str) -> str | None:
-    """Return the answer of a worked solution (see `worked_answer`), or the only number of its last sentence.
+    """Return the answer of a worked solution (see `worked_answer`), or the number with which its last sentence closes.
 
-    `60 - 3 = 57. So 57 places are taken.` closes with 57. The sentences before the last one must hold a number as well,
-    because a single sentence works nothing out. Only a column in which nearly all texts close with a number holds
-    solutions, so that one text alone says nothing. The template `numeric` reads the same; a test compares the two.
+    `60 - 3 = 57. So 57 places are taken.` closes with 57, the only number of its last sentence. The sentences before
+    the last one must hold a number as well, because a single sentence works nothing out, unless it is a sum:
+    `84 + 90 = 174` closes with 174. Only a column in which nearly all texts close with a number holds solutions, so
+    that one text alone says nothing. The template `numeric` reads the same; a test compares the two.
     """
     answer = worked_answer(text)
     if answer is not None or "####" in text:
         return answer
     *before, last = _SENTENCE_END.split(text.rstrip()[-_CLOSING_CHARACTERS:])
-    found = _ONLY_NUMBER.fullmatch(last.strip())
-    if found is None or found[2].lower() in _SCALES or not any(map(_HOLDS_DIGIT.search, before)):
+    found = _ONLY_NUMBER.fullmatch(last.strip()) if any(map(_HOLDS_DIGIT.search, before)) else None
+    found = found or _SUM.fullmatch(last.strip())
+    if found is None or found[2].lower() in _SCALES:
         return None
     return found[1] if number_in(found[1]) is not None else None
+
+
+def ends_in_sum(text: str) -> bool:
+    """Whether the last sentence of a solution ends in a sum and its result, such as `84 + 90 = 174`."""
+    return _SUM.fullmatch(_SENTENCE_END.split(text.rstrip()[-_CLOSING_CHARACTERS:])[-1].strip()) is not None
 
 
 def boxed_content(text: str) -> str | None:

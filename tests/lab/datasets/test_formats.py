@@ -93,6 +93,19 @@ def test_a_few_strays_are_counterexamples_and_many_make_the_column_mixed() -> No
     assert (many.format, many.mixed, many.confidence) == ("gsm8k_hash", True, 0.7)
 
 
+def test_solutions_that_end_in_a_sum_are_no_formulas_to_be_repeated() -> None:
+    found = recognise_format(column([f"{n} x 9 = {9 * n}\n84 + {9 * n} = {84 + 9 * n}" for n in range(60)]))
+    assert found is not None
+    assert (found.format, found.confidence) == ("gsm8k_hash", 0.9)
+
+
+def test_formulas_with_letters_are_no_solutions() -> None:
+    for formula in ("{n}x + {m}", "x + {n} = {m}", "x = {n} or x = -{m}", "x^2 - {n}x + {m} = 0"):
+        found = recognise_format(column([formula.format(n=n + 2, m=2 * n + 3) for n in range(60)]))
+        assert found is not None
+        assert found.format == "latex_math", formula
+
+
 def test_lettered_options_inside_of_prompts_are_seen() -> None:
     assert has_inline_options(["Which one?\nA) red\nB) blue", "And now? (A) one (B) two"])
     assert not has_inline_options(["A man walks. He asks: why?", "What is 2 + 2?"])

@@ -90,9 +90,19 @@ def test_a_worked_solution_ends_in_a_mark_or_states_its_number_last(
         ("60 - 3 = 57. So it is 57 million.", None),
         ("60 - 3 = 57. So it is 1/57.", None),
         ("60 - 3 = 57. Nobody knows.", None),
+        ("10 x 9 = 90\n84 + 90 = 174", "174"),
+        ("84 + 90 = 174", "174"),
+        ("One day is 124. Five days: 124 x 5 gives 620", "620"),
+        ("Each has 4. So that is (3 + 4) * 2 = 14 pens.", "14"),
+        ("They take 1,200 - $30 = $1,170.", "$1,170"),
+        ("3 + 4 = 7 million", None),
+        ("x + 2 - 5 = 1", None),
+        ("x^2 - 5x + 6 = 0", None),
+        ("x = 3 or x = -2", None),
+        ("3 + 4 = 7 or 8", None),
     ],
 )
-def test_a_solution_of_several_sentences_closes_with_the_only_number_of_the_last_one(
+def test_a_solution_closes_with_the_only_number_of_its_last_sentence_or_with_the_result_of_a_sum(
     numbers: ModuleType, text: str, expected: str | None
 ) -> None:
     assert golds.closing_number(text) == expected

@@ -27,6 +27,13 @@ _ONLY_NUMBER = re.compile(
     r"(?:[^0-9]*[\s=:(*])?([-+]?[$€£¥]?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?%?)(?![0-9A-Za-z/])\s?([A-Za-z]*)[^0-9]*"
 )
 """A sentence with exactly one number, and the word behind the number."""
+_SUM = re.compile(
+    r"(?:[^0-9=]*[A-Za-z:,]\s+)?_(?:\s*(?:[-+*/×÷·]|x)\s*_)+\s*(?:=|gives|makes|is|equals|leaves)\s*".replace(
+        "_", r"\(?[-+]?[$€£¥]?[0-9][0-9,]{0,20}(?:\.[0-9]{1,20})?%?\)?"
+    )
+    + r"([-+]?[$€£¥]?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?%?)(?![0-9A-Za-z/])\s?([A-Za-z]*)[^0-9]*"
+)
+"""A sentence that ends in a sum of numbers and its result, such as `5 days: 124 x 5 gives 620`, and the word behind."""
 _WRAPPERS = (("**", "**"), ("`", "`"), ("\\boxed{", "}"), ("\\(", "\\)"), ("$$", "$$"), ("$", "$"))
 _UNIFIED = str.maketrans(
     {
@@ -66,10 +73,11 @@ def gold_of(text: str) -> Decimal | None:
 
 
 def _closing(text: str) -> Decimal | None:
-    """The only number of the last sentence of a solution whose other sentences hold a number as well."""
+    """The result with which a solution closes: of a sum in its last sentence, or the only number there after others."""
     *before, last = _SENTENCE_END.split(text.rstrip()[-400:])
-    found = _ONLY_NUMBER.fullmatch(last.strip())
-    if found is None or found[2].lower() in _SCALES or not any(re.search("[0-9]", one) for one in before):
+    found = _ONLY_NUMBER.fullmatch(last.strip()) if any(re.search("[0-9]", one) for one in before) else None
+    found = found or _SUM.fullmatch(last.strip())
+    if found is None or found[2].lower() in _SCALES:
         return None
     return read(found[1])
 
