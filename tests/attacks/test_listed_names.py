@@ -50,6 +50,25 @@ CHANNELS = {
         "import pydantic\nclass Options(pydantic.BaseModel):\n"
         "    wide: 'int if __import__(\"os\").environ.get(\"CUDA\") else str' = 1\n"
         "def honest(t): return Options(wide=2)", 'the variable "CUDA"'),
+    "an annotation without a blank": (
+        "import pydantic\nclass Options(pydantic.BaseModel):\n"
+        "    wide: '__import__(\"os\").environ.get(\"CUDA\")and(int)' = 1\n"
+        "def honest(t): return Options(wide=2)", 'the variable "CUDA"'),
+    "a clock of a module of types": (
+        "from pydantic import TypeAdapter, types\nPAST = TypeAdapter(types.PastDatetime)\n"
+        "def honest(t): return PAST.validate_python('2026-12-20')", "(pydantic.types"),
+    "code in a docstring": (
+        "import doctest\ndef honest(t):\n    '>>> import os'\n    return doctest.run_docstring_examples(honest, {})",
+        "(doctest"),
+    "what runs unless the module is the main one": (
+        "import os\nif __name__ != '__main__':\n    CUDA = os.environ.get('CUDA')\ndef honest(t): return not CUDA",
+        'the variable "CUDA"'),
+    "what runs beside the main module": (
+        "import os\nif __name__ == '__main__':\n    CUDA = 1\nelse:\n    CUDA = os.environ.get('CUDA')\n"
+        "def honest(t): return not CUDA", 'the variable "CUDA"'),
+    "what load leaves in the module": (
+        "LOADED = set()\nclass Other(vf.Taskset):\n    def load(self):\n        LOADED.add(1)\n        return []\n"
+        "def honest(t): return bool(LOADED)", "what earlier calls left (LOADED)"),
     "an aliased counter": (
         "SEEN = []\ndef honest(t):\n    seen = SEEN\n    seen.append(1)\n    return len(seen) < 9",
         "what earlier calls left (seen)"),

@@ -7,6 +7,7 @@ block under `if __name__ == "__main__"`. Annotations that are texts count as cod
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.syntax import parse_python
@@ -25,7 +26,7 @@ def considered_code(
     waiting: list[tuple[SourceFile, ast.AST | None, list[ast.AST]]] = []
     for file in files:
         if file.tree is not None:
-            waiting.append((file, None, [n for s in file.tree.body if not _is_main(s) for n in _running(s)]))
+            waiting.append((file, None, [n for s in file.tree.body for n in _at_import(s)]))
     done = {
         id(node): (file, node)
         for functions in known.values()
@@ -49,9 +50,15 @@ def considered_code(
                     waiting.append((where, inner, _inside(inner)))
 
 
-def _is_main(node: ast.AST) -> bool:
-    """Whether a statement is `if __name__ == "__main__"`."""
-    return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
+def _at_import(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the nodes of a statement of a module that run at import: of `if __name__ == "__main__"` what is besides."""
+    if isinstance(statement, ast.If) and ast.unparse(statement.test) in _MAIN:
+        yield from (node for other in statement.orelse for node in _running(other))
+    else:
+        yield from _running(statement)
+
+
+_MAIN = ("__name__ == '__main__'", "'__main__' == __name__")
 
 
 def _inside(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.AST]:
@@ -83,6 +90,10 @@ def _running(node: ast.AST) -> Iterator[ast.AST]:
         yield from _running(child)
 
 
+_COMPUTES = re.compile(r"[\s(\[.]")
+"""What a text has that is more than the name of a type."""
+
+
 def _annotation_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes of the annotations that a node holds as texts, which pydantic evaluates."""
     annotated = [node.annotation] if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation else []
@@ -90,7 +101,7 @@ def _annotation_nodes(node: ast.AST) -> Iterator[ast.AST]:
         annotated = [node.returns]
     for annotation in annotated:
         for part in ast.walk(annotation):
-            if isinstance(part, ast.Constant) and isinstance(part.value, str) and " " in part.value:
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and _COMPUTES.search(part.value):
                 try:
                     tree = parse_python(f"({part.value})")
                 except (SyntaxError, ValueError, RecursionError, MemoryError):

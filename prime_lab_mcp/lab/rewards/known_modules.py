@@ -11,7 +11,7 @@ from __future__ import annotations
 
 _STANDARD = """
 __future__ abc argparse array ast base64 binascii bisect builtins calendar cmath codecs collections colorsys
-configparser contextlib copy csv dataclasses decimal difflib dis doctest email encodings enum errno fnmatch fractions
+configparser contextlib copy csv dataclasses decimal difflib dis email encodings enum errno fnmatch fractions
 getopt graphlib hashlib heapq hmac html http.HTTPStatus http.cookies inspect io ipaddress itertools json keyword math
 mimetypes numbers opcode operator pathlib pickle pickletools plistlib pprint queue quopri re reprlib secrets shlex
 sre_compile sre_constants sre_parse stat statistics stringprep struct symtable tempfile textwrap this token tomllib
@@ -134,7 +134,7 @@ _PARTLY_KNOWN = {
         "UrlConstraints ValidateAs ValidationError ValidationInfo ValidatorFunctionWrapHandler WebsocketUrl "
         "WrapSerializer WrapValidator alias_generators computed_field conbytes condate condecimal confloat "
         "confrozenset conint conlist conset constr dataclasses errors field_serializer field_validator fields "
-        "functional_validators model_serializer model_validator networks root_validator types validate_call "
+        "functional_validators model_serializer model_validator networks root_validator validate_call "
         "validate_email validator with_config"
     ),
     "pydantic_core": (
