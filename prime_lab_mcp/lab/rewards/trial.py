@@ -37,6 +37,7 @@ from prime_lab_mcp.lab.rewards.case_skeletons import (
     unchanged_probes,
 )
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
+from prime_lab_mcp.lab.rewards.equal_paths import equal_path_probes
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes, nothing_probes
 from prime_lab_mcp.lab.rewards.judged_scoring import JUDGED_CASE_SECONDS, RelayCounts, asks_judge, judge_use
 from prime_lab_mcp.lab.rewards.listed_entries import changed_probes, entry_probes
@@ -343,7 +344,7 @@ class _Observation:
             self.unstored = await score_probes(scorer, nothing_probes(style, self.request.sample.rows))
         if not (self.hacks and self.single_replies):
             return
-        of_cases = failing_program_probes(probes)
+        of_cases = [*failing_program_probes(probes), *equal_path_probes(probes, rows)]
         if style is None:
             of_cases += [*skeleton_probes(probes), *repeated_probes(probes), *crossed_probes(probes, rows)]
             of_cases += unchanged_probes(probes, rows)
