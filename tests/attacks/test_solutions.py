@@ -118,6 +118,7 @@ async def test_a_reward_that_asks_for_a_call_is_judged_by_solutions_and_by_nothi
         "one-call-more": 1.0,
         "answer-first": 0.0,
         "pasted-output": 0.0,
+        "other-answer": 0.0,
     }
     assert solved.data["solutions"]["answers_scored_after_its_calls"]
 

@@ -17,6 +17,8 @@ A pair of a training prompt and a held-out prompt is a near-duplicate if all of 
 3. Their words are equal, or they differ in a place that is not a slot of a template. A place is a slot if, in the
    training split, at least three different words follow the text before it and at least three different words precede
    the text behind it. It is also a slot if the held-out prompt's own words occur there in the training split.
+4. Neither is another selection of statements that occur in the training split, such as the rules of a logic puzzle in
+   any order (`KnownStatements`).
 
 A paraphrase in completely different words is found by its numbers: it has at least three different numbers with seven
 digits in total, and at most two training prompts have the same numbers and the same gold.
@@ -239,6 +241,45 @@ class TemplateSlots:
         return min(len(nexts), len(lasts)) >= _FILLERS or (place.first in nexts and place.last in lasts)
 
 
+_SENTENCE_END = re.compile(r"\n|(?<=[.!?;])\s+")
+_OWN_STATEMENTS = 2
+"""Fewest statements that each of two selections must have and the other lack. One may be an instruction."""
+
+
+def _statements(text: str) -> set[str]:
+    """Return the lines and sentences of a prompt, each as its words and numbers."""
+    return {read for part in _SENTENCE_END.split(text.casefold()) if (read := _comparable_line(part))}
+
+
+@dataclass(slots=True)
+class KnownStatements:
+    """Counts the training prompts that contain a statement, to tell another selection of statements from a paraphrase.
+
+    A generator of puzzles draws each prompt's statements from a stock, so that a statement recurs in other prompts
+    word by word. A reworded statement does not.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def learn(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.counts.update(_statements(text))
+
+    def other_selection(self, held_out: str, train: str) -> bool:
+        """Return whether two prompts share less than half of their statements, and most others of both recur elsewhere.
+
+        `train` is one of the prompts that were learned.
+        """
+        one, other = _statements(held_out), _statements(train)
+        if 2 * len(one & other) >= min(len(one), len(other)):
+            return False
+        return all(
+            len(own) >= _OWN_STATEMENTS
+            and sum(self.counts[statement] > itself for statement in own) >= max(_OWN_STATEMENTS, len(own) / 2)
+            for own, itself in ((one - other, 0), (other - one, 1))
+        )
+
+
 TRAIN, HELD_OUT = 20_000, 2_000
 """Most rows of each split that are compared. A larger split is sampled with a seed."""
 _TRAIN_TEXT, _HELD_OUT_TEXT = 5_000_000, 1_000_000
@@ -413,12 +454,16 @@ def _without_siblings(state: _Search) -> dict[int, int]:
             places = prompt_differences(state.held_out[n][1].words, state.train[place][1].words)
             slots.register(places)
             candidates.append((n, place, places))
+    statements = KnownStatements()
     if candidates:
         slots.learn(features.words for _, features in state.train)
+        statements.learn(prompt.text for prompt, _ in state.train)
     matches: dict[int, int] = {}
     for n, place, places in candidates:
         same_order = state.held_out[n][1].order == state.train[place][1].order
         if state.asks_for_another_answer(n, place):
+            continue
+        if places and statements.other_selection(state.held_out[n][0].text, state.train[place][0].text):
             continue
         if (not places and same_order) or not all(map(slots.is_slot, places)):
             matches.setdefault(n, place)

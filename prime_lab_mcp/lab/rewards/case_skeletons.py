@@ -1,9 +1,10 @@
-"""Makes wrong replies of the caller's right ones: skeletons, repetitions, programs that fail, replies to other tasks.
+"""Makes wrong replies of the caller's right ones: skeletons, repetitions, failing programs, replies to other tasks.
 
 Tasks without a gold have no other completion in the asked form than those that the caller supplies. A skeleton of one
 keeps its tags, its code fence or its JSON keys. A reward that pays skeletons pays for the form alone, and one that pays
 nearly every right reply on other tasks does not ask whether the reply belongs to its task. One that pays a repeated
-reply more than all weights together adds matches up.
+reply more than all weights together adds matches up. Where right replies are changed copies of a text that the prompt
+gives, this text, unchanged, shows what changing it is worth.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from prime_lab_mcp.lab.datasets.task_golds import prompt_of
 from prime_lab_mcp.lab.rewards.observations import Expected
-from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
+from prime_lab_mcp.lab.rewards.probes.catalogue import GIVEN_TEXT, Draft, Probe, given_text
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.programs import failing_programs
 from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
@@ -26,6 +28,9 @@ _MOST = 4
 FEWEST_CROSSED, _OTHERS = 3, 6
 """Smallest number of different right replies, and number of other tasks to which each is given."""
 _REPETITIONS = 50
+_FEWEST_COPIES, _MOST_COPIES, _FEWEST_WORDS, _SAME_WORDS = 3, 8, 12, 0.6
+"""Smallest and largest number of given texts, smallest number of their words, and share of words in the same order from
+which a reply is a changed copy of one (our choice)."""
 _FENCE = re.compile(r"```([\w+#-]*)[ \t]*\n.*?```", re.S)
 _PROGRAM = re.compile(r"```(python|py|python3)[ \t]*\n(.*?)(?=```)", re.S)
 _TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>[^<]*</\1>", re.S)
@@ -75,6 +80,30 @@ def crossed_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]
         for other in others
         if prompts.get(row) != prompts[other]
     ]
+
+
+def unchanged_probes(placed: Sequence[tuple[Probe, Expected]], rows: Sequence[Row]) -> list[Probe]:
+    """Return the text that the prompt gives, unchanged, where the right replies of all tasks are changed copies of it.
+
+    Where each prompt is that text as a whole, the prompts of some other tasks are tried as well.
+    """
+    prompts = {row.index: prompt_of(row).strip() for row in rows}
+    right = {row: text.strip() for row, text in right_replies(placed).items() if prompts.get(row)}
+    given = {row: given_text(prompts[row], text) or prompts[row] for row, text in right.items()}
+    copies = {row: text for row, text in given.items() if text != right[row] and _changed_copy(text, right[row])}
+    if len(copies) < _FEWEST_COPIES or len(copies) < len(given):
+        return []
+    if all(text == prompts[row] for row, text in copies.items()):
+        copies |= {row: prompt for row, prompt in list(prompts.items())[:_OTHERS] if prompt and row not in copies}
+    return [
+        Draft(Family.FORMED_ECHO, text, GIVEN_TEXT).probe(f"unchanged/{row}", row)
+        for row, text in list(copies.items())[:_MOST_COPIES]
+    ]
+
+
+def _changed_copy(given: str, reply: str) -> bool:
+    one, other = given.split(), reply.split()
+    return len(one) >= _FEWEST_WORDS and SequenceMatcher(None, one, other, False).ratio() >= _SAME_WORDS
 
 
 def right_replies(placed: Sequence[tuple[Probe, Expected]]) -> dict[int, str]:

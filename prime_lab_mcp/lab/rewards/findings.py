@@ -33,7 +33,13 @@ from prime_lab_mcp.lab.rewards.rules.asked_spellings import asked_spelling
 from prime_lab_mcp.lab.rewards.rules.goldless import GOLDLESS_RULES
 from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, search_holes
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES, judge_misread
-from prime_lab_mcp.lab.rewards.rules.known_answers import answer_left_out, gold_not_understood, no_gold, supplied_cases
+from prime_lab_mcp.lab.rewards.rules.known_answers import (
+    answer_left_out,
+    gold_not_understood,
+    no_gold,
+    refuses_equal_ways,
+    supplied_cases,
+)
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import LEAK_RULES
 from prime_lab_mcp.lab.rewards.rules.list_relations import LIST_RULES
 from prime_lab_mcp.lab.rewards.rules.partly_right import PARTLY_RIGHT_RULES
@@ -211,6 +217,7 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     wrong_answer_passes,
     malformed_beats_wrong,
     supplied_cases,
+    refuses_equal_ways,
     *GOLDLESS_RULES,
     *HACK_RULES,
     *JUDGE_RULES,

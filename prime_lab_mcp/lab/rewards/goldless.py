@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from prime_lab_mcp.lab.datasets.task_golds import prompt_of, whole_prompt
 from prime_lab_mcp.lab.rewards.probes.answer_formats import CODE, AnswerWrapper, requested_wrappers
-from prime_lab_mcp.lab.rewards.probes.catalogue import Probe, assistant_message
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Draft, Probe, assistant_message
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.programs import (
     HACKED_TASKS,
@@ -22,6 +22,8 @@ from prime_lab_mcp.lab.rewards.probes.programs import (
 from prime_lab_mcp.lab.rewards.scripts import CHATTER
 from prime_lab_mcp.lab.worker.description import Row
 
+SAYS_NONE = "says that there is none"
+"""Variant of a reply that says in the asked form that there is no answer."""
 OTHER_TASK = "of another task"
 """Variant of a probe that repeats the prompt of another task."""
 _TASKS = 4
@@ -51,6 +53,31 @@ def goldless_probes(rows: Sequence[Row], source: str = "") -> list[Probe]:
     """Return the probes for a few tasks without a gold. They include programs if `source` runs programs."""
     probes = [probe for row, prompt, other in echoes(rows, _TASKS) for probe in _probes(row, prompt, other)]
     return [*probes, *program_probes(rows, source)]
+
+
+_NONE = re.compile(r"(?<![\w'])(?:NONE|NOTHING|IMPOSSIBLE|EMPTY|NEVER|N/A|(?i:none|nothing|impossible|empty))(?![\w'])")
+"""Words with which a prompt lets a reply say that there is no answer."""
+_EMPTY_TASKS, _MOST_NONES = 3, 5
+
+
+def nothing_probes(style: AnswerStyle, rows: Sequence[Row]) -> list[Probe]:
+    """Return replies to tasks without a gold, among tasks that have one: that there is none, and two wrong ones.
+
+    An empty list may be the right answer, such as that no part fits. The reward shows this if it pays the first, and
+    neither another task's gold nor chatter.
+    """
+    probes: list[Probe] = []
+    for row in [row for row in rows if row.index in style.golds.empty][:_EMPTY_TASKS]:
+        words = [match[0] for match in _NONE.finditer(whole_prompt(row))]
+        for number, word in enumerate(list(dict.fromkeys([*words, "none", "[]"]))[:_MOST_NONES]):
+            draft = Draft(Family.EMPTY, style.wrapper.wrap(word), SAYS_NONE)
+            probes.append(draft.probe(f"none/{row.index}/{number}", row.index))
+        if style.golds.golds:
+            other = Draft(Family.CROSS, style.render(style.golds.golds[0]))
+            probes.append(other.probe(f"none/{row.index}/other", row.index))
+            chatter = Draft(Family.CROSS, CHATTER)
+            probes.append(chatter.probe(f"none/{row.index}/chatter", row.index))
+    return probes
 
 
 def program_probes(rows: Sequence[Row], source: str) -> list[Probe]:

@@ -294,6 +294,8 @@ class Trial:
     other_process: tuple[OtherProcessScore, ...] = ()
     witnessed: Witnessed | None = None
     """None if no completion has a reward that a witness could confirm."""
+    unstored: tuple[ScoredProbe, ...] = ()
+    """Replies to tasks without a gold, among tasks that have one: that there is none, and another task's gold."""
     rollouts: tuple[PlayedScript, ...] = ()
     """Whole rollouts with a scripted model. Only environments with tools, several turns or a set-up have them."""
     rollouts_played: int = 0

@@ -36,6 +36,8 @@ class Delivery(StrEnum):
 
 CHATTER = "I am not sure yet. Let me think about this some more."
 """A reply that neither answers nor calls a tool."""
+IGNORANCE = "I do not know."
+"""A last reply without an answer."""
 _NO_TOOL = "no_such_tool"
 _BLIND_TURNS = 40
 

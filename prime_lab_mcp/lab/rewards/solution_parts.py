@@ -26,13 +26,16 @@ from prime_lab_mcp.lab.worker.host import Worker
 TASKS, FEW_TASKS = 3, 2
 """Number of tasks whose solution is played in parts: usually, and where a rollout takes long."""
 _FEWEST_TURNS, _MOST_TURNS = 4, 30
-_BEFORE = 4
-"""Number of turns before a paid one that are tried as the other half of a cycle."""
+_BEFORE = 6
+"""Number of different turns before a paid one that are tried as the other half of a cycle."""
 _MORE_TURNS = 8
 """Number of turns that a rollout with a repeated part may have beyond the solution's."""
 _FIRST_PART, _SEARCHED_PART = 1 / 3, 2 / 3
 """Largest part of a solution whose turns should not earn all, and part in which the first paid turn is looked for (our
 choice)."""
+_GOOD_SHARE = 0.8
+"""Share of what the best solution earned from which a solution counts (our choice). Where each turn costs a little, a
+task with a long way earns less; a part is compared with the solution of its own task."""
 _LONG_MS, _VERY_LONG_MS = 400.0, 6000.0
 """Durations of a solution's rollout in milliseconds above which parts are played on few tasks, and on none."""
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w.]*\d)")
@@ -69,7 +72,7 @@ async def play_parts(worker: Worker, solved: Solved, prompts: Mapping[int, str])
     """Play parts of the solutions of some tasks, of those with different turns. `prompts` maps tasks to all messages
     of their prompts."""
     best = solved.best
-    full = [p for p in solved.scored if best > EPSILON and (p.result.reward or 0.0) >= FULL_SHARE * best - EPSILON]
+    full = [p for p in solved.scored if best > EPSILON and (p.result.reward or 0.0) >= _GOOD_SHARE * best - EPSILON]
     chosen = list({json.dumps(_turns(p)): p for p in full}.values())
     if not chosen:
         return SolutionParts()
@@ -203,7 +206,9 @@ def _cycles(turns: Sequence[Any], step: int) -> Iterator[RolloutScript]:
     What is left out must have turns that the repeated part lacks.
     """
     paid = turns[step - 1]
-    cycles = [[paid], *([turn, paid] for turn in reversed(turns[max(0, step - 1 - _BEFORE) : step - 1]))]
+    # A long way of equal turns may lie between the turn that undoes and the paid one.
+    before = list({json.dumps(turn): turn for turn in reversed(turns[: step - 1])}.values())
+    cycles = [[paid], *([turn, paid] for turn in before[:_BEFORE])]
     for cycle in {json.dumps(c): c for c in cycles}.values():
         if all(turn in cycle for turn in turns[step:]):
             continue

@@ -20,7 +20,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import count
-from prime_lab_mcp.lab.datasets.task_golds import gold_candidates, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import gold_candidates, prompt_of, whole_prompt
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON
@@ -69,6 +69,8 @@ class Change(StrEnum):
     """The model gives the solution's last reply before the result of the first call."""
     PASTED_OUTPUT = "pasted-output"
     """The model repeats the last result of a tool instead of giving the last reply."""
+    NO_ANSWER = "other-answer"
+    """The model says that it does not know instead of giving the last reply."""
 
 
 _LABELS = {
@@ -80,6 +82,7 @@ _LABELS = {
     Change.ONE_CALL_MORE: "solves the task with one call more",
     Change.ANSWER_FIRST: "gives the solution's last reply before the result of the first call",
     Change.PASTED_OUTPUT: "makes the calls, then repeats the last result of a tool",
+    Change.NO_ANSWER: f"makes the calls, then says {scripts.IGNORANCE!r}",
 }
 _OTHER_TOOLS = "calls the tools that the solution leaves out"
 _WITHOUT_CALLS = (Change.NOOP, Change.BARE_ANSWER)
@@ -187,7 +190,11 @@ async def play_solutions(
     paid = [p for p in solved.scored if (p.result.reward or 0.0) > EPSILON]
     # Long answers come first: a tool result that contains a long answer does not contain it by chance.
     chosen = sorted(paid, key=lambda p: -min(len(last_reply(p)), _LONG_REPLY))[:CHANGED_TASKS]
-    copies = [(change, p.row, changed_script(change, p)) for p in chosen for change in _changes(solved)]
+    changes = _changes(solved)
+    prompts = {row.index: whole_prompt(row) for row in rows}
+    if not all(_told_by_tools(p, prompts.get(p.row, ""), solved) for p in chosen):
+        changes = [change for change in changes if change is not Change.NO_ANSWER]
+    copies = [(change, p.row, changed_script(change, p)) for p in chosen for change in changes]
     rollouts = await _play(worker, [(row, script) for _, row, script in copies])
     changed = tuple(zip([change for change, _, _ in copies], rollouts.played, strict=False))
     solved = replace(solved, changed=changed, broke=solved.broke or rollouts.broke)
@@ -303,6 +310,23 @@ def _changes(solved: Solved) -> Sequence[Change]:
     return [change for change in Change if change is not Change.OTHER_TEXTS or _mixes_arguments(solved)]
 
 
+_NAMED = re.compile(r"(?<=[^.!?:\s] )[A-Z]\w{2,}|\b\w*\d\w*")
+"""A number, or a word with a capital inside of a sentence: what an answer names."""
+
+
+def _told_by_tools(solution: PlayedScript, prompt: str, solved: Solved) -> bool:
+    """Whether the last reply names what only the result of a tool has said: no call, no prompt and no other reply.
+
+    Where a call names the answer as well, such as one that hands it in, the call may be what is paid.
+    """
+    others = [last_reply(p) for p in solved.scored if p.row != solution.row]
+    calls = [str(m.get("tool_calls")) for m in solution.result.messages if m.get("tool_calls")]
+    known = "\n".join([prompt, *others, *calls])
+    told = "\n".join(str(m.get("content")) for m in solution.result.messages if m.get("role") == "tool")
+    new = {word for word in _NAMED.findall(last_reply(solution)) if word not in known}
+    return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", told) for word in new)
+
+
 def _calls(solved: Solved) -> Iterator[tuple[str, Any]]:
     """Yield (name, arguments) of the tool calls in solutions. Calls whose arguments are not JSON are left out."""
     for p in solved.scored:
@@ -401,7 +425,8 @@ def changed_script(change: Change, solved: PlayedScript) -> RolloutScript:
     last = last_reply(solved)
     if change is Change.BARE_ANSWER:
         return RolloutScript(_LABELS[change], "taken-back", {"turns": [last], "then": "repeat"})
-    data = {**solved.script.data, "change": str(change), "text": last}
+    text = scripts.IGNORANCE if change is Change.NO_ANSWER else last
+    data = {**solved.script.data, "change": str(change), "text": text}
     return RolloutScript(_LABELS[change], "taken-back", data)
 
 

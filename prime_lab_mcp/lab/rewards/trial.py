@@ -34,9 +34,11 @@ from prime_lab_mcp.lab.rewards.case_skeletons import (
     repeated_probes,
     right_replies,
     skeleton_probes,
+    unchanged_probes,
 )
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
-from prime_lab_mcp.lab.rewards.goldless import goldless_probes
+from prime_lab_mcp.lab.rewards.equal_paths import equal_path_probes
+from prime_lab_mcp.lab.rewards.goldless import goldless_probes, nothing_probes
 from prime_lab_mcp.lab.rewards.judged_scoring import JUDGED_CASE_SECONDS, RelayCounts, asks_judge, judge_use
 from prime_lab_mcp.lab.rewards.listed_entries import changed_probes, entry_probes
 from prime_lab_mcp.lab.rewards.observations import (
@@ -70,6 +72,7 @@ from prime_lab_mcp.lab.rewards.probes.families import Family, label_of
 from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering, lacks_answer
 from prime_lab_mcp.lab.rewards.related_replies import score_related
 from prime_lab_mcp.lab.rewards.scorer import Scorer, score_probes, score_stress
+from prime_lab_mcp.lab.rewards.scripts import IGNORANCE
 from prime_lab_mcp.lab.rewards.shown_tests import find_shown_tests
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions, stated_replies
@@ -90,7 +93,6 @@ GOLD_TASKS = 500
 UNKNOWN_TASKS = 100
 """Number of tasks of a larger taskset that are drawn besides, by a seed that code cannot know (sampling_secret.py). Of
 a reward that pays anything on 5 % of the tasks, 100 tasks show one with a probability above 99 %."""
-_NOTHING = "I do not know."
 _JUDGED = "a judge scores these completions"
 _PLAYED = "only whole rollouts earn this reward"
 _RELOAD_SECONDS = 5.0
@@ -192,6 +194,7 @@ class _Observation:
         self.played = scripted_rollouts.PlayedRollouts()
         self.models = PlayedModels()
         self.supplied: tuple[ScoredCase, ...] = ()
+        self.unstored: tuple[ScoredProbe, ...] = ()
         self.by_rollouts = False
         """Whether whole rollouts, and not completions, are judged."""
 
@@ -238,7 +241,7 @@ class _Observation:
         """Find out how completions state the gold, and place the caller's cases."""
         request, scorer, rows = self.request, self.scorer, self.rows
         if self.grouped:
-            scorer.rest_of_group = {row.index: (assistant_message(_NOTHING), assistant_message("")) for row in rows}
+            scorer.rest_of_group = {row.index: (assistant_message(IGNORANCE), assistant_message("")) for row in rows}
         found = await calibrate(scorer, rows, self.source, request.rendering, self.sparing)
         if request.rendering is None and not (found is not None and (found.mean or 0.0) > EPSILON):
             found = await _as_in_cases(scorer, found, rows, self.source, request.cases(None), self.sparing)
@@ -337,11 +340,14 @@ class _Observation:
         """Score the caller's cases, and completions that are made of them and of right answers."""
         scorer, rows, style, probes = self.scorer, self.rows, self.style, self.probes
         self.supplied = await _supplied(scorer, probes)
+        if style is not None and style.golds.empty and not self.sparing and not scorer.gave_up:
+            self.unstored = await score_probes(scorer, nothing_probes(style, self.request.sample.rows))
         if not (self.hacks and self.single_replies):
             return
-        of_cases = failing_program_probes(probes)
+        of_cases = [*failing_program_probes(probes), *equal_path_probes(probes, rows)]
         if style is None:
             of_cases += [*skeleton_probes(probes), *repeated_probes(probes), *crossed_probes(probes, rows)]
+            of_cases += unchanged_probes(probes, rows)
         await self._score_more(of_cases)
         if scorer.gave_up:
             return
@@ -422,6 +428,7 @@ class _Observation:
             scored_probes=self.scored_probes,
             repeats=self.repeats,
             supplied=self.supplied,
+            unstored=self.unstored,
             unmatched=tuple(self.unmatched),
             faults=tuple(_scored_probe(case, scored) for case, scored in (*scorer.faulty, *scorer.slow)),
             rollouts=played.rollouts,

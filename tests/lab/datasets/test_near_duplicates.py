@@ -178,6 +178,32 @@ def test_letters_in_the_same_order_that_stand_otherwise_are_another_task() -> No
     assert leak(train, other, "numeric") is None
 
 
+BIRDS = ("robin", "crow", "finch", "heron", "stork", "swift")
+
+
+def perches(r: random.Random) -> str:
+    """Rules of a puzzle, drawn from a stock and in any order."""
+    rules = []
+    for _ in range(8):
+        one, other = r.sample(BIRDS, 2)
+        form = r.choice(
+            (
+                "The {} sits above the {}.",
+                "The {} and the {} are not neighbours.",
+                "If the {} sings, the {} sleeps.",
+            )
+        )
+        rules.append(form.format(one, other))
+    return "\n".join(["Birds sit in a tree: " + ", ".join(BIRDS) + ".", *rules])
+
+
+@pytest.mark.parametrize("apart", ["\n", " "])
+def test_another_selection_of_the_rules_of_a_puzzle_is_another_task(apart: str) -> None:
+    r = random.Random(5)
+    rows = [(perches(r).replace("\n", apart), "yes") for _ in range(120)]
+    assert leak(rows[30:], rows[:30], "label") is None
+
+
 def test_the_finding_blocks_above_a_twentieth_and_shows_both_rows() -> None:
     train, clean = distinct(story, 600), distinct(story, 200, seed=8)
     known = {q for q, _ in train}

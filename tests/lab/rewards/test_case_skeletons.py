@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.rewards.case_skeletons import (
     repeated_probes,
     skeleton_probes,
     skeletons,
+    unchanged_probes,
 )
 from prime_lab_mcp.lab.rewards.observations import Expected
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft, Probe
@@ -84,3 +85,29 @@ def test_right_programs_are_changed_to_fail_on_nearly_every_input() -> None:
     )
     assert "return None" in silent.completion
     assert not failing_program_probes([case(3, "```python\nprint(int(input()) * 2)\n```", "high")])
+
+
+NOTES = [
+    f"The ferry to the {place} leaves the the old pier at noon and takes no dgos, but bicycles travel free of charge."
+    for place in ("lighthouse", "castle", "monastery", "market")
+]
+
+
+def mended(note: str) -> str:
+    return note.replace("the the", "the").replace("dgos", "dogs")
+
+
+def test_a_text_that_right_replies_change_a_little_is_tried_as_it_is() -> None:
+    placed = [case(n, mended(note), "high") for n, note in enumerate(NOTES[:3])]
+    tried = {p.row: p.completion for p in unchanged_probes(placed, rows(*NOTES))}
+    assert tried == dict(enumerate(NOTES)), "the task without a case too, since prompts are the texts as a whole"
+    asked = [f"Mend the mistakes in this note.\n\n{note}" for note in NOTES]
+    tried = {p.row: p.completion for p in unchanged_probes(placed, rows(*asked))}
+    assert tried == dict(enumerate(NOTES[:3]))
+
+
+def test_prompts_that_right_replies_do_not_repeat_are_no_text_to_be_changed() -> None:
+    placed = [case(n, f"It leaves at noon for the {n}.", "high") for n in range(3)]
+    assert unchanged_probes(placed, rows(*NOTES)) == []
+    placed = [*(case(n, mended(note), "high") for n, note in enumerate(NOTES[:3])), case(3, "By bicycle.", "high")]
+    assert unchanged_probes(placed, rows(*NOTES)) == []

@@ -74,6 +74,30 @@ def test_a_paid_turn_that_is_paid_again_blocks(once: bool, said: list[str]) -> N
     assert blockers(fences(once), WALKS) == said
 
 
+def hay(once: bool) -> Game:
+    """Bales are brought to barns over ways of different lengths; each turn costs a little."""
+
+    def play(turns: Sequence[str]) -> tuple[float, list[str]]:
+        at, held, unloaded, told = 0, False, [], []
+        for turn in turns[:40]:
+            at += {"EAST": 1, "WEST": -1}.get(turn, 0)
+            unloaded += [at] if turn == "UNLOAD" and held else []
+            held = turn == "LOAD" or (held and turn != "UNLOAD")
+            told.append(f"field {at}, {'with' if held else 'without'} a bale")
+        told += [""] * (len(turns) - len(told))
+        return len(set(unloaded) if once else unloaded) / 2 - 0.01 * min(40, len(turns)), told
+
+    return play
+
+
+@pytest.mark.parametrize(("once", "said"), [(False, ["what was paid once is paid again"]), (True, [])])
+def test_a_long_way_before_the_paid_turn_hides_no_farming_where_turns_cost_something(
+    once: bool, said: list[str]
+) -> None:
+    ways = [["LOAD", *["EAST"] * n, "UNLOAD", *["WEST"] * n, "LOAD", *["WEST"] * (9 - n), "UNLOAD"] for n in (5, 6, 3)]
+    assert blockers(hay(once), [["WEST", "EAST"] * n + way for n, way in enumerate(ways)]) == said
+
+
 @pytest.mark.parametrize(("of_all", "said"), [(False, ["a small part of the task is paid like all of it"]), (True, [])])
 def test_a_share_of_what_was_tried_blocks(of_all: bool, said: list[str]) -> None:
     def quiz(turns: Sequence[str]) -> tuple[float, list[str]]:

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
@@ -720,7 +721,24 @@ def _backtracking(target: Target) -> Iterator[Draft]:
 @maker(Family.CUT, answers="texts", tasks=TRUNCATION_TASKS)
 def _cut(target: Target) -> Iterator[Draft]:
     for name, text in truncated_completions(target.wrapper, target.answer, target.style.golds.format):
-        yield Draft(Family.CUT, text, name)
+        if not _still_states(text, target.answer):
+            yield Draft(Family.CUT, text, name)
+
+
+_KEPT_PRECISION = Decimal("0.001")
+"""Relative difference up to which a number without its last decimals is the same result (our choice). Of
+6.613873260551332, 6.61387 is a rounding that no reward for numbers should refuse."""
+
+
+def _still_states(cut: str, answer: str) -> bool:
+    """Return whether a completion that was cut off inside of a long decimal number still states this number."""
+    number, read = as_number(answer), _LAST_DECIMAL.search(cut)
+    if number is None or read is None or not number or "." not in answer:
+        return False
+    return abs(Decimal(read[1]) - number) <= _KEPT_PRECISION * abs(number)
+
+
+_LAST_DECIMAL = re.compile(r"(-?\d+\.\d+)\D*$")
 
 
 def _parts(target: Target) -> tuple[str, ...]:

@@ -44,6 +44,8 @@ class Family(StrEnum):
     """The reference answer in another spelling that models rarely use, so that a reward may refuse it."""
     ASKED_SPELLING = "asked-spelling"
     """The reference answer in the spelling that the prompt demands, where the stored one differs from it."""
+    OTHER_WAY = "other-way"
+    """A right reply with another way that is as short, where the prompt asks for any shortest one."""
     UNITLESS = "unitless"
     """The number of a reference answer without its unit."""
     HALF_RIGHT = "half-right"
@@ -169,6 +171,7 @@ _KINDS: dict[Family, Kind] = {
     Family.SPELLING: "equivalent",
     Family.RARE_SPELLING: "variant",
     Family.ASKED_SPELLING: "variant",
+    Family.OTHER_WAY: "variant",
     Family.UNITLESS: "variant",
     Family.HALF_RIGHT: "half-right",
     Family.ENTRY_LEFT_OUT: "half-right",
@@ -204,6 +207,7 @@ NEEDS_ANSWER = frozenset(
         Family.SPELLING,
         Family.RARE_SPELLING,
         Family.ASKED_SPELLING,
+        Family.OTHER_WAY,
         Family.UNITLESS,
         Family.HALF_RIGHT,
         Family.ENTRY_LEFT_OUT,
@@ -244,6 +248,7 @@ _LABELS: dict[Family, str] = {
     Family.SPELLING: "gold with {}",
     Family.RARE_SPELLING: "gold with {}",
     Family.ASKED_SPELLING: "gold with {}",
+    Family.OTHER_WAY: "right reply with {}",
     Family.UNITLESS: "gold with no unit",
     Family.HALF_RIGHT: "half right: {}",
     Family.ENTRY_LEFT_OUT: "half right: without {}",

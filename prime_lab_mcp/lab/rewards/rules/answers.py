@@ -273,8 +273,16 @@ def malformed_beats_wrong(trial: Trial) -> Iterator[Finding]:
 
 
 def empty_golds(trial: Trial) -> Iterator[Finding]:
-    """If some tasks have golds, every task should have one: a task without a gold always earns zero."""
-    if trial.style is not None and trial.style.golds.empty:
+    """If some tasks have golds, every task should have one: a task without a gold always earns zero.
+
+    An empty gold may be an answer, such as that no part fits. The reward shows this if it pays a reply that says so, or
+    a supplied case, and pays no answer of another task there.
+    """
+    if (
+        trial.style is not None
+        and trial.style.golds.empty
+        and not _nothing_is_an_answer(trial, trial.style.golds.empty)
+    ):
         rows = trial.style.golds.empty
         severe = len(rows) > 0.01 * (len(rows) + len(trial.style.golds.golds))
         yield Finding(
@@ -283,6 +291,18 @@ def empty_golds(trial: Trial) -> Iterator[Finding]:
             f"{count(len(rows), 'task')} have no gold answer while others have one (first: task {rows[0]})",
             "Drop these tasks when the taskset is loaded, or give them an answer.",
         )
+
+
+def _nothing_is_an_answer(trial: Trial, rows: Sequence[int]) -> bool:
+    half = HALF_SHARE * trial.max_reward
+    others = [s.reward for s in trial.unstored if s.probe.family is Family.CROSS and s.reward is not None]
+    stated = [s.reward for s in trial.unstored if s.probe.family is Family.EMPTY and s.reward is not None]
+    stated += [
+        s.scored_probe.reward
+        for s in trial.supplied
+        if s.high and s.scored_probe.probe.row in rows and s.scored_probe.reward is not None
+    ]
+    return half > EPSILON and max(stated, default=0.0) > half and bool(others) and max(others) < half
 
 
 def ignores_format(trial: Trial) -> Iterator[Finding]:

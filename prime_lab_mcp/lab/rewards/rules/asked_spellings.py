@@ -11,8 +11,9 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import case_row, earned_in_full, exclude_not_run, paid_text
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 
-_FEWEST_REFUSED = 2
-"""Smallest number of tasks on which the demanded spelling must be refused."""
+_FEWEST_REFUSED, _REFUSED_SHARE = 2, 0.25
+"""Smallest number of tasks on which the demanded spelling must be refused, and smallest share of the tasks that have
+one. A tolerance may pay a rounded number where numbers are large only."""
 
 
 def _refused_share(scored_probe: ScoredProbe) -> float:
@@ -26,8 +27,8 @@ def _refused_share(scored_probe: ScoredProbe) -> float:
 def asked_spelling(trial: Trial) -> Iterator[Finding]:
     """The right answer must be paid in the spelling that the prompt demands, such as a number of decimals.
 
-    A blocker if no answer in this spelling is paid: a model that follows the prompt then earns nothing on these tasks,
-    and training teaches the model to ignore the prompt. Each demand counts for itself.
+    A blocker if a quarter of the answers in this spelling are not paid: a model that follows the prompt then earns
+    nothing on these tasks, and training teaches the model to ignore the prompt. Each demand counts for itself.
     """
     paid = {s.probe.row for s in trial.golds if earned_in_full(s, trial)}
     by_demand: dict[str, list[ScoredProbe]] = {}
@@ -36,12 +37,13 @@ def asked_spelling(trial: Trial) -> Iterator[Finding]:
             by_demand.setdefault(scored_probe.probe.variant, []).append(scored_probe)
     for asked in by_demand.values():
         refused = [s for s in asked if (s.reward or 0.0) <= _refused_share(s) * trial.maximum(s.probe.row) + EPSILON]
-        if len(refused) < len(asked) or len(asked) < _FEWEST_REFUSED:
+        if len(refused) < max(_FEWEST_REFUSED, _REFUSED_SHARE * len(asked)):
             continue
+        some = "" if len(refused) == len(asked) else f" on {len(refused)} of {len(asked)} tasks"
         yield Finding(
             "reward-contradicts-prompt",
             "blocker",
-            f"right answers with {refused[0].probe.variant} are not paid, only as they are stored: "
+            f"right answers with {refused[0].probe.variant} are not paid{some}, only as they are stored: "
             f"{paid_text(refused[0], trial)}",
             "Store and compare answers in the spelling that the prompt demands, or demand the spelling that is paid.",
             rows=tuple(case_row(s, "the maximum", trial) for s in refused[:3]),

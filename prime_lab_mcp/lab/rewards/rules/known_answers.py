@@ -9,6 +9,7 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial
+from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import (
     case_row,
     earns_by_chance,
@@ -82,6 +83,31 @@ def meets_expectation(case: ScoredCase, trial: Trial) -> bool:
         heaviest = max(parts.values(), key=lambda c: c.weight)
         scores += [heaviest.score] if heaviest.score is not None else []
     return any(abs(score - expected) <= 0.011 for score in scores)
+
+
+_FEWEST_WAYS = 3
+"""Smallest number of tasks on which a way that is as short as the right one must be refused."""
+
+
+def refuses_equal_ways(trial: Trial) -> Iterator[Finding]:
+    """Another way must be paid that is as short as the right one and that the prompt does not tell apart from it.
+
+    A blocker: which of the equal ways a model gives is chance, and most right replies earn little. All that were tried
+    must be refused, on at least three tasks.
+    """
+    paid = {s.scored_probe.probe.row: s.scored_probe.reward or 0.0 for s in trial.supplied if s.high}
+    tried = [s for s in trial.of(Family.OTHER_WAY) if s.reward is not None and paid.get(s.probe.row, 0.0) > EPSILON]
+    refused = [s for s in tried if (s.reward or 0.0) < HALF_SHARE * paid[s.probe.row]]
+    if len(refused) >= _FEWEST_WAYS and len(refused) == len(tried):
+        yield Finding(
+            "reward-too-strict",
+            "blocker",
+            f"the prompt asks for a shortest way, and another one that is as short was refused on all "
+            f"{len(refused)} tasks that were tried: {paid_text(refused[0], trial)}",
+            "Follow the way of the reply through the pairs of the task, and pay it if it arrives with as few steps as "
+            "the shortest; or say in the prompt which of several equal ways is meant.",
+            rows=tuple(case_row(s, "what the stored way earns", trial) for s in refused[:3]),
+        )
 
 
 def cases_suffice(trial: Trial) -> bool:

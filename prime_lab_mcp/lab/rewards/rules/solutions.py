@@ -30,6 +30,8 @@ _WITHOUT_USE = {
     Change.ANSWER_FIRST: "before the result of the first call",
 }
 
+_FEWEST_UNSAID = 2
+"""Smallest number of tasks on which the answer must be paid although the model does not give it."""
 _GUESSES = (Change.BARE_ANSWER, Change.ANSWER_FIRST)
 """Copies that give the answer before anything was looked up or tried."""
 
@@ -301,6 +303,31 @@ def pays_pasted_output(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def pays_without_answer(trial: Trial) -> Iterator[Finding]:
+    """A model that looks up the answer and then says that it does not know must not earn more than half.
+
+    A blocker: the reward reads what tools have said as if the model had said it. It does so if the last reply alone is
+    paid as well, which shows that the reward looks for an answer, and not for a state that the calls have changed.
+    """
+    solved = trial.solved
+    unsaid = [p for c, p in solved.changed if c is Change.NO_ANSWER and p.scored]
+    said = [p.result.reward or 0.0 for c, p in solved.changed if c is Change.BARE_ANSWER and p.scored]
+    least = min((p.result.reward or 0.0 for p in unsaid), default=0.0)
+    nothing = max(solved.rewards_of(Change.NOOP), default=0.0)
+    if len(unsaid) < _FEWEST_UNSAID or len(said) < len(unsaid) or not (solved.calls_tools and solved.replies_differ):
+        return
+    if least <= HALF_SHARE * solved.best + EPSILON or min(said) < least - EPSILON or nothing > EPSILON:
+        return
+    yield Finding(
+        "reward-hackable",
+        "blocker",
+        f"a model that {unsaid[0].script.name} earned {least:g}, and the solution {solved.best:g}: what a tool has "
+        "said is paid as if the model had said it",
+        "Read the answer from the last reply of the model (trace.last_reply), and not from the results of tools.",
+        rows=tuple(rollout_row(p, "less than half of the solution") for p in unsaid[:2]),
+    )
+
+
 SOLUTION_RULES: tuple[RewardRule, ...] = (
     solution_unplayable,
     solution_needs_more,
@@ -309,6 +336,7 @@ SOLUTION_RULES: tuple[RewardRule, ...] = (
     paid_without_use,
     refuses_detours,
     pays_pasted_output,
+    pays_without_answer,
 )
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from prime_lab_mcp.lab.rewards.findings import reward_findings, sanity_checks
+from prime_lab_mcp.lab.rewards.goldless import SAYS_NONE
 from prime_lab_mcp.lab.rewards.observations import (
     HeldOutVerdict,
     Hole,
@@ -21,7 +24,7 @@ from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.solutions import Solved, solution_script
 from prime_lab_mcp.lab.worker.description import RewardInfo
 from prime_lab_mcp.lab.worker.scoring import Component, RolloutResult, Scored
-from tests.lab.rewards.rules.trials import REWARDS, found, scored, scored_probe, sound
+from tests.lab.rewards.rules.trials import GOLDS, REWARDS, STYLE, found, scored, scored_probe, sound
 
 
 def test_a_sound_reward_has_no_finding() -> None:
@@ -234,3 +237,22 @@ def test_right_answers_in_the_spelling_that_the_prompt_demands_must_be_paid() ->
     assert found(demanded(1, 1)) == set()
     assert contradicts not in found(demanded(0, 1)), "another reason may explain one of them"
     assert contradicts not in found(demanded(0)), "one task is too few"
+    assert contradicts in found(demanded(0, 0, 1, 1)), "a tolerance may pay roundings of large numbers only"
+    assert contradicts not in found(demanded(0, 0, *[1] * 8))
+
+
+@pytest.mark.parametrize(
+    ("none", "other", "blocks"),
+    [(1.0, 0.0, False), (1.0, 1.0, True), (0.0, 0.0, True)],
+    ids=["none is paid", "anything is paid", "nothing is paid"],
+)
+def test_an_empty_gold_is_an_answer_where_the_reward_pays_a_reply_that_says_so(
+    none: float, other: float, blocks: bool
+) -> None:
+    style = replace(STYLE, golds=replace(GOLDS, empty=(10, 11)))
+    unstored = (
+        scored_probe(Family.EMPTY, SAYS_NONE, none, row=10),
+        scored_probe(Family.CROSS, "", other, row=10),
+    )
+    codes = found(sound(style=style, unstored=unstored))
+    assert (("reward-no-gold", "blocker") in codes) == blocks

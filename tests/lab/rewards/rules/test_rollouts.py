@@ -262,6 +262,29 @@ def test_the_pay_for_the_form_of_a_reply_is_not_paid_without_a_tool() -> None:
     assert "paid-without-tool" in codes_where_wrong_answers_earn(0.0)
 
 
+@pytest.mark.parametrize(
+    ("unsaid", "bare", "blocks"),
+    [(0.9, 1.0, True), (0.4, 1.0, False), (0.9, 0.1, False)],
+    ids=["tools are read", "the last reply is read", "a state is read"],
+)
+def test_what_a_tool_has_said_is_not_paid_as_if_the_model_had_said_it(unsaid: float, bare: float, blocks: bool) -> None:
+    call = {"id": "1", "function": {"name": "look", "arguments": "{}"}}
+
+    def rollout(row: int, reward: float) -> PlayedScript:
+        messages = (
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "assistant", "content": str(row)},
+        )
+        result = RolloutResult(messages, reward, "ended", True, alone=reward, again=reward)
+        return PlayedScript(row, solution_script(True), result)
+
+    copies = [(Change.NO_ANSWER, rollout(n, unsaid)) for n in range(2)]
+    copies += [(Change.BARE_ANSWER, rollout(n, bare)) for n in range(2)]
+    solved = Solved((rollout(0, 1.0), rollout(1, 1.0)), tuple(copies))
+    told = [f.message for f in reward_findings(sound(solved=solved, rollouts=(RIGHT, WRONG, SILENT)))]
+    assert any("what a tool has said is paid" in message for message in told) == blocks
+
+
 def test_solutions_that_were_not_begun_count_beside_those_that_were_slow() -> None:
     solved = [played("gold", 1.0, row=n) for n in range(6)]
     late = [
