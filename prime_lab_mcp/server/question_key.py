@@ -7,15 +7,13 @@ can be restarted in between.
 
 from __future__ import annotations
 
-import os
-import secrets
-from contextlib import suppress
 from pathlib import Path
 
 from mcp.server.request_state import RequestStateSecurity
 
+from prime_lab_mcp.lab.state.secret_file import shared_secret
+
 NAME = "questions.key"
-BYTES = 32
 
 
 def question_security(state_dir: Path) -> RequestStateSecurity:
@@ -24,27 +22,6 @@ def question_security(state_dir: Path) -> RequestStateSecurity:
     If the key cannot be stored, an ephemeral key is used, and answers count only in this process.
     """
     try:
-        return RequestStateSecurity(keys=[_shared_key(state_dir / NAME)])
+        return RequestStateSecurity(keys=[shared_secret(state_dir / NAME)])
     except OSError:
         return RequestStateSecurity.ephemeral()
-
-
-def _shared_key(path: Path) -> bytes:
-    """Read the key, or make it. If several processes make it at the same time, all use the first one."""
-    with suppress(FileNotFoundError):
-        key = path.read_bytes()
-        if len(key) == BYTES:
-            return key
-        path.unlink()  # a full disk can cut a file short
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(BYTES))
-        with suppress(FileExistsError):
-            os.link(temporary, path)  # unlike a rename, a link replaces nothing
-    finally:
-        temporary.unlink(missing_ok=True)
-    key = path.read_bytes()
-    if len(key) != BYTES:
-        raise OSError(f"{path} holds no key")
-    return key

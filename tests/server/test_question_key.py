@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.server.question_key import BYTES, NAME, question_security
+from prime_lab_mcp.lab.state.secret_file import BYTES
+from prime_lab_mcp.server.question_key import NAME, question_security
 
 
 def unsealed(by: Path, sealed: str) -> bytes:

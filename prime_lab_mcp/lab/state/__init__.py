@@ -20,6 +20,7 @@ ENTRY = (
     "proven_arguments",
     "pulled",
     "sampling_secret",
+    "secret_file",
     "snapshot",
     "source_code",
     "storage",
