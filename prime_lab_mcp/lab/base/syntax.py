@@ -1,4 +1,4 @@
-"""Parses Python source safely when several threads parse at the same time.
+"""Parses Python source safely when several threads parse at the same time, and reads names of syntax nodes.
 
 CPython 3.11.7 counts the depth of syntax trees for all threads together, so a parse can fail with a SystemError while
 another thread parses (https://github.com/python/cpython/issues/106905). A second attempt succeeds.
@@ -33,3 +33,13 @@ def retry_parsing(parse: Callable[[], T]) -> T:
         except SystemError:
             continue
     return parse()
+
+
+def last_name(node: ast.AST | None) -> str:
+    """Return the last name of a variable or attribute, such as `now` of `datetime.now`; empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def called_name(node: ast.AST) -> str:
+    """Return the last name of the function that an expression calls; empty for other expressions."""
+    return last_name(node.func) if isinstance(node, ast.Call) else ""

@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
+from prime_lab_mcp.lab.base.syntax import last_name
 from prime_lab_mcp.lab.rewards.outside_names import ResolvedNames
 from prime_lab_mcp.lab.state.fingerprint import constant_texts, folded_text
 
@@ -54,7 +55,7 @@ def frame_reads(
     `imported` the modules that the file imports.
     """
     constants = constant_texts(nodes)
-    with_tasks = any(_last(node) in _TASKS for node in nodes)
+    with_tasks = any(last_name(node) in _TASKS for node in nodes)
     traced = any(isinstance(node, ast.Attribute) and node.attr == "__traceback__" for node in nodes)
     fixed = {id(n.value) for n in nodes if isinstance(n, ast.Subscript) and folded_text(n.slice, constants) is not None}
     for node in nodes:
@@ -94,7 +95,7 @@ def _of_text(text: str) -> str:
 
 
 def _of_call(names: ResolvedNames, node: ast.Call, constants: Mapping[str, str], traced: bool) -> str:
-    called, last = names.of(node.func), _last(node.func)
+    called, last = names.of(node.func), last_name(node.func)
     texts = [folded_text(argument, constants) for argument in node.args]
     if "traceback.print_stack" in called and (node.keywords or len(node.args) > 2):
         return "traceback.print_stack into a file"
@@ -113,7 +114,7 @@ def _of_call(names: ResolvedNames, node: ast.Call, constants: Mapping[str, str],
 
 def _handed_module(names: ResolvedNames, node: ast.Call, constants: Mapping[str, str], imported: frozenset[str]) -> str:
     """Describe a call that is handed a module with frames, and may look up any of its functions."""
-    if _last(node.func) in _HARMLESS_CALLS:
+    if last_name(node.func) in _HARMLESS_CALLS:
         return ""
     if len(node.args) > 1 and folded_text(node.args[1], constants) is not None:
         return ""  # a fixed attribute, as of getattr or of a test that patches
@@ -129,7 +130,7 @@ def _whole_module(names: ResolvedNames, node: ast.AST, imported: frozenset[str])
 
 def _of_level(node: ast.Call) -> str:
     """The stack level with which a warning or a log record names a caller far above."""
-    if _last(node.func) not in _LOG_METHODS | {"warn"}:
+    if last_name(node.func) not in _LOG_METHODS | {"warn"}:
         return ""
     for keyword in node.keywords:
         value = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
@@ -138,7 +139,3 @@ def _of_level(node: ast.Call) -> str:
         if keyword.arg == "stack_info" and value is True:
             return "stack_info"
     return ""
-
-
-def _last(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

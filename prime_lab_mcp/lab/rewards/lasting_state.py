@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from prime_lab_mcp.lab.base.syntax import called_name, last_name
 from prime_lab_mcp.lab.rewards.bindings import bindings_of
 
 _CHANGES = frozenset(
@@ -180,7 +181,7 @@ def keeping_functions(tree: ast.Module) -> KeepingFunctions:
         local = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         kept = variables - local | _aliases(nodes, set(variables - local), frozenset())
         returned = {_root(n.value) for n in nodes if isinstance(n, ast.Return) and n.value is not None}
-        if any(_last(d) in _CACHES for d in function.decorator_list) or returned & kept:
+        if any((called_name(d) or last_name(d)) in _CACHES for d in function.decorator_list) or returned & kept:
             makers.add(function.name)
         names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
         names = names[1:] if names[:1] in (["self"], ["cls"]) else names
@@ -241,13 +242,8 @@ def _made_by(node: ast.AST, makers: frozenset[str]) -> str:
 
 
 def _called(call: ast.Call) -> str:
-    return _last(call.func)
-
-
-def _last(node: ast.AST) -> str:
-    """Return the last name of an expression, of a call that of what is called."""
-    node = node.func if isinstance(node, ast.Call) else node
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    """Return the last name of what is called, or of what returned it, as in `box()()`."""
+    return called_name(call) or called_name(call.func)
 
 
 def _is_of_class(node: ast.AST) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from prime_lab_mcp.lab.base.syntax import called_name
+
 _SETUP = frozenset(
     {"addFilter", "addHandler", "close", "critical", "debug", "error", "exception", "info", "log", "removeFilter",
      "removeHandler", "setFormatter", "setLevel", "warn", "warning"}
@@ -29,16 +31,10 @@ def setup_reads(nodes: Iterable[ast.AST]) -> set[int]:
 
 def _only_logs(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Expr):
-        return _called(statement.value) in _SETUP
+        return called_name(statement.value) in _SETUP
     if isinstance(statement, ast.If):
         return not statement.orelse and all(map(_only_logs, statement.body))
     if not isinstance(statement, ast.Assign):
         return isinstance(statement, ast.Pass)
     sets_propagate = all(isinstance(t, ast.Attribute) and t.attr == "propagate" for t in statement.targets)
-    return _called(statement.value) in _MAKES or (sets_propagate and isinstance(statement.value, ast.Constant))
-
-
-def _called(node: ast.expr) -> str:
-    """Return the last name of the function that an expression calls; empty for other expressions."""
-    func = node.func if isinstance(node, ast.Call) else None
-    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    return called_name(statement.value) in _MAKES or (sets_propagate and isinstance(statement.value, ast.Constant))

@@ -10,6 +10,7 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator
 
+from prime_lab_mcp.lab.base.syntax import called_name
 from prime_lab_mcp.lab.rewards.bindings import bindings_of
 from prime_lab_mcp.lab.rewards.outside_kinds import (
     FILES,
@@ -368,17 +369,12 @@ def _joined(node: ast.AST) -> list[ast.expr]:
     """Return the expressions that an expression joins to a path: those after `/`, and the arguments of a join."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Add):
         return [node.right]
-    return node.args if isinstance(node, ast.Call) and _called(node) in ("joinpath", "with_name", "join") else []
+    return node.args if isinstance(node, ast.Call) and called_name(node) in ("joinpath", "with_name", "join") else []
 
 
 def _reads_data(call: ast.Call) -> bool:
     """Whether a call returns text or values from a file, or decodes them from a text."""
-    return _called(call) in ("read", "read_text", "read_bytes", "readline", "readlines", "load", "loads", "decode")
-
-
-def _called(call: ast.Call) -> str:
-    """Return the last name of a called function or method; empty for other expressions."""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return called_name(call) in ("read", "read_text", "read_bytes", "readline", "readlines", "load", "loads", "decode")
 
 
 def _shortened(name: str) -> str:

@@ -12,6 +12,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from prime_lab_mcp.lab.base.syntax import called_name
+
 _TRACE = {
     "task": "", "state": "own", "info": "", "rewards": "", "metrics": "", "reward": "", "messages": "messages",
     "last_message": "message", "assistant_messages": "messages", "tool_messages": "messages", "last_reply": "",
@@ -163,7 +165,7 @@ class RolloutNames:
 
     def _landings(self, call: ast.Call) -> Iterator[tuple[_Function, list[tuple[str, ast.expr]]]]:
         """Yield the functions of the package that a call may run, each with its parameters and what they get."""
-        for function in self._functions.get(_called(call), []):
+        for function in self._functions.get(called_name(call), []):
             names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
             method = names[:1] in (["self"], ["cls"])
             if method != isinstance(call.func, ast.Attribute) and (method or _is_self(call.func)):
@@ -184,9 +186,9 @@ class RolloutNames:
             self._attributes[target.attr] = self._attributes.get(target.attr, _NONE) | parts
 
     def _iterate(self, target: ast.AST, iterable: ast.AST) -> None:
-        paired = isinstance(iterable, ast.Call) and _called(iterable) in ("enumerate", "zip")
+        paired = isinstance(iterable, ast.Call) and called_name(iterable) in ("enumerate", "zip")
         if paired and isinstance(iterable, ast.Call) and isinstance(target, ast.Tuple):
-            sources = iterable.args if _called(iterable) == "zip" else [ast.Constant(0), *iterable.args]
+            sources = iterable.args if called_name(iterable) == "zip" else [ast.Constant(0), *iterable.args]
             for element, source in zip(target.elts, sources, strict=False):
                 self._iterate(element, source)
             return
@@ -263,7 +265,7 @@ class RolloutNames:
         return frozenset(_ITEMS[part] for part in whole if part in _ITEMS)
 
     def _returned(self, call: ast.Call, depth: int) -> Parts:
-        called = _called(call)
+        called = called_name(call)
         first = self.parts(call.args[0], depth + 1) if call.args else _NONE
         if called in _READERS and len(call.args) > 1 and isinstance(call.args[1], ast.Constant):
             return frozenset({self._field(part, str(call.args[1].value)) for part in first} - {""})
@@ -320,7 +322,7 @@ class RolloutNames:
 
     def _by_name(self, node: ast.Call) -> str:
         """The read of a call that names what it reads by a text."""
-        called = _called(node)
+        called = called_name(node)
         texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
         if called in ("getattr", "hasattr", "attrgetter", "methodcaller", "__getattribute__", "getattr_static"):
             owner = node.func.value if called == "__getattribute__" and isinstance(node.func, ast.Attribute) else None
@@ -365,7 +367,7 @@ class RolloutNames:
         return "" if stored or not isinstance(node, ast.expr) else self._elsewhere(node)
 
     def _called_with(self, node: ast.Call) -> str:
-        called = _called(node)
+        called = called_name(node)
         if isinstance(node.func, ast.Attribute):
             owner = self.parts(node.func.value)
             if called.startswith(("model_dump", "__reduce", "__getstate")) and owner & _FOLLOWED:
@@ -389,7 +391,7 @@ class RolloutNames:
         if isinstance(parent, ast.keyword):
             parent = self._parents.get(id(parent))
         if isinstance(parent, ast.Call):
-            called = _called(parent)
+            called = called_name(parent)
             builtin = called in _PASSES | _LISTS | {"enumerate", "zip", "next", "min", "max"}
             keyed = any(k.arg in ("key", "default", None) for k in parent.keywords)
             known = (builtin and not keyed) or called in _READERS | _OF_VERIFIERS | _WRITES_PARTS
@@ -408,12 +410,6 @@ class RolloutNames:
         """Whether a tuple is only assigned to as many names."""
         parent = self._parents.get(id(node))
         return isinstance(parent, ast.Assign) and all(isinstance(t, ast.Tuple) for t in parent.targets)
-
-
-def _called(node: ast.AST) -> str:
-    """Return the last name of the function that an expression calls; empty for other expressions."""
-    func = node.func if isinstance(node, ast.Call) else None
-    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
 def _is_self(func: ast.AST) -> bool:

@@ -16,6 +16,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from prime_lab_mcp.lab.base.syntax import last_name
+
 ORDER = "in which order its arguments are written"
 LOADED_AS = "under which name it is loaded"
 RUN_BY = "which program runs its rollouts"
@@ -33,7 +35,7 @@ def training_marks(owner: ast.AST | None, nodes: Sequence[ast.AST]) -> Iterator[
     for node in nodes:
         if isinstance(node, ast.ClassDef):
             yield from ((RUN_BY, name, line) for name, line in _replaced_methods(node))
-        if isinstance(node, ast.Attribute) and node.attr == "id" and _last(node.value) in _CONFIGS:
+        if isinstance(node, ast.Attribute) and node.attr == "id" and last_name(node.value) in _CONFIGS:
             yield LOADED_AS, ast.unparse(node)[:60], node.lineno
 
 
@@ -50,7 +52,7 @@ itself carries out (0.4.0: v1/serve/server.py, v1/env.py, v1/task.py). An enviro
 
 def _replaced_methods(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
     """Yield (name, line) of the methods of `_OF_BASES` that a class replaces."""
-    bases = [_last(b.value if isinstance(b, ast.Subscript) else b) for b in node.bases]
+    bases = [last_name(b.value if isinstance(b, ast.Subscript) else b) for b in node.bases]
     names = {name for base in bases for end, of in _OF_BASES.items() if base.endswith(end) for name in of}
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -64,10 +66,6 @@ def _replaced_methods(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
 
 
 _CONFIGS = frozenset({"config", "cfg", "conf", "_config"})
-
-
-def _last(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _argument_order(owner: ast.AST | None, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
-from prime_lab_mcp.lab.base.syntax import parse_python
+from prime_lab_mcp.lab.base.syntax import last_name, parse_python
 from prime_lab_mcp.lab.state.manifest import PUSHED_README, Manifest
 from prime_lab_mcp.lab.state.outside_package import OWN_NAMES, outside_line
 
@@ -169,12 +169,12 @@ def _reader_line(nodes: list[ast.AST], own: str, top_level: bool) -> tuple[int, 
     constants = constant_texts(nodes)
     climbs = top_level or any(_climbs(node) for node in nodes)
     package_data = any("pkgutil" in _imported_names(node) for node in nodes)
-    hidden = any(isinstance(node, ast.Call) and _last(node.func) in _OPENERS for node in nodes)
+    hidden = any(isinstance(node, ast.Call) and last_name(node.func) in _OPENERS for node in nodes)
     lines: list[tuple[int, str]] = []
     for node in nodes:
         if not isinstance(node, ast.expr) or id(node) in docstrings:
             continue
-        reason, name, text = None, _last(node), folded_text(node, constants)
+        reason, name, text = None, last_name(node), folded_text(node, constants)
         if name in _OWN_PLACES or (package_data and name == "get_data") or text in _OWN_PLACES:
             reason = "it looks for the files of its code"
         elif hidden and isinstance(node, ast.Call) and _decodes_text(node):
@@ -255,7 +255,7 @@ def _canonical(name: str) -> str:
 
 
 def _call_reason(node: ast.Call, climbs: bool, constants: Mapping[str, str]) -> str | None:
-    name = _last(node.func)
+    name = last_name(node.func)
     argument = folded_text(node.args[0], constants) if node.args else None
     if name in _IMPORTING and argument is None:
         return "it imports a module whose name is not literal"
@@ -277,7 +277,7 @@ def _imported_names(node: ast.AST) -> list[str | None]:
 
 def _decodes_text(node: ast.Call) -> bool:
     """Whether a call decodes a text that stands in the code. Texts of data are decoded from variables."""
-    if _last(node.func) not in _DECODERS:
+    if last_name(node.func) not in _DECODERS:
         return False
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
     subjects = [owner, *node.args[:1]]
@@ -293,19 +293,15 @@ def _climbs(node: ast.AST) -> bool:
         return twice or node.attr in _CLIMBING or _dotted(node) == "sys.path"
     if isinstance(node, ast.Call):
         inner = node.args[0] if node.args else None
-        return _last(node.func) == "dirname" and isinstance(inner, ast.Call) and _last(inner.func) == "dirname"
+        return last_name(node.func) == "dirname" and isinstance(inner, ast.Call) and last_name(inner.func) == "dirname"
     return isinstance(node, ast.Name) and node.id in _CLIMBING
-
-
-def _last(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _dotted(node: ast.AST) -> str | None:
     if isinstance(node, ast.Name):
         return node.id
     head = _dotted(node.value) if isinstance(node, ast.Attribute) else None
-    return f"{head}.{_last(node)}" if head else None
+    return f"{head}.{last_name(node)}" if head else None
 
 
 _ASSIGNING = (ast.Assign, ast.AnnAssign, ast.NamedExpr)
@@ -370,7 +366,7 @@ def _folded_operation(node: ast.BinOp, fold: _Fold) -> str | None:
 
 
 def _folded_call(node: ast.Call, fold: _Fold) -> str | None:
-    name, arguments = _last(node.func), [fold(argument) for argument in node.args]
+    name, arguments = last_name(node.func), [fold(argument) for argument in node.args]
     first = arguments[0] if arguments else None
     if name in ("chr", "bytes", "bytearray", "map") and node.args:
         numbers = [_integer(n) for n in ast.walk(node.args[-1]) if isinstance(n, ast.Constant)]

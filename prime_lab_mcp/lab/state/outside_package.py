@@ -10,6 +10,8 @@ import ast
 from collections.abc import Iterator
 from fnmatch import fnmatch
 
+from prime_lab_mcp.lab.base.syntax import last_name
+
 OWN_NAMES = ("README.md", "METADATA", "pyproject.toml")
 """Files that describe a distribution to itself."""
 _FAR = 99
@@ -61,7 +63,7 @@ class _PathLevels:
                 yield node.lineno, "it reads a folder outside of its package"
 
     def _reads(self, node: ast.Call) -> bool:
-        name = _last(node.func)
+        name = last_name(node.func)
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         outside = owner is not None and self._is_outside(owner)
         handed = any(self._is_outside(a) for a in _arguments(node))
@@ -109,7 +111,7 @@ class _PathLevels:
         return None if base is None else base + (node.attr == "parent")
 
     def _of_call(self, node: ast.Call, steps: int) -> int | None:
-        name = _last(node.func)
+        name = last_name(node.func)
         if name in _ANYWHERE:
             return _FAR
         if name == "files":
@@ -136,20 +138,16 @@ def _bound(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
     """Yield every name or attribute that is bound, with the expression that it is bound to."""
     for node in nodes:
         if isinstance(node, ast.Assign):
-            yield from ((name, node.value) for target in node.targets if (name := _last(target)))
-        elif isinstance(node, _BINDING) and node.value is not None and (name := _last(node.target)):
+            yield from ((name, node.value) for target in node.targets if (name := last_name(target)))
+        elif isinstance(node, _BINDING) and node.value is not None and (name := last_name(node.target)):
             yield name, node.value
-        elif isinstance(node, _LOOPING) and (name := _last(node.target)):
+        elif isinstance(node, _LOOPING) and (name := last_name(node.target)):
             yield name, node.iter
 
 
 def _arguments(node: ast.Call) -> Iterator[ast.AST]:
     for value in (*node.args, *(k.value for k in node.keywords)):
         yield from value.elts if isinstance(value, ast.List | ast.Tuple) else (value,)
-
-
-def _last(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _climbs(node: ast.AST) -> bool:
