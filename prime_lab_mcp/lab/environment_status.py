@@ -135,8 +135,9 @@ def _status(
     """
     present = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, distributions=installed)
     standings = [_awaiting(standing, pending) for standing in present]
+    waiting = config_of_changed_pull(lab, snapshot)
     gates = [
-        _gate(lab, snapshot, tool, installed if tool in DEPENDENT else None, pending)
+        _gate(lab, snapshot, tool, installed if tool in DEPENDENT else None, pending, waiting)
         for tool in NEEDS
         if not tool.endswith(", hosted")
     ]
@@ -152,7 +153,6 @@ def _status(
         "evidence": [_evidence_data(lab, standing, snapshot) for standing in standings],
         "next": in_its_container(lab.ledger, lab.key, snapshot, upcoming).as_json(),
     }
-    waiting = config_of_changed_pull(lab, snapshot)
     if waiting is not None:
         status["as_pulled"] = waiting.as_json()
     return status, standings
@@ -212,7 +212,12 @@ def _checked(lab: Lab, snapshot: Snapshot) -> bool:
 
 
 def _gate(
-    lab: Lab, snapshot: Snapshot, tool: str, installed: Mapping[str, str] | None, pending: str | None
+    lab: Lab,
+    snapshot: Snapshot,
+    tool: str,
+    installed: Mapping[str, str] | None,
+    pending: str | None,
+    waiting: Next | None,
 ) -> dict[str, str]:
     def missing(arguments: Mapping[str, Any] | None = None) -> list[Standing]:
         needs = TRAINING_NEEDS if tool == "submit_training" else NEEDS[tool]
@@ -229,8 +234,7 @@ def _gate(
         after = step_after_the_push(lab, snapshot)
         if after is not None and after.tool == "test_reward":  # its config uses arguments that no test had
             return {"tool": tool, "state": "closed", "why": after.why}
-    waiting = config_of_changed_pull(lab, snapshot) if closed and tool == "submit_training" else None
-    if waiting is not None:
+    if closed and tool == "submit_training" and waiting is not None:
         closed = [replace(closed[0], detail=f"{closed[0].detail} (as_pulled: what does not wait for it)"), *closed[1:]]
     if not closed:
         return {"tool": tool, "state": "open", "why": "all it needs is proven for these files"}

@@ -142,9 +142,9 @@ def closing_number(text: str) -> str | None:
     answer = worked_answer(text)
     if answer is not None or "####" in text:
         return answer
-    *before, last = _SENTENCE_END.split(text.rstrip()[-_CLOSING_CHARACTERS:])
-    found = _ONLY_NUMBER.fullmatch(last.strip()) if any(map(_HOLDS_DIGIT.search, before)) else None
-    found = found or _SUM.fullmatch(last.strip())
+    *before, last = _last_sentences(text)
+    found = _ONLY_NUMBER.fullmatch(last) if any(map(_HOLDS_DIGIT.search, before)) else None
+    found = found or _SUM.fullmatch(last)
     if found is None or found[2].lower() in _SCALES:
         return None
     return found[1] if number_in(found[1]) is not None else None
@@ -152,7 +152,11 @@ def closing_number(text: str) -> str | None:
 
 def ends_in_sum(text: str) -> bool:
     """Whether the last sentence of a solution ends in a sum and its result, such as `84 + 90 = 174`."""
-    return _SUM.fullmatch(_SENTENCE_END.split(text.rstrip()[-_CLOSING_CHARACTERS:])[-1].strip()) is not None
+    return _SUM.fullmatch(_last_sentences(text)[-1]) is not None
+
+
+def _last_sentences(text: str) -> list[str]:
+    return [sentence.strip() for sentence in _SENTENCE_END.split(text.rstrip()[-_CLOSING_CHARACTERS:])]
 
 
 def boxed_content(text: str) -> str | None:

@@ -9,13 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from prime_lab_mcp.lab.rewards.observations import (
-    JudgeUse,
-    ScoredProbe,
-)
-from prime_lab_mcp.lab.rewards.probes.catalogue import (
-    Probe,
-)
+from prime_lab_mcp.lab.rewards.observations import JudgeUse, ScoredProbe
+from prime_lab_mcp.lab.rewards.probes.catalogue import Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded
 from prime_lab_mcp.lab.worker.faults import ProblemCode

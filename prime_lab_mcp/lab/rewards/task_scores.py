@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.datasets.task_golds import (
-    TaskGold,
-)
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold
 from prime_lab_mcp.lab.rewards import side_effects
-from prime_lab_mcp.lab.rewards.calibration import (
-    Calibration,
-)
+from prime_lab_mcp.lab.rewards.calibration import Calibration
 from prime_lab_mcp.lab.rewards.goldless import program_probes
 from prime_lab_mcp.lab.rewards.judged_scoring import JUDGED_GOLDS, JUDGED_REPEATS, probes_worth_asking
-from prime_lab_mcp.lab.rewards.observations import (
-    RepeatedScore,
-    ScoredCase,
-    ScoredProbe,
-)
+from prime_lab_mcp.lab.rewards.observations import RepeatedScore, ScoredCase, ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import (
     ELSEWHERE,
     AnswerStyle,

@@ -64,9 +64,14 @@ def spelling_variants(
     return list(variants.values())
 
 
+def _field_values(golds: SampleGolds, gold: TaskGold) -> dict[str, str]:
+    """Map the places of the fields of which golds are made to their texts in one gold."""
+    return {field.place: next(g.forms[0] for g in field.golds if g.row == gold.row) for field in golds.fields}
+
+
 def composed_spellings(golds: SampleGolds, gold: TaskGold) -> list[SpellingVariant]:
     """Return other spellings of a gold that is made of fields. What stands around the values stays."""
-    own = {f.place: next(g.forms[0] for g in f.golds if g.row == gold.row) for f in golds.fields}
+    own = _field_values(golds, gold)
     lower = filled(golds.template, {place: text.lower() for place, text in own.items()})
     return [SpellingVariant("lower case", lower)] if lower != gold.forms[0] else []
 
@@ -314,7 +319,7 @@ def _share_field(golds: SampleGolds, gold: TaskGold, other: TaskGold) -> bool:
 
 def _other_fields(golds: SampleGolds, gold: TaskGold) -> Iterator[WrongAnswer]:
     """Yield the gold with one of its fields from another task, for each field that differs between tasks."""
-    own = {f.place: next(g.forms[0] for g in f.golds if g.row == gold.row) for f in golds.fields}
+    own = _field_values(golds, gold)
     for field in golds.fields:
         texts = sorted({g.forms[0] for g in field.golds if not _close_numbers(own[field.place], g.forms[0])})
         other = next((t for t in texts if t.casefold() != own[field.place].casefold()), None)
