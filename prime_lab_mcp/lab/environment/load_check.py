@@ -44,6 +44,8 @@ _GENERAL = slice(3, 6)
 _QUICK_MS = 100.0
 """Milliseconds of each scoring below which the other tasks are scored too."""
 _CASE_SECONDS = 3.0
+_PATIENCE = 10
+"""How many times as long a completion may take that failed at first in a new process."""
 _REPETITIONS = 5
 """Repetitions with equal rewards after which a reward counts as deterministic. A reward that tosses a fair coin passes
 with a probability of 1/32."""
@@ -138,6 +140,18 @@ async def rebuilt_task_findings(
         return [_not_self_contained(f"a task rebuilt from its data raises {cause}", error.where)]
     except WorkerError:
         return []
+    failed = [i for i, scored in enumerate(after) if scored.reward is None and _differs(before[i], scored)]
+    if failed:
+        # A new process sets up what the reward uses, which can take longer than one completion may.
+        patient = _CASE_SECONDS * _PATIENCE
+        try:
+            again = await other.serve(
+                [pairs[i] for i in failed], case_timeout=patient, timeout=patient * len(failed) + 30
+            )
+        except WorkerError:
+            return []
+        for i, scored in zip(failed, again, strict=True):
+            after[i] = scored
     changed = [(case, a, b) for (_, case), a, b in zip(pairs, before, after, strict=True) if _differs(a, b)]
     if not changed:
         return []

@@ -320,8 +320,25 @@ async def rebuilt(workers: Workers, tree: Path) -> list[str]:
             None,
         ),
         (module(reward="raise ValueError('always')"), None),
+        (
+            module(
+                top="READY = []",
+                each="READY.append(i)",
+                reward="import asyncio; READY.append(0); await asyncio.sleep(3.5 * (len(READY) == 1)); return 1.0",
+            ),
+            None,
+        ),
     ],
-    ids=["from-data", "random", "module-variable", "attribute", "silent-difference", "constructor", "raises-anyway"],
+    ids=[
+        "from-data",
+        "random",
+        "module-variable",
+        "attribute",
+        "silent-difference",
+        "constructor",
+        "raises-anyway",
+        "slow-set-up",
+    ],
 )
 async def test_a_task_rebuilt_from_its_data_has_to_score_the_same(
     write: Write, workers: Workers, code: str, said_of_it: str | None
