@@ -45,8 +45,8 @@ types: setup
 PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal
 
 # Of cases marked `rotate` or `slow` a run takes a share, chosen by the day of the commit, and none marked `stress`; test-all
-# runs every case. Of the dear tests (tests/support/dear.txt) `make test` runs one in six, CI one in three. Beside the tests, which
-# wait now and then and whose last few leave a core free, run the types, and then the newest mcp.
+# runs every case. Of the dear tests (tests/support/dear.txt) `make test` and CI run one in six. Beside the tests, which wait now
+# and then and whose last few leave a core free, run the types, and then the newest mcp.
 test: style .venv/compiled
 	@$(MAKE) --no-print-directory --jobs=2 fast types newest
 
@@ -72,7 +72,7 @@ walked-demo: setup
 	@$(call AT_ONCE,$(BIN)/prime-lab-mcp demo)
 
 fast-and-slow: .venv/compiled
-	$(PYTEST) --rotate --dear-share=3 -m "not live"
+	$(PYTEST) --rotate --dear-share=6 -m "not live"
 
 # Every case, and every program started anew (tests/support/warm).
 test-all: lint .venv-newest/ready

@@ -2,8 +2,8 @@
 
 `python -m tests.support.dear COSTS`, where COSTS is the file of a run of CI's tests with `--costs=COSTS`
 (`.venv/bin/python -m pytest -n 4 --dist worksteal --rotate -m "not live" --costs=COSTS`). The option does not belong
-into `PYTEST_ADDOPTS`: runs of pytest that tests start would empty the file. `make test` runs a share of these tests
-(`rotation.py`), CI a larger one, and `make test-all` all of them.
+into `PYTEST_ADDOPTS`: runs of pytest that tests start would empty the file. `make test` and CI run a share of these
+tests (`rotation.py`), and `make test-all` all of them.
 """
 
 from __future__ import annotations
