@@ -145,12 +145,12 @@ async def rebuilt_task_findings(
         # A new process sets up what the reward uses, which can take longer than one completion may.
         patient = _CASE_SECONDS * _PATIENCE
         try:
-            again = await other.serve(
+            repeated = await other.serve(
                 [pairs[i] for i in failed], case_timeout=patient, timeout=patient * len(failed) + 30
             )
         except WorkerError:
             return []
-        for i, scored in zip(failed, again, strict=True):
+        for i, scored in zip(failed, repeated, strict=True):
             after[i] = scored
     changed = [(case, a, b) for (_, case), a, b in zip(pairs, before, after, strict=True) if _differs(a, b)]
     if not changed:
