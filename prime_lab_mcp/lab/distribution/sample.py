@@ -12,6 +12,7 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, islice
 from typing import Any, Literal, NamedTuple
 
 from prime_lab_mcp.lab.base.statistics import Interval, clustered_interval
@@ -182,88 +183,106 @@ class RolloutSample:
         return self.form_name, self.form_metric
 
 
+_BATCH = 1000
+"""Number of rollouts that are taken apart into columns at once. Columns of a batch take half as long as single
+numbers."""
+
+
 def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) -> RolloutSample:
     """Collect rollouts into columns. Failed rollouts are only counted, because an error is not a wrong answer.
 
     `weights` has the weights of components whose results do not store them (v0).
     """
     sample = RolloutSample()
-    index = sample.index
-    # Bound once: these lines run for every rollout.
-    add_task, add_reward, add_answer = sample.task.append, sample.rewards.append, sample.answers.append
-    add_length, add_reply_length, add_prompt = sample.lengths.append, sample.reply_lengths.append, sample.prompts.append
-    add_cut, add_called = sample.cut.append, sample.called.append
-    total = errors = truncated = nonfinite = row = answered = traces = 0
-    longest_cut = 0.0
-    for rollout in rollouts:
-        total += 1
-        if rollout.traces > traces:
-            traces = rollout.traces
-        number = index.setdefault(rollout.task, len(index))
-        if rollout.error is not None:
-            errors += 1
-            continue
-        cut, reward, length, called = rollout.truncated, rollout.reward, rollout.completion_tokens, rollout.called_tool
-        truncated += cut
-        if cut and length / rollout.replies > longest_cut:
-            longest_cut = length / rollout.replies
-        if reward is None or rollout.nonfinite:
-            nonfinite += 1
-            continue
-        add_task(number)
-        add_reward(reward)
-        add_length(length)
-        add_reply_length(length / rollout.replies)
-        add_prompt(rollout.prompt_tokens)
-        add_cut(cut)
-        add_called(-1 if called is None else called)
-        if rollout.components:
-            answer = _scores(sample, row, rollout.components, weights)
-            if answered < row:
-                sample.answers.extend([math.nan] * (row - answered))
-            add_answer(answer)
-            answered = row + 1
-        if rollout.metrics:
-            _metrics(sample, row, rollout.metrics)
-        row += 1
-    sample.rollouts, sample.errors, sample.truncated, sample.nonfinite = total, errors, truncated, nonfinite
-    sample.longest_cut, sample.traces = longest_cut, traces
+    waiting = iter(rollouts)
+    while batch := list(islice(waiting, _BATCH)):
+        _add(sample, batch, weights)
     return sample
 
 
-def _scores(
-    sample: RolloutSample,
-    row: int,
-    components: Mapping[str, tuple[float, float | None]],
-    weights: Mapping[str, float],
-) -> float:
-    """Append the scores of a rollout's components to the columns of the sample. Returns the reward for the answer."""
-    stated = answer_stated = answer = 0.0
-    columns, weight_by_name = sample.scores, sample.weights
-    for name, (score, weight) in components.items():
+def _add(sample: RolloutSample, batch: list[Rollout], weights: Mapping[str, float]) -> None:
+    """Append a batch of rollouts to the columns of the sample."""
+    index = sample.index
+    numbers = [index.setdefault(rollout.task, len(index)) for rollout in batch]
+    finished = [rollout for rollout in batch if rollout.error is None]
+    scored = [rollout for rollout in finished if rollout.reward is not None and not rollout.nonfinite]
+    sample.rollouts += len(batch)
+    sample.errors += len(batch) - len(finished)
+    sample.nonfinite += len(finished) - len(scored)
+    sample.traces = max(sample.traces, *[rollout.traces for rollout in batch])
+    cut = [rollout.completion_tokens / rollout.replies for rollout in finished if rollout.truncated]
+    sample.truncated += len(cut)
+    sample.longest_cut = max([sample.longest_cut, *cut])
+    first = len(sample.rewards)
+    if len(scored) < len(batch):
+        numbers = [index[rollout.task] for rollout in scored]
+    sample.task.fromlist(numbers)
+    sample.rewards.extend([rollout.reward for rollout in scored if rollout.reward is not None])
+    sample.lengths.fromlist([rollout.completion_tokens for rollout in scored])
+    sample.reply_lengths.fromlist([rollout.completion_tokens / rollout.replies for rollout in scored])
+    sample.prompts.fromlist([rollout.prompt_tokens for rollout in scored])
+    sample.cut.fromlist([rollout.truncated for rollout in scored])
+    sample.called.fromlist([-1 if rollout.called_tool is None else rollout.called_tool for rollout in scored])
+    row = first
+    for alike in _alike([rollout.components for rollout in scored]):
+        _scores(sample, row, alike, weights)
+        row += len(alike)
+    for row, rollout in enumerate(scored, first):
+        if rollout.metrics:
+            _metrics(sample, row, rollout.metrics)
+
+
+_Components = Mapping[str, tuple[float, float | None]]
+"""The components of a rollout: name to (score, weight)."""
+
+
+def _alike(every: list[_Components]) -> Iterator[list[_Components]]:
+    """Split the components of consecutive rollouts into runs with equal names and weights: mostly one run."""
+    first = every[0] if every else {}
+    same_names = all(components.keys() == first.keys() for components in every)
+    if same_names and all(
+        {components[name][1] for components in every} == {weight} for name, (_, weight) in first.items()
+    ):
+        yield every
+    else:
+        yield from (list(alike) for _, alike in groupby(every, _shape))
+
+
+def _shape(components: _Components) -> list[tuple[str, float | None]]:
+    return [(name, weight) for name, (_, weight) in components.items()]
+
+
+def _scores(sample: RolloutSample, row: int, rollouts: Sequence[_Components], weights: Mapping[str, float]) -> None:
+    """Append the scores of consecutive rollouts, from `row` on, whose components have the same names and weights."""
+    if not rollouts or not rollouts[0]:
+        return
+    stated = answer_stated = 0.0
+    answers = [0.0] * len(rollouts)
+    for name, (_, own_weight) in rollouts[0].items():
+        weight = own_weight
         if weight is None:
             weight = weights.get(name)
             if weight is None and weights:
                 continue  # v0 also lists metrics, which have no weight, among its reward functions
+        scores = [components[name][0] for components in rollouts]
         if weight:
             if weight > 0:
                 stated += weight
             if judges_answer(name):
-                answer += weight * score
+                answers = [answer + weight * score for answer, score in zip(answers, scores, strict=True)]
                 if weight > 0:
                     answer_stated += weight
-        weight_by_name[name] = weight
-        column = columns.get(name)
-        if column is None:
-            column = columns[name] = array("d")
-        if (missing := row - len(column)) > 0:
-            column.extend([math.nan] * missing)
-        column.append(score)
-    if stated > sample.stated:
-        sample.stated = stated
-    if answer_stated > sample.answer_stated:
-        sample.answer_stated = answer_stated
-    return answer
+        sample.weights[name] = weight
+        _extend(sample.scores.setdefault(name, array("d")), row, scores)
+    _extend(sample.answers, row, answers)
+    sample.stated = max(sample.stated, stated)
+    sample.answer_stated = max(sample.answer_stated, answer_stated)
+
+
+def _extend(column: array[float], row: int, numbers: list[float]) -> None:
+    """Append numbers to a column from `row` on. Rows that the column lacks before are NaN."""
+    column.extend([math.nan] * (row - len(column)))
+    column.fromlist(numbers)
 
 
 def _metrics(sample: RolloutSample, row: int, metrics: Mapping[str, float]) -> None:
@@ -277,9 +296,7 @@ def _metrics(sample: RolloutSample, row: int, metrics: Mapping[str, float]) -> N
             return
     score = metrics.get(sample.form_name)
     if score is not None:
-        if len(sample.form_metric) < row:
-            sample.form_metric.extend([math.nan] * (row - len(sample.form_metric)))
-        sample.form_metric.append(score)
+        _extend(sample.form_metric, row, [score])
 
 
 def rows_by_task(sample: RolloutSample) -> Iterator[array[int]]:
