@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -133,6 +133,9 @@ _METADATA = frozenset(
     {"answer", "prompt", "question", "idx", "index", "id", "name", "task", "key", "info", "example_id", "system_prompt"}
 )
 _MOST_OTHERS, _MOST_PARTS = 4, 12
+_MOST_FORMS, _FEWEST_LEFT_OUT = 3, 2
+"""Of a list that a task may ask to select: the most forms of its codes, and the fewest of these forms that the prompt
+has besides (our choice)."""
 
 
 def other_candidates(rows: Sequence[Row], source: str = "") -> list[SampleGolds]:
@@ -183,15 +186,26 @@ def reads_field(source: str, place: str) -> bool:
 def _may_be_gold(value: Any, row: Row) -> bool:
     """Return whether a value may be an answer.
 
-    It must be short, a list must not occur in the prompt in its order, and an object must hold plain values only.
+    It must be short, a list must not occur in the prompt in its order unless the prompt has others of its form (then
+    the list may be a selection), and an object must hold plain values only.
     """
     if isinstance(value, Mapping):
         plain = all(v is None or isinstance(v, str | int | float) for v in value.values())
         return plain and 1 <= len(value) <= _MOST_PARTS and len(str(value)) <= 1_000
     if isinstance(value, list):
         parts = [str(item) for item in value if isinstance(item, str | int | float) and not isinstance(item, bool)]
-        return 1 <= len(parts) == len(value) <= _MOST_PARTS and not _stated_in_order(parts, prompt_of(row))
+        fits = 1 <= len(parts) == len(value) <= _MOST_PARTS
+        return fits and (not _stated_in_order(parts, prompt_of(row)) or _is_selection(parts, prompt_of(row)))
     return isinstance(value, str | int | float) and not isinstance(value, bool) and 0 < len(str(value)) <= 200
+
+
+def _is_selection(parts: Sequence[str], prompt: str) -> bool:
+    """Return whether a prompt has more numbers or codes of the form of these, such as `P-12` and `P-70` for `P-12`."""
+    forms = {re.sub(r"\d", r"\\d", re.escape(part)) for part in parts}
+    if len(forms) > _MOST_FORMS or not all("\\d" in form for form in forms):
+        return False
+    alike = {found for form in forms for found in re.findall(rf"(?<![\w-]){form}(?![\w-])", prompt)}
+    return len(alike - set(parts)) >= _FEWEST_LEFT_OUT
 
 
 def _stated_in_order(parts: Sequence[str], prompt: str) -> bool:
@@ -269,6 +283,22 @@ def golds_at(rows: Sequence[Row], place: str) -> SampleGolds | None:
     base = recognised.index_base or 0
     task_golds = tuple(TaskGold(row.index, raw, gold_forms(raw, recognised.format, row, base)) for row, raw in full)
     return SampleGolds(place, recognised.format, task_golds, empty, stated_tolerance(rows))
+
+
+def joined_golds(found: SampleGolds) -> SampleGolds | None:
+    """Return the same golds with the items of their lists joined by commas or lines; None if they are no such lists.
+
+    A list of numbers is stored as JSON, and many prompts ask for the numbers alone.
+    """
+    lists = [gold.raw for gold in found.golds if isinstance(gold.raw, list)]
+    if (
+        found.format != "json"
+        or len(lists) < len(found.golds)
+        or any(isinstance(i, list | dict) for r in lists for i in r)
+    ):
+        return None
+    joined = tuple(replace(gold, forms=tuple(_several(gold.raw))) for gold in found.golds)
+    return replace(found, format="multi_answer", golds=joined)
 
 
 _TOLERANCE = re.compile(

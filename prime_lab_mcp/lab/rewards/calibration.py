@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.datasets.task_golds import (
     SampleGolds,
     TaskGold,
     gold_candidates,
+    joined_golds,
     message_text,
     other_candidates,
     prompt_of,
@@ -216,7 +217,7 @@ async def _calibrate(
     shown = [whole_prompt(row) for row in rows[:20]]
     best: Calibration | None = None
     composed = rendering.composed if rendering is not None else ""
-    for stored in known or ([composed_golds(rows, composed)] if composed else gold_candidates(rows)):
+    for stored in known or ([composed_golds(rows, composed)] if composed else _and_joined(gold_candidates(rows))):
         keyed, keys = with_asked_keys(with_asked_dates(stored, rows), rows)
         for golds in _with_other_fields(keyed, rows, rendering):
             sample = spread_over_answers(golds, tasks, 0)
@@ -237,6 +238,15 @@ async def _calibrate(
         hidden = await _hidden_gold(scorer, rows, source, requested, wrappers, marks, listed, tasks)
         best = hidden or best
     return best
+
+
+def _and_joined(candidates: Sequence[SampleGolds]) -> Iterator[SampleGolds]:
+    """Yield each candidate, and behind lists in JSON the same lists as plain text."""
+    for golds in candidates:
+        yield golds
+        joined = joined_golds(golds)
+        if joined is not None:
+            yield joined
 
 
 def _with_other_fields(
@@ -276,7 +286,7 @@ async def _hidden_gold(
     own number earns clearly more than numbers far from all values.
     """
     few = [*dict.fromkeys([*requested, *wrappers[:3]])][:_HIDDEN_TASKS]
-    for stored in other_candidates(rows, source):
+    for stored in _and_joined(other_candidates(rows, source)):
         golds, keys = with_asked_keys(stored, rows)
         number = _READ_TASKS if reads_field(source, golds.place) else _HIDDEN_TASKS
         sample = spread_over_answers(golds, number if tasks > _JUDGED_TASKS else tasks, 0)

@@ -344,7 +344,7 @@ class _Observation:
             self.unstored = await score_probes(scorer, nothing_probes(style, self.request.sample.rows))
         if not (self.hacks and self.single_replies):
             return
-        of_cases = [*failing_program_probes(probes), *equal_path_probes(probes, rows)]
+        of_cases = failing_program_probes(probes)
         if style is None:
             of_cases += [*skeleton_probes(probes), *repeated_probes(probes), *crossed_probes(probes, rows)]
             of_cases += unchanged_probes(probes, rows)
@@ -354,6 +354,7 @@ class _Observation:
         right: list[tuple[Probe, Expected]] = []
         if style is not None:
             right = [(gold_probe(style, gold), "high") for gold in self.tried.picked]
+        await self._score_more(equal_path_probes([*probes, *right], rows))
         await self._score_more(entry_probes([*probes, *right], rows))
         await self._score_more(changed_probes(right, rows))
         stated = {gold.row for gold in style.golds.golds} if style is not None and self.tried.picked else set()

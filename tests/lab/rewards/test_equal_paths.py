@@ -51,6 +51,35 @@ def test_where_ways_may_differ_in_more_than_their_steps_none_is_tried(prompt: st
     assert other_ways(prompt) == []
 
 
+GRID = (
+    "Walk from B2 to D3 with steps up, down, left or right, in as few steps as possible. The squares C2 and A1 are wet."
+)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reply", "other"),
+    [
+        (GRID, "<walk>B2 B3 C3 D3</walk>", []),
+        (GRID.replace(" and A1", "").replace("C2", "A2"), "<walk>B2 B3 C3 D3</walk>", ["<walk>B2 C2 C3 D3</walk>"]),
+        (GRID.replace("C2", "A2"), "WALK: b2 -> b3 -> c3 -> d3.", ["WALK: b2 -> c2 -> c3 -> d3."]),
+        (
+            "Go from (0, 0) to (1, 1), up or right, by the shortest way.",
+            "(0, 0), (0, 1), (1, 1)",
+            ["(0, 0), (1, 0), (1, 1)"],
+        ),
+        (GRID.replace("C2", "A2"), "B2 C3 D3", []),
+        (GRID.replace("C2", "A2").replace("few", "many"), "B2 B3 C3 D3", []),
+        (GRID.replace("C2", "A2") + " A turn costs a step.", "B2 B3 C3 D3", []),
+        (GRID.replace("C2", "A2") + "\n. . # .\n. . . .", "B2 B3 C3 D3", []),
+    ],
+    ids=["named squares", "tag", "arrows", "pairs of numbers", "no step", "not shortest", "costs", "drawn"],
+)
+def test_a_way_over_a_grid_has_others_that_avoid_the_squares_of_the_prompt(
+    prompt: str, reply: str, other: list[str]
+) -> None:
+    assert other_ways(prompt, reply) == other
+
+
 @pytest.mark.parametrize(("earned", "blocks"), [((0.1, 0.0, 0.3), True), ((0.1, 1.0, 0.3), False), ((0.1, 0.0), False)])
 def test_equal_ways_that_are_refused_on_all_of_three_tasks_block(earned: tuple[float, ...], blocks: bool) -> None:
     ways = [scored_probe(Family.OTHER_WAY, OTHER_WAY, reward, row=n) for n, reward in enumerate(earned)]

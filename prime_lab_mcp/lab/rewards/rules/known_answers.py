@@ -95,7 +95,8 @@ def refuses_equal_ways(trial: Trial) -> Iterator[Finding]:
     A blocker: which of the equal ways a model gives is chance, and most right replies earn little. All that were tried
     must be refused, on at least three tasks.
     """
-    paid = {s.scored_probe.probe.row: s.scored_probe.reward or 0.0 for s in trial.supplied if s.high}
+    right = [*trial.golds, *(s.scored_probe for s in trial.supplied if s.high)]
+    paid = {s.probe.row: s.reward or 0.0 for s in right}
     tried = [s for s in trial.of(Family.OTHER_WAY) if s.reward is not None and paid.get(s.probe.row, 0.0) > EPSILON]
     refused = [s for s in tried if (s.reward or 0.0) < HALF_SHARE * paid[s.probe.row]]
     if len(refused) >= _FEWEST_WAYS and len(refused) == len(tried):
@@ -104,8 +105,8 @@ def refuses_equal_ways(trial: Trial) -> Iterator[Finding]:
             "blocker",
             f"the prompt asks for a shortest way, and another one that is as short was refused on all "
             f"{len(refused)} tasks that were tried: {paid_text(refused[0], trial)}",
-            "Follow the way of the reply through the pairs of the task, and pay it if it arrives with as few steps as "
-            "the shortest; or say in the prompt which of several equal ways is meant.",
+            "Follow the way of the reply step by step, and pay it if each step is allowed and their number is the "
+            "smallest; or say in the prompt which of several equal ways is meant.",
             rows=tuple(case_row(s, "what the stored way earns", trial) for s in refused[:3]),
         )
 
