@@ -19,7 +19,7 @@ import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import anyio
 from mcp.shared.message import SessionMessage
@@ -34,11 +34,29 @@ INTERRUPTED = 130
 """Exit code after SIGINT, as shells report it."""
 
 
-class BoundedWrites:
-    """The write stream of a transport, which counts the messages that wait for the client to read."""
+class _WrappedStream:
+    """A stream of a transport that closes with the stream inside."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class BoundedWrites(_WrappedStream):
+    """The write stream of a transport, which counts the messages that wait for the client to read."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
         self._waiting = 0
         self._fewer = anyio.Event()
 
@@ -56,30 +74,19 @@ class BoundedWrites:
             self._fewer = anyio.Event()
             await self._fewer.wait()
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> BoundedWrites:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 
 
-class AnsweringStream:
+class AnsweringStream(_WrappedStream):
     """The read stream of a transport, without invalid messages. Those are answered on the write stream.
 
     `room` is awaited before each message is read.
     """
 
     def __init__(self, inner: Any, write: Any, room: Callable[[], Awaitable[None]]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._write = write
         self._room = room
 
@@ -99,9 +106,6 @@ class AnsweringStream:
             elif not isinstance(item, ValidationError):
                 return item
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
     def __aiter__(self) -> AnsweringStream:
         return self
 
@@ -110,14 +114,6 @@ class AnsweringStream:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> AnsweringStream:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def answer_to(error: ValidationError) -> JSONRPCError | None:

@@ -224,30 +224,25 @@ def _validation_findings(agreed: Intent | None, answer: ValidateAnswer) -> tuple
     return (*findings, Finding("config-not-validated", "warning", message, "Watch the first minutes with watch_run."))
 
 
+_CORRECT = Fix(
+    "Correct the config with ",
+    NamedCall("write_training_config", based_on=...),
+    ", then ",
+    NamedCall("check_training_config"),
+    ".",
+)
+
+
 def _invalid(config: TrainingConfig, answer: ValidateAnswer) -> Finding:
     rows = tuple({"problem": quote(problem)} for problem in answer.problems)
     message = f"the platform's schema does not accept {config.path.name} ({count(len(rows), 'problem')})"
-    fix = Fix(
-        "Correct it with ",
-        NamedCall("write_training_config", based_on=...),
-        ", then ",
-        NamedCall("check_training_config"),
-        ".",
-    )
-    return Finding("config-rejected", "blocker", message, fix, config.path.name, rows)
+    return Finding("config-rejected", "blocker", message, _CORRECT, config.path.name, rows)
 
 
 def _refused(error: LabError) -> Finding:
     problems = getattr(error, "problems", ())
     rows = tuple({"problem": quote(problem)} for problem in problems)
-    fix = Fix(
-        "Correct it with ",
-        NamedCall("write_training_config", based_on=...),
-        ", then ",
-        NamedCall("check_training_config"),
-        ".",
-    )
-    return Finding("config-rejected", "blocker", error.message, fix, rows=rows)
+    return Finding("config-rejected", "blocker", error.message, _CORRECT, rows=rows)
 
 
 def _rejected(call: Call, config: TrainingConfig, findings: tuple[Finding, ...]) -> Outcome:

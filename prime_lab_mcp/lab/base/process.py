@@ -48,19 +48,9 @@ _INHERITED = (
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
 )
-_INSTALLER_PREFIXES = (
-    "UV_",
-    "PIP_",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "all_proxy",
-    "XDG_",
-)
+PROXY_VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy", "NO_PROXY", "no_proxy")
+"""Variables that name the user's proxies, and the hosts that are reached without one."""
+_INSTALLER_PREFIXES = ("UV_", "PIP_", *PROXY_VARIABLES, "ALL_PROXY", "all_proxy", "XDG_")
 # /dev/fd, because dash takes only one digit in `<&n`.
 _WATCHDOG = '( read _ </dev/fd/{r}; kill -9 -$$ ) </dev/null >/dev/null 2>&1 & exec "$@"'
 _GRACE = 2.0

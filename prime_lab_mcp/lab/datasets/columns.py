@@ -38,6 +38,20 @@ PROMPT_NAMES = (
     "tweet",
     "review",
 )
+TEST_NAMES = (
+    "test_list",
+    "test",
+    "tests",
+    "input_output",
+    "private_test_cases",
+    "private_tests",
+    "public_test_cases",
+    "public_tests",
+    "test_cases",
+    "unit_tests",
+    "verification_info",
+)
+"""Usual names of columns with the tests of a program, best first."""
 ANSWER_NAMES = (
     "answer",
     "answer_key",
@@ -71,17 +85,7 @@ ANSWER_NAMES = (
     "final_decision",
     "best_answer",
     "mc1_targets.labels",
-    "test_list",
-    "test",
-    "tests",
-    "input_output",
-    "private_test_cases",
-    "private_tests",
-    "public_test_cases",
-    "public_tests",
-    "test_cases",
-    "unit_tests",
-    "verification_info",
+    *TEST_NAMES,
     "tool_calls",
     "function_calls",
     "correct_answers",
@@ -111,21 +115,6 @@ WEAK_ANSWER_NAMES = frozenset(
     {"category", "topic", "genre", "type", "level", "difficulty", "subject", "language", "lang"}
 )
 """Names of columns that classify a row. Such a column is the answer only if the dataset has no better column."""
-TEST_NAMES = frozenset(
-    {
-        "test_list",
-        "test",
-        "tests",
-        "input_output",
-        "private_test_cases",
-        "private_tests",
-        "public_test_cases",
-        "public_tests",
-        "test_cases",
-        "unit_tests",
-        "verification_info",
-    }
-)
 CONTEXT_NAMES = frozenset(
     {
         "passage",

@@ -77,7 +77,7 @@ def needs_key_finding() -> Finding:
     return Finding(
         "judge-needs-key",
         "warning",
-        "loading makes an openai client, which needs OPENAI_API_KEY; it was loaded with a key that is none",
+        "loading makes an openai client, which needs OPENAI_API_KEY; a made-up key was set for the load",
         "Make the client where the judge is asked; test_reward(judge=ENDPOINT) and run_eval give it a way to one.",
     )
 

@@ -152,7 +152,7 @@ def _v0_bounds(needed: Requirement, where: str) -> Iterator[Finding]:
         yield Finding(
             "runtime-misread",
             "warning",
-            f"the Hub reads {quote(bound, 80)} as v1, because the lower bound is 0.2.0 or newer; this is v0",
+            f"the Hub reads {quote(bound, 80)} as v1, because the lower bound is 0.2.0 or newer; this package is v0",
             f'push_environment states the runtime, so nothing breaks; better require "{versions.V0_ADVISED}".',
             where,
         )

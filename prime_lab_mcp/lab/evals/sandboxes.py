@@ -25,8 +25,8 @@ from prime_lab_mcp.lab.state.snapshot import Snapshot
 CONTAINERS = (PODMAN, DOCKER)
 """Runtimes of verifiers that run containers on this machine. Podman comes first, because it needs no service."""
 APPTAINER = "apptainer"
-"""A runtime of verifiers that is not offered: confined code may not make namespaces, and a program with the rights of
-root, which Apptainer has otherwise, does not get these rights there."""
+"""A runtime of verifiers that is not offered. Apptainer makes a container with a user namespace or with a program that
+gets the rights of root. The confinement refuses both to environment code."""
 _DOCKER_SOCKETS = ("/var/run/docker.sock", "~/.docker/run/docker.sock")
 _INSTALLS = {
     "linux": "Debian and Ubuntu: sudo apt install podman; Fedora: sudo dnf install podman",

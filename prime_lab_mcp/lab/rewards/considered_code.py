@@ -1,7 +1,7 @@
 """Lists the code of a package that runs in training, function by function.
 
-This is code at import, methods, reward functions, and every function whose name occurs in considered code, without a
-block under `if __name__ == "__main__"`. Annotations that are texts count as code, because pydantic evaluates them.
+This code is what runs at import, methods, reward functions, and every function whose name occurs in such code. A block
+under `if __name__ == "__main__"` does not count. Annotations that are texts count, because pydantic evaluates them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from prime_lab_mcp.lab.state.source_code import SourceFile
 def considered_code(
     program: RewardProgram, files: list[SourceFile], rewards: set[int]
 ) -> Iterator[tuple[SourceFile, ast.AST | None, list[ast.AST]]]:
-    """Yield (file, function, nodes) for the considered code. The function is None for code that runs at import."""
+    """Yield (file, function, nodes) for the code that runs in training. The function is None for code at import.
+
+    `rewards` are the ids of the nodes of reward functions.
+    """
     known: dict[str, list[tuple[SourceFile, ast.FunctionDef | ast.AsyncFunctionDef]]] = {}
     for file in files:
         for function in program.by_file[file.path]:
@@ -51,7 +54,7 @@ def considered_code(
 
 
 def _at_import(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the nodes of a statement of a module that run at import: of `if __name__ == "__main__"` what is besides."""
+    """Yield the nodes of a module's statement that run at import. Of `if __name__ == "__main__"` only `else` runs."""
     if isinstance(statement, ast.If) and ast.unparse(statement.test) in _MAIN:
         yield from (node for other in statement.orelse for node in _running(other))
     else:
@@ -77,7 +80,7 @@ def _statement(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that run when a statement runs: of a function only its decorators and defaults."""
+    """Yield the nodes that run when a statement runs. Of a function these are its decorators and defaults."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -91,7 +94,7 @@ def _running(node: ast.AST) -> Iterator[ast.AST]:
 
 
 _COMPUTES = re.compile(r"[\s(\[.]")
-"""What a text has that is more than the name of a type."""
+"""Matches a character that the name of a type does not have: such an annotation may compute something."""
 
 
 def _annotation_nodes(node: ast.AST) -> Iterator[ast.AST]:

@@ -1,8 +1,9 @@
-"""Finds tests that are said to be hidden and stand in the prompt.
+"""Finds tests that a task calls hidden although its prompt shows them.
 
-A task may show examples of inputs with their results and promise that further ones are tried. If the further ones are
-drawn with the same seed, they are the shown ones, and a table of the shown results is paid like a program. Such a table
-is written in the language of the task, which nobody here knows, so that the stored tests are compared with the prompt.
+A task may show examples of inputs with their results, and promise that further examples are tried. If the further
+examples are drawn with the same seed, they are the shown ones, and a table of the shown results is paid like a program.
+No probe can write such a table, because the language of the task is not known. This module therefore compares the
+stored tests with the prompt.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from prime_lab_mcp.lab.datasets.task_golds import whole_prompt
 from prime_lab_mcp.lab.worker.description import Row
 
 _FEWEST_TASKS, _FEWEST_TESTS, _SHARE = 5, 2, 0.9
-"""Smallest numbers of tasks and of tests of a task, and share of the tasks that must show this (our choice)."""
+"""Smallest number of tasks, smallest number of tests of a task, and share of the tasks whose prompts must show the
+tests (our choice)."""
 _TRIED = r"(?:tested|tried|checked|run|evaluated|judged|graded|scored)"
 _FURTHER = r"(?:hidden|held[- ]?out|further|other|unseen|additional|new|more|different|secret)"
 _PROMISED = re.compile(

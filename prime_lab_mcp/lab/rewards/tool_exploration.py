@@ -53,7 +53,7 @@ _MOST_NAMES = 12
 _TAKES_SQL = re.compile(r"(?i)(?<![a-z])(?:my|postgre)?sql(?:ite)?(?![a-z])|\bSELECT\b")
 _QUERY = re.compile(r"(?i)query|statement|command")
 _COLUMNS = re.compile(r"\b(\w+) ?\(\w+(?:, \w+)+\)")
-"""A table in a prompt, such as `orders(id, status)`."""
+"""Matches a table in a prompt, such as `orders(id, status)`."""
 _OWN_TABLE = "rows_of_an_earlier_rollout"
 _WRITTEN_TABLES = 2
 """Largest number of known tables from which a row is deleted."""

@@ -1,9 +1,9 @@
-"""Draws seeds that code of an environment cannot know beforehand, and that are the same for the same files.
+"""Draws the seed with which a test samples tasks: environment code cannot know it, and equal files get an equal seed.
 
-A reward that is right on the tasks that a test tries, and pays anything on all others, has to know which tasks these
-are. A seed that is the same everywhere tells. The seeds here come from a secret of the state directory, which confined
-code cannot read, and from the fingerprint of the files, so that code which lists the tasks of an earlier test is tried
-on others.
+A reward could be right on the tasks that a test tries and pay anything on all others. For that, the reward must know
+the tried tasks, and a seed that is the same on every machine would give them away. The seed is therefore computed from
+a secret of the state directory, which confined code cannot read, and from the fingerprint of the files. Code that lists
+the tasks of an earlier test has another fingerprint, and is tried on other tasks.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ def flooded(doing: str, output: str) -> WorkerError:
     tail = f": {quote(output[-100:])}" if output.strip() else ""
     return WorkerError(
         f"the environment wrote far too much output while {doing} and was stopped{tail}",
-        fix=Fix("Remove what it prints or returns in bulk; then call ", NamedCall("check_environment"), "."),
+        fix=Fix("Remove the code that prints or returns so much; then call ", NamedCall("check_environment"), "."),
         code="worker-flood",
     )
 

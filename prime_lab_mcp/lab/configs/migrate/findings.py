@@ -1,7 +1,8 @@
 """Warnings about keys whose migration changes what a run learns.
 
-Most renamed or dropped keys do not change the training, such as the name of a cluster. Keys about the algorithm, the
-teacher, thinking, sampling, truncated completions and difficulty do. So does a misspelt key on which somebody relied.
+Most renamed or dropped keys, such as the name of a cluster, do not change the training. Keys about the algorithm, the
+teacher, thinking, sampling, truncated completions and difficulty change the training, and so does a misspelt key on
+which somebody relied.
 """
 
 from __future__ import annotations

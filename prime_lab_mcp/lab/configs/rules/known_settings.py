@@ -1,8 +1,8 @@
-"""Lists the settings of a run of which it is known that they leave the evidence as it is.
+"""Lists the settings of a run that are known to leave the evidence valid.
 
-Each listed setting is in the bound of the cost, is compared by a gate or a rule of its own, says where the run reports
-or saves, or decides how the same numbers are computed. Whatever prime-rl adds or this list does not name may change
-what the model reads, what is paid or what is learned, so that a person is asked about it.
+Each listed setting counts in the bound of the cost, is compared by a gate or a rule of its own, says where the run
+reports or saves, or decides how the same numbers are computed. Any other setting, such as one that a later prime-rl
+adds, may change what the model reads, what is paid or what is learned. The server therefore asks a person about it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.configs.schema import default_values
 from prime_lab_mcp.lab.models.registry import find_model
 
 _ONE, _ALL = "*", "**"
-"""Stand in a pattern for one key, and for any keys at its end."""
+"""Wildcards of a pattern: the first matches one key, and the second any number of keys at the end of a path."""
 _KNOWN_PATHS = """
 name gpu_type env_files max_steps seq_len output_dir clean run.* log.* ckpt.* deployment.* model.name model.vlm.*
 monitors.** rollout_transport.* weight_broadcast.type weight_broadcast.host weight_broadcast.port
@@ -73,7 +73,8 @@ inference.weight_broadcast.type inference.kv_cache_offload inference.kv_cache_of
 inference.enable_fp32_lm_head inference.enable_fp32_router_logits inference.use_deep_gemm
 inference.use_pd_kv_transfer
 """
-"""The settings, by what the schema of prime-rl 559b4477 says of them. Lists of tables have the path of one table."""
+"""Patterns of the listed settings, chosen from the schema of prime-rl 559b4477. A list of tables has the path of one
+table."""
 _KNOWN = frozenset(tuple(pattern.split(".")) for pattern in _KNOWN_PATHS.split())
 _ALGORITHMS = frozenset({"grpo", "max_rl"})
 """Algorithms that learn from the rewards of a group alone, which the evaluation measured."""
@@ -115,7 +116,7 @@ def leaves_evidence(config: TrainingConfig, path: KeyPath, value: Any) -> bool:
 
 
 def about_unknown(path: KeyPath) -> str:
-    """Say what a setting that is not listed changes."""
+    """Return what a setting that is not listed changes, as part of a sentence."""
     return next((_ABOUT[key] for key in reversed(path) if key in _ABOUT), _UNKNOWN)
 
 

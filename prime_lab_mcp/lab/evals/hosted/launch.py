@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import re
-import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,7 +16,7 @@ from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, HostedStanding
 from prime_lab_mcp.lab.evals.runner.command import UPSTREAM_KEY, JobFiles
-from prime_lab_mcp.lab.evals.runner.jobs import START_LEASE, EvaluationJobs
+from prime_lab_mcp.lab.evals.runner.jobs import START_LEASE, EvaluationJobs, starting_job
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Job
@@ -79,23 +78,7 @@ async def refresh_variables(lab: Lab, job: Job) -> None:
 
 
 def _create_job(lab: Lab, spec: EvalSpec) -> Job:
-    now = time.time()
-    fresh = Job(
-        id=f"eval-{secrets.token_hex(4)}",
-        workspace=lab.key,
-        environment=spec.environment,
-        source=spec.source,
-        content=spec.content,
-        intent=spec.intent,
-        state="starting",
-        pid=None,
-        lease=now + START_LEASE,
-        deadline=now + spec.deadline_s + _SLACK,
-        platform=lab.platform,
-        spec=spec.as_json(),
-        progress={"completed": 0, "planned": spec.planned, "errors": 0},
-        at=now,
-    )
+    fresh = starting_job(lab, spec, spec.deadline_s + _SLACK, on_platform=True)
     job = lab.ledger.create_job(fresh)
     # If another caller created the job of this intent, that caller starts it. A pid of -1 makes this caller attach.
     return job if job.id == fresh.id else dataclasses.replace(job, pid=job.pid or -1)

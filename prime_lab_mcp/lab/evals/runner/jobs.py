@@ -50,13 +50,32 @@ _CACHE_VARIABLES = (
     "HF_HUB_OFFLINE",
     "HF_DATASETS_OFFLINE",
     "XDG_CACHE_HOME",
-    "HTTPS_PROXY",
-    "HTTP_PROXY",
-    "https_proxy",
-    "http_proxy",
-    "NO_PROXY",
-    "no_proxy",
+    *process.PROXY_VARIABLES,
 )
+
+
+def starting_job(lab: Lab, spec: EvalSpec, seconds: float, *, on_platform: bool) -> Job:
+    """Return the row of a new job that may run for so many seconds and whose supervisor has not started yet.
+
+    `on_platform` says that the job spends money on the platform.
+    """
+    now = time.time()
+    return Job(
+        id=f"eval-{secrets.token_hex(4)}",
+        workspace=lab.key,
+        environment=spec.environment,
+        source=spec.source,
+        content=spec.content,
+        intent=spec.intent,
+        state="starting",
+        pid=None,
+        lease=now + START_LEASE,
+        deadline=now + seconds,
+        platform=lab.platform if on_platform else None,
+        spec=spec.as_json(),
+        progress={"completed": 0, "planned": spec.planned, "errors": 0},
+        at=now,
+    )
 
 
 class EvaluationJobs:
@@ -90,23 +109,7 @@ class EvaluationJobs:
         resumed = self._claim_resumable(spec, confirmed)
         if resumed is not None:
             return self._launch(resumed, self.spec(resumed), key)
-        now = time.time()
-        fresh = Job(
-            id=f"eval-{secrets.token_hex(4)}",
-            workspace=self._lab.key,
-            environment=spec.environment,
-            source=spec.source,
-            content=spec.content,
-            intent=spec.intent,
-            state="starting",
-            pid=None,
-            lease=now + START_LEASE,
-            deadline=now + spec.deadline_s,
-            platform=self._lab.platform if spec.endpoint.preset == "prime" else None,
-            spec=spec.as_json(),
-            progress={"completed": 0, "planned": spec.planned, "errors": 0},
-            at=now,
-        )
+        fresh = starting_job(self._lab, spec, spec.deadline_s, on_platform=spec.endpoint.preset == "prime")
         # If the cost cannot be reserved, the exception rolls the transaction back, and no job is created.
         with self._lab.ledger.transaction():
             job = self._lab.ledger.create_job(fresh)

@@ -354,12 +354,12 @@ def _asks_for_bare(messages: Sequence[Message]) -> bool:
 
 
 def form_is_paid(rollout: Rollout) -> bool:
-    """Whether a component or metric about the form found the reply in order."""
+    """Whether a component or metric about the form gave the reply a positive score."""
     return any(score > 0 for name, score in _form_scores(rollout).items() if not _NEGATED & words(name))
 
 
 def _form_scores(rollout: Rollout) -> dict[str, float]:
-    """Map the components and metrics about the form to what they gave."""
+    """Map the components and metrics about the form to their scores."""
     form = {name: score for name, (score, _) in rollout.components.items() if is_about_form(name)}
     return form | {name: score for name, score in rollout.metrics.items() if is_about_form(name)}
 
@@ -392,7 +392,7 @@ def _unread_gold(rollout: Rollout, turns: Sequence[Turn]) -> Classified | None:
 
 
 UNRIGHT = "an answer in the asked form, and it is not right"
-"""The evidence of a wrong answer of which nothing else is known."""
+"""The evidence for a wrong answer if no other evidence is known."""
 
 
 def _wrong_evidence(rollout: Rollout, weights: Mapping[str, float] | None) -> str:

@@ -33,12 +33,7 @@ CONTAINER_VARIABLES = (
     "CONTAINER_HOST",
     "CONTAINER_CONNECTION",
     "CONTAINER_SSHKEY",
-    "HTTPS_PROXY",
-    "HTTP_PROXY",
-    "https_proxy",
-    "http_proxy",
-    "NO_PROXY",
-    "no_proxy",
+    *process.PROXY_VARIABLES,
 )
 """Variables of the user with which Podman finds its service, its images and the way to a registry."""
 _ACCESS = "PRIME_LAB_CONTAINERS"

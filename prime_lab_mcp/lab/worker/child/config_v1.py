@@ -34,8 +34,8 @@ _KEYED_BY_NAME = frozenset({"properties", "$defs", "mapping"})
 
 
 def schemas(adapter: AdapterV1) -> dict[str, Any]:
-    """Return JSON schemas of the tables `taskset` and `env`, whether the model gets `tools`, and what decides how much
-    an `episode` plays. None for what is unknown."""
+    """Return JSON schemas of the tables `taskset` and `env`, whether the model gets `tools`, and the settings of an
+    `episode` that decide how many rollouts it plays. A value is None if it is unknown."""
     return {
         "taskset": _taskset(adapter),
         "env": _env(adapter),

@@ -51,6 +51,7 @@ ELSEWHERE = {
     Family.CHANGES_DATA,
     Family.EMPTY_NUMBERS,
     Family.ASKED_SPELLING,
+    Family.OTHER_WAY,
     Family.LEAVES_PROCESS,
     Family.NEVER_ENDS,
     Family.SEARCHED,
