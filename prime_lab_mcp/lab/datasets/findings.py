@@ -162,6 +162,11 @@ def position_bias(observations: RowObservations) -> Iterator[Finding]:
     )
 
 
+def order_as_listed(observations: RowObservations) -> Iterator[Finding]:
+    """Report items that the prompts list in the right order."""
+    yield from observations.orders.findings()
+
+
 def sorted_by_label(observations: RowObservations) -> Iterator[Finding]:
     """Warn about rows that are sorted by class.
 
@@ -213,6 +218,7 @@ SPREAD_CHECKS: tuple[RowCheck, ...] = (
     majority_floor,
     look_of_options,
     position_bias,
+    order_as_listed,
     sorted_by_label,
     small_set,
 )

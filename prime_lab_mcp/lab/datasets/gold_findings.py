@@ -11,6 +11,7 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.formats import ACCEPTED_SHARE, BOXED_SHARE
 from prime_lab_mcp.lab.datasets.labelled_golds import LabelledGolds
+from prime_lab_mcp.lab.datasets.listed_orders import ListedOrders
 from prime_lab_mcp.lab.datasets.observation import RowCheck, RowObservations
 from prime_lab_mcp.lab.datasets.tasks import (
     EXAMPLE_ROWS,
@@ -107,6 +108,14 @@ def told_by_label(records: Sequence[tuple[str, str]]) -> Iterator[Finding]:
     for prompt, gold in records:
         labelled.add(prompt, gold)
     yield from _told_by_label(labelled)
+
+
+def told_by_order(records: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    """Report (prompt, answer) pairs whose prompts list items in the right order, as `ListedOrders` finds them."""
+    orders = ListedOrders()
+    for prompt, gold in records:
+        orders.add(prompt, gold)
+    yield from orders.findings()
 
 
 def field_tells_gold(observations: RowObservations) -> Iterator[Finding]:

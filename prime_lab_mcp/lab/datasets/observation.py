@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.base.text import estimate_tokens, quote
 from prime_lab_mcp.lab.datasets import golds, suspicious_text
 from prime_lab_mcp.lab.datasets.formats import CLASS_FORMATS, NUMERIC_FORMATS
 from prime_lab_mcp.lab.datasets.labelled_golds import LabelledGolds
+from prime_lab_mcp.lab.datasets.listed_orders import ListedOrders
 from prime_lab_mcp.lab.datasets.near_duplicates import (
     HELD_OUT,
     SAMPLE_SEED,
@@ -166,6 +167,8 @@ COMPARED: frozenset[str] = CLASS_FORMATS | NUMERIC_FORMATS | {"boxed", "latex_ma
 """Formats whose golds a reward compares as text or as one value."""
 _RECORDS, _RECORD_CHARACTERS = 1_000, 4_000
 """Largest number of rows whose fields and references are compared with their answers, and of their characters."""
+_ORDERS: frozenset[str] = frozenset({"multi_answer", "short_text", "json"})
+"""Formats of golds that may be an order of items."""
 _WORKED: frozenset[str] = frozenset({"gsm8k_hash", "boxed", "free_text", "chat_messages"})
 """Formats whose golds are as long as a completion."""
 _TAGGED: frozenset[str] = frozenset({"free_text", "chat_messages", "tool_call"})
@@ -198,6 +201,7 @@ class RowObservations:
     looks: OptionLooks = field(default_factory=OptionLooks)
     option_sets: set[tuple[str, ...]] = field(default_factory=set)
     """The first few distinct lists of options."""
+    orders: ListedOrders = field(default_factory=ListedOrders)
     without_option: FlawTally = field(default_factory=FlawTally)
     """Rows whose gold names none of their options."""
     empty: FlawTally = field(default_factory=FlawTally)
@@ -394,6 +398,8 @@ def _observe_gold(observations: RowObservations, row: TaskRow, essence: str, fit
         if len(observations.records) < _RECORDS and not row.offered:
             observations.records.append((row.prompt[:_RECORD_CHARACTERS], normalised))
         _observe_position(observations, row, normalised)
+    if format in _ORDERS:
+        observations.orders.add(row.prompt, essence)
     observations.revealed.add(row, essence, format)
     if format in SEARCHED_FORMATS and not row.offered and len(essence) <= _LONGEST_LABELLED:
         observations.labelled.add(row.prompt, essence)

@@ -82,6 +82,23 @@ def test_letters_without_known_options_are_judged_too() -> None:
     assert found(rows, "choice_letter")["position-bias"].severity == "blocker"
 
 
+@pytest.mark.parametrize(("in_order", "severity"), [(60, "blocker"), (36, "warning"), (10, None)])
+@pytest.mark.parametrize("listed", ["BCAD", "ABCD"], ids=["list", "labels"])
+@pytest.mark.parametrize("as_list", [False, True], ids=["text", "items"])
+def test_items_whose_list_or_labels_have_the_right_order_already_are_told(
+    in_order: int, severity: str | None, listed: str, as_list: bool
+) -> None:
+    rows = []
+    for n in range(60):
+        order = [*"BCAD"] if n < in_order else [*"CADB"]
+        order = [*"ABCD"] if n < in_order and listed == "ABCD" else order
+        shown = [*"DBAC"] if listed == "ABCD" else [*listed]
+        prompt = f"Order the events of story {n}.\n" + "\n".join(f"({label}) event {n}" for label in shown)
+        rows.append(TaskRow(prompt, ", ".join(order), n, raw=order if as_list else ", ".join(order)))
+    said = found(rows, "multi_answer" if as_list else "short_text").get("position-bias")
+    assert (said.severity if said is not None else None) == severity
+
+
 def test_options_that_all_rows_share_are_classes_and_not_positions() -> None:
     rows = [
         TaskRow(f"Does {n} follow?", "A" if n % 10 < 6 else "B", n, options=("yes", "no"), gold_option=int(n % 10 >= 6))
