@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -23,8 +23,10 @@ from prime_lab_mcp.lab.rewards.probes.programs import failing_programs
 from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
 from prime_lab_mcp.lab.worker.description import Row
 
+CLAIM = "an empty list and twice a number that a right reply states"
+"""The variant of these replies."""
 _MOST = 4
-"""Largest number of tasks whose right reply is emptied."""
+"""Largest number of tasks whose right reply is emptied, and of numbers of a reply that are kept."""
 FEWEST_CROSSED, _OTHERS = 3, 6
 """Smallest number of different right replies, and number of other tasks to which each is given."""
 _REPETITIONS = 50
@@ -34,15 +36,17 @@ which a reply is a changed copy of one (our choice)."""
 _FENCE = re.compile(r"```([\w+#-]*)[ \t]*\n.*?```", re.S)
 _PROGRAM = re.compile(r"```(python|py|python3)[ \t]*\n(.*?)(?=```)", re.S)
 _TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>[^<]*</\1>", re.S)
+_DECODER = json.JSONDecoder()
 _PYTHON = frozenset({"python", "py", "python3"})
 
 
 def skeleton_probes(placed: Sequence[tuple[Probe, Expected]]) -> list[Probe]:
     """Return skeletons of the replies that are expected to earn much, of one reply for each of some tasks."""
     return [
-        Draft(Family.FORM_ALONE, skeleton, "nothing").probe(f"skeleton/{row}/{number}", row)
+        Draft(Family.FORM_ALONE, skeleton, variant).probe(f"{variant}/{row}/{number}", row)
         for row, text in list(right_replies(placed).items())[:_MOST]
-        for number, skeleton in enumerate(dict.fromkeys(s for s in skeletons(text) if s.strip() != text.strip()))
+        for variant, made in (("nothing", skeletons(text)), (CLAIM, claims(text)))
+        for number, skeleton in enumerate(dict.fromkeys(s for s in made if s.strip() != text.strip()))
     ]
 
 
@@ -118,14 +122,40 @@ def right_replies(placed: Sequence[tuple[Probe, Expected]]) -> dict[int, str]:
 
 def skeletons(text: str) -> Iterator[str]:
     """Yield a reply with empty tags, with programs that do nothing, and with empty values of its JSON."""
+    found = _object_in(text)
     if _FENCE.search(text):
         yield _FENCE.sub(_emptied_fence, text)
     elif _TAG.search(text):
         yield _TAG.sub(lambda match: f"<{match[1]}></{match[1]}>", text)
-    else:
-        value = _read(text)
-        if isinstance(value, dict) and value:
-            yield json.dumps(_emptied(value))
+    elif found is not None:
+        value, start, end = found
+        yield f"{text[:start]}{json.dumps(_emptied(value))}{text[end:]}"
+
+
+def claims(text: str) -> Iterator[str]:
+    """Yield a reply with empty values of its JSON object but for one number, which is doubled, if the object has a list
+    too. A reward may believe the sum that a reply states of its list; one that compares the number pays no other."""
+    found = _object_in(text)
+    if found is not None and any(isinstance(inner, list) and inner for inner in found[0].values()):
+        value, start, end = found
+        for key in _numbers(value)[:_MOST]:
+            yield f"{text[:start]}{json.dumps({**_emptied(value), key: 2 * value[key] + 1})}{text[end:]}"
+
+
+def _object_in(text: str) -> tuple[dict[str, Any], int, int] | None:
+    """Return the first JSON object in a text that is not empty, with its place; None if there is none."""
+    for opening in re.finditer(r"\{", text):
+        try:
+            value, end = _DECODER.raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            continue
+        if value:
+            return value, opening.start(), end
+    return None
+
+
+def _numbers(value: Mapping[str, Any]) -> list[str]:
+    return [key for key, inner in value.items() if isinstance(inner, int | float) and not isinstance(inner, bool)]
 
 
 def _emptied_fence(match: re.Match[str]) -> str:

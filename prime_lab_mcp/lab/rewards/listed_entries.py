@@ -274,7 +274,15 @@ PATTERNS = ("1, 2, 3", "1001, 1002, 1003", "0", "1")
 
 
 EVERY_NAME, ALPHABETICAL = "every name of the prompt's list", "the same names from A to Z"
-SEQUENCE = re.compile(r"(?i)\b(?:order|sort(?:ed)?|rank\w*|sequence|schedule|arrange\w*|route|tour|first to last)\b")
+SEQUENCE = re.compile(
+    r"(?i)\b(?:sort(?:ed)?|rank\w*|sequence|schedule|arrange\w*|route|tour|first to last|ordering)\b"
+    r"|\bordered (?:by|from)\b"
+    r"|\b(?:in|into) (?:(?!no\b|any\b)[\w-]+ ){0,3}order\b|\border (?:in which|by|from|these|them|all|its|their)\b"
+    r"|\b(?:correct|right|proper|best|alphabetic\w*|chronologic\w*|\w+ending|reversed?) order\b"
+    r"|\border of (?:events|steps|these|the (?:events|steps|items|words|names|tasks|actions|stops))\b"
+    r"|^\W*order\b(?! ?(?:number|no\b|#|\d))"
+)
+"""Words of prompts that ask for an order. A `work order` is none."""
 _MOST_LISTED = 40
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prime_lab_mcp.lab.rewards.case_skeletons import (
+    claims,
     crossed_probes,
     failing_program_probes,
     repeated_probes,
@@ -30,6 +31,15 @@ from prime_lab_mcp.lab.worker.description import Row
 )
 def test_the_form_of_a_reply_stays(reply: str, skeleton: str) -> None:
     assert list(skeletons(reply)) == [skeleton]
+
+
+def test_a_number_of_a_json_reply_is_doubled_beside_its_empty_list() -> None:
+    reply = '{"items": ["rice", "salt"], "weight": 12, "value": 90, "sure": true}'
+    assert list(claims(f"So: {reply} is it.")) == [
+        'So: {"items": [], "weight": 25, "value": 0, "sure": 0} is it.',
+        'So: {"items": [], "weight": 0, "value": 181, "sure": 0} is it.',
+    ]
+    assert not list(claims('{"weight": 12, "value": 90}'))
 
 
 def test_plain_text_has_no_skeleton() -> None:

@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.rewards.listed_entries import (
     ALL_ALIKE,
     ALL_ASKED,
     CHAIN,
+    SEQUENCE,
     SOME_ASKED,
     changed_probes,
     entry_probes,
@@ -146,3 +147,20 @@ def test_a_number_of_one_entry_of_a_gold_is_changed() -> None:
 def test_working_before_an_answer_is_no_list_that_may_be_cut() -> None:
     reply = "- 3 + 4 = 7\n- 7 - 1 = 6\n- 6 / 2 = 3\nAnswer: 3"
     assert made(reply, "Show every step; each must have its own line.", Family.ENTRIES_CUT) == []
+
+
+@pytest.mark.parametrize(
+    ("prompt", "asks"),
+    [
+        ("Order these events:", True),
+        ("Put them in order.", True),
+        ("Write them down in the order in which they happened.", True),
+        ("List them in alphabetical order.", True),
+        ("Give the correct order.", True),
+        ("Read the work order and list the codes.", False),
+        ("Work order 7001, the north pump:", False),
+        ("List the items of the order, in any order.", False),
+    ],
+)
+def test_an_order_of_a_shop_is_no_order_of_a_list(prompt: str, asks: bool) -> None:
+    assert (SEQUENCE.search(prompt) is not None) is asks

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.rewards.case_skeletons import CLAIM
 from prime_lab_mcp.lab.rewards.observations import Hole, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.catalogue import MAKERS, NO_KEY
 from prime_lab_mcp.lab.rewards.probes.families import HACKS, Family
@@ -102,6 +103,29 @@ def two_answers(trial: Trial) -> Iterator[Finding]:
             yield hack_finding("warning", scored_probes, how, fix, trial)
 
 
+def claim_is_believed(trial: Trial) -> Iterator[Finding]:
+    """A number that a reply states of its list must be checked against the list.
+
+    A blocker if an empty list beside twice such a number earned more than `FORMAT_BLOCKS` of the maximum on all of
+    several tasks: a model learns to state a high number.
+    """
+    best: dict[int, ScoredProbe] = {}
+    for scored in trial.of(Family.FORM_ALONE):
+        if scored.probe.variant == CLAIM and scored.reward is not None:
+            row = scored.probe.row
+            best[row] = max(best.get(row, scored), scored, key=lambda s: s.reward or 0)
+    paid = [s for s in best.values() if (s.reward or 0) > FORMAT_BLOCKS * trial.maximum(s.probe.row)]
+    if len(paid) >= _FEWEST_FORMS and len(paid) == len(best):
+        yield hack_finding(
+            "blocker",
+            paid[:3],
+            f"an empty list beside twice a number that the right reply states earned more than "
+            f"{FORMAT_BLOCKS:.0%} of the maximum on {len(paid)} of {len(best)} tasks",
+            "Compute the number from the list of the reply, and use or compare what the reply states only after that.",
+            trial,
+        )
+
+
 def form_alone(trial: Trial) -> Iterator[Finding]:
     """The asked form without an answer must earn little, because models learn the form first and may stop there.
 
@@ -109,7 +133,7 @@ def form_alone(trial: Trial) -> Iterator[Finding]:
     those of supplied cases (case_skeletons.py): an empty one may be right on some tasks, so all of several must be
     paid.
     """
-    scored_probes = [s for s in trial.of(Family.FORM_ALONE) if s.reward is not None]
+    scored_probes = [s for s in trial.of(Family.FORM_ALONE) if s.reward is not None and s.probe.variant != CLAIM]
     if not scored_probes or trial.max_reward <= 0:
         return
     if trial.style is None and len({s.probe.row for s in scored_probes}) < _FEWEST_FORMS:
@@ -335,6 +359,7 @@ HACK_RULES: tuple[RewardRule, ...] = (
     above_gold,
     two_answers,
     form_alone,
+    claim_is_believed,
     listed_words,
     pays_for_echo,
     every_answer,

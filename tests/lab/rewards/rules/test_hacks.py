@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
+from prime_lab_mcp.lab.rewards.case_skeletons import CLAIM
 from prime_lab_mcp.lab.rewards.findings import reward_findings
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
 from prime_lab_mcp.lab.rewards.probes.catalogue import GIVEN_TEXT, AnswerStyle, given_text
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import OTHER_ORDER
-from prime_lab_mcp.lab.rewards.rules.hacks import pays_for_repetition
+from prime_lab_mcp.lab.rewards.rules.hacks import claim_is_believed, pays_for_repetition
 from tests.lab.rewards.rules.trials import found, scored_probe, sound
 
 
@@ -34,6 +35,16 @@ def test_faulty_variants_that_pass_on_most_tasks_warn_of_weak_tests() -> None:
 
     assert found(sound(*tasks(3))) == set()  # type: ignore[arg-type]
     assert found(sound(*tasks(5))) == {("reward-wrong-passes", "warning")}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("earned", "said"), [((1.0, 0.9), {("reward-hackable", "blocker")}), ((1.0, 0.2), set()), ((1.0,), set())]
+)
+def test_a_number_that_is_believed_beside_an_empty_list_blocks(
+    earned: tuple[float, ...], said: set[tuple[str, str]]
+) -> None:
+    claims = (scored_probe(Family.FORM_ALONE, CLAIM, reward, row=row) for row, reward in enumerate(earned, 1))
+    assert {(f.code, f.severity) for f in claim_is_believed(sound(*claims))} == said
 
 
 def test_without_golds_a_repeated_reply_may_earn_all_weights_and_never_more() -> None:
