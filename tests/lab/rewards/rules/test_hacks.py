@@ -38,7 +38,8 @@ def test_faulty_variants_that_pass_on_most_tasks_warn_of_weak_tests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("earned", "said"), [((1.0, 0.9), {("reward-hackable", "blocker")}), ((1.0, 0.2), set()), ((1.0,), set())]
+    ("earned", "said"),
+    [((1.0, 0.9, 0.8), {("reward-hackable", "blocker")}), ((1.0, 0.9, 0.2), set()), ((1.0, 1.0), set())],
 )
 def test_a_number_that_is_believed_beside_an_empty_list_blocks(
     earned: tuple[float, ...], said: set[tuple[str, str]]
