@@ -26,6 +26,7 @@ from prime_lab_mcp.lab.rewards.rules.answers import (
     gold_fails,
     ignores_format,
     malformed_beats_wrong,
+    marked_golds_fail,
     too_strict,
     wrong_answer_passes,
 )
@@ -213,6 +214,7 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     asked_spelling,
     empty_golds,
     gold_fails,
+    marked_golds_fail,
     gold_beaten,
     wrong_answer_passes,
     malformed_beats_wrong,

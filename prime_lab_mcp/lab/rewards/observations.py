@@ -268,6 +268,16 @@ class SearchOutcome:
         return data | ({"remembered": True} if self.remembered else {})
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedGolds:
+    """Golds that earn less than half of what others earn, all as single replies, and the mark that tells them."""
+
+    mark: str
+    refused: tuple[ScoredProbe, ...]
+    scored: int
+    """Number of golds that were scored."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """All observations of one call of test_reward.
@@ -294,6 +304,8 @@ class Trial:
     other_process: tuple[OtherProcessScore, ...] = ()
     witnessed: Witnessed | None = None
     """None if no completion has a reward that a witness could confirm."""
+    refused: RefusedGolds | None = None
+    """Golds that are refused for a mark of their text, where only a few tasks have a solution."""
     unstored: tuple[ScoredProbe, ...] = ()
     """Replies to tasks without a gold, among tasks that have one: that there is none, and another task's gold."""
     rollouts: tuple[PlayedScript, ...] = ()

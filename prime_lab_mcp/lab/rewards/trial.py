@@ -39,6 +39,7 @@ from prime_lab_mcp.lab.rewards.case_skeletons import (
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
 from prime_lab_mcp.lab.rewards.equal_paths import equal_path_probes
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes, nothing_probes
+from prime_lab_mcp.lab.rewards.golds_alone import find_refused_golds
 from prime_lab_mcp.lab.rewards.judged_scoring import JUDGED_CASE_SECONDS, RelayCounts, asks_judge, judge_use
 from prime_lab_mcp.lab.rewards.listed_entries import changed_probes, entry_probes
 from prime_lab_mcp.lab.rewards.observations import (
@@ -47,6 +48,7 @@ from prime_lab_mcp.lab.rewards.observations import (
     ObservedSideEffects,
     OtherProcessScore,
     PromptedGolds,
+    RefusedGolds,
     RepeatedScore,
     ScoredCase,
     ScoredProbe,
@@ -194,6 +196,7 @@ class _Observation:
         self.played = scripted_rollouts.PlayedRollouts()
         self.models = PlayedModels()
         self.supplied: tuple[ScoredCase, ...] = ()
+        self.refused: RefusedGolds | None = None
         self.unstored: tuple[ScoredProbe, ...] = ()
         self.by_rollouts = False
         """Whether whole rollouts, and not completions, are judged."""
@@ -314,6 +317,8 @@ class _Observation:
             again = [p for p in self.known_failures if (p.row, p.completion) not in fresh]
             scored_probes = (*scored_probes, *await score_probes(scorer, again))
         self.tried, self.golds, self.scored_probes, self.repeats = tried, tried.golds, scored_probes, tried.repeats
+        if scorer.before and self.style is not None and not (self.sparing or self.grouped or scorer.gave_up):
+            self.refused = await find_refused_golds(self.worker, self.style, self.request.sample.rows)
 
     async def _play_models(self) -> None:
         """Play right, wrong and silent models, and then those that do not solve tasks (played_models.py)."""
@@ -437,6 +442,7 @@ class _Observation:
             no_rollouts_by_design=played.by_design,
             rollouts_broke=played.broken,
             by_rollouts=self.by_rollouts,
+            refused=self.refused,
             solved=self.solved,
             replays=models.replays,
             lasting=models.lasting,

@@ -176,6 +176,23 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
     )
 
 
+def marked_golds_fail(trial: Trial) -> Iterator[Finding]:
+    """Right answers must be paid whatever characters they have, also where few tasks have a solution to play.
+
+    A blocker: answers with the mark are never paid, and none without the mark is refused.
+    """
+    found = trial.refused
+    if found is not None:
+        yield Finding(
+            "reward-gold-fails",
+            "blocker",
+            f"{len(found.refused)} of {count(found.scored, 'right answer')} earn less than half of the others, each as "
+            f"a reply without calls; they have {found.mark}, and no paid answer has",
+            "Normalise the reply and the stored answer in the same way, then call test_reward.",
+            rows=tuple(case_row(s, "what the other right answers earn", trial) for s in found.refused[:5]),
+        )
+
+
 def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
     """A wrong answer must earn less than the right answer of its task, and at most half of the maximum.
 

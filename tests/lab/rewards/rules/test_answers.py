@@ -8,6 +8,7 @@ import pytest
 
 from prime_lab_mcp.lab.rewards.findings import reward_findings, sanity_checks
 from prime_lab_mcp.lab.rewards.goldless import SAYS_NONE
+from prime_lab_mcp.lab.rewards.golds_alone import refused_golds
 from prime_lab_mcp.lab.rewards.observations import (
     HeldOutVerdict,
     Hole,
@@ -20,6 +21,7 @@ from prime_lab_mcp.lab.rewards.observations import (
 from prime_lab_mcp.lab.rewards.probes.catalogue import NO_KEY, Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import gold_pass_rate
+from prime_lab_mcp.lab.rewards.rules.answers import marked_golds_fail
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.solutions import Solved, solution_script
 from prime_lab_mcp.lab.worker.description import RewardInfo
@@ -256,3 +258,31 @@ def test_an_empty_gold_is_an_answer_where_the_reward_pays_a_reply_that_says_so(
     )
     codes = found(sound(style=style, unstored=unstored))
     assert (("reward-no-gold", "blocker") in codes) == blocks
+
+
+def alone(*earned: tuple[str, float]) -> list[tuple[str, ScoredProbe]]:
+    return [(text, scored_probe(Family.GOLD, "", reward, row=row)) for row, (text, reward) in enumerate(earned)]
+
+
+PAID = [(name, 0.9) for name in ("messina", "la mouette", "dieppe", "hull")]
+
+
+@pytest.mark.parametrize(
+    ("others", "mark"),
+    [
+        ([("zoë", 0.0), ("saint-malo", 0.0), ("o'hara", 0.0)], "a letter or sign other than A to Z, digits and blanks"),
+        ([("Bergen", 0.0), ("Hull", 0.0), ("Oban", 0.0)], "a capital letter"),
+        ([("zoë", 0.0), ("saint-malo", 0.0), ("o'hara", 0.9)], None),
+        ([("zoë", 0.0), ("saint-malo", 0.0)], None),
+        ([("bergen", 0.0), ("oban", 0.0), ("wick", 0.0)], None),
+        ([("zoë", 0.5), ("saint-malo", 0.5), ("o'hara", 0.5)], None),
+    ],
+    ids=["signs", "capitals", "one is paid", "two", "no mark", "half"],
+)
+def test_answers_that_are_refused_for_a_mark_of_their_text_are_told(
+    others: list[tuple[str, float]], mark: str | None
+) -> None:
+    found = refused_golds(alone(*PAID, *others))
+    assert (found.mark if found is not None else None) == mark
+    said = [(f.code, f.severity) for f in marked_golds_fail(replace(sound(), refused=found))]
+    assert said == ([("reward-gold-fails", "blocker")] if mark else [])
