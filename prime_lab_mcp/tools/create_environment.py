@@ -289,7 +289,7 @@ def _created(
         data["format"] = inspection.format
         data["metadata"] = [quote(name, 60)[1:-1] for name in built.metadata]
     tasks = f" with {count(built.rows['train'], 'task')}" if "train" in built.rows else ""
-    summary = f"Created environments/{names.module} from the template {kind.name}{tasks}."
+    summary = f"Created environments/{names.module} from the template {kind.name}{tasks}.{built.left_out}"
     if built.example is not None:
         data["select"] = {"env_args": {"where": dict(built.example)}}
         chosen = arguments_summary({"where": built.example})

@@ -13,6 +13,7 @@ ENTRY = (
     "inspection",
     "near_duplicates",
     "reading",
+    "row_values",
     "scan",
     "source",
     "task_golds",
