@@ -18,5 +18,6 @@ ENTRY = (
     "source",
     "task_golds",
     "tasks",
+    "unclear_answers",
 )
 """Modules that other packages may import."""
