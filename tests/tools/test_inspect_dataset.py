@@ -388,12 +388,19 @@ async def test_the_one_other_column_is_the_answer_column_of_the_next_call(lab: L
 
 async def test_of_several_columns_the_one_of_solutions_is_proposed_and_none_where_nothing_tells(lab: Lab) -> None:
     rows = pens("{0} packs of 7 are {1}.\nWith {2} more that is {3}")
-    write(lab, "pens.jsonl", [row | {"told": f"so-so {n}a", "heard": f"hm {n}b"} for n, row in enumerate(rows)])
+    remarks = [
+        {
+            name: f"Reader {n} {name} that this was hard to work out without paper and a good pen"
+            for name in ("told", "heard")
+        }
+        for n in range(len(rows))
+    ]
+    write(lab, "pens.jsonl", [row | remark for row, remark in zip(rows, remarks, strict=True)])
     assert (await inspected(lab, "pens.jsonl")).next[0].arguments == {
         "dataset": "pens.jsonl",
         "answer_column": "worked",
     }
-    plain = [{"problem": row["problem"], "told": f"so-so {n}a", "heard": f"hm {n}b"} for n, row in enumerate(rows)]
+    plain = [{"problem": row["problem"], **remark} for row, remark in zip(rows, remarks, strict=True)]
     write(lab, "plain.jsonl", plain)
     (blocker,) = (await inspected(lab, "plain.jsonl")).blockers
     assert 'It may be one of "told", "heard".' in blocker.fix
