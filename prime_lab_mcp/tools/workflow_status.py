@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.environment_status import environment_statuses
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.spend import spend_overview
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
+from prime_lab_mcp.lab.state.open_warnings import replaced_by
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import Workspace
@@ -94,7 +95,9 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     declined = newest_decline(lab)
     if declined is not None:
         data["declined"] = _decline_row(lab, declined)
-    steps = [one for e in environments[:5] for one in (e.get("as_pulled"), e["next"]) if one is not None]
+    replaced = {replaced_by(lab.ledger, lab.key, e["name"]) for e in environments if _pushed(e)}
+    current = [e for e in environments if f"environments/{e['name']}" not in replaced]
+    steps = [one for e in current[:5] for one in (e.get("as_pulled"), e["next"]) if one is not None]
     due = tuple(Next(one["tool"], one["why"], one.get("arguments")) for one in steps)
     ports = tuple(_ports(lab.workspace, environments[:_MOST_PORTS]))
     untouched = {e["name"] for e in environments if all(row["state"] == "never-run" for row in e["evidence"])}
