@@ -353,6 +353,25 @@ async def test_binary_files_are_neither_shown_nor_edited(lab: Lab, folder: Path)
         await read(lab, path="sums/model.bin")
 
 
+async def test_the_list_of_a_small_environment_has_its_texts_and_that_of_a_large_one_names_the_call(
+    lab: Lab, folder: Path
+) -> None:
+    (folder / "sums" / "train.jsonl").write_text("{}\n" * 9000, encoding="utf-8")
+    listed = await read(lab)
+    assert listed.next == ()
+    for file in listed.data["texts"]:
+        text = listed.data["text"][file["starts"] : file["starts"] + file["characters"]]
+        assert text == (folder / file["path"]).read_text(encoding="utf-8")
+    assert {f["path"] for f in listed.data["texts"]} == {"pyproject.toml", "README.md", "sums/__init__.py"}
+    assert "data.text has 3 of them" in listed.summary
+    (folder / "sums" / "long.py").write_text("A = 1\n" * 2000, encoding="utf-8")
+    listed = await read(lab)
+    assert "text" not in listed.data
+    assert [(one.tool, one.arguments) for one in listed.next] == [
+        ("read_environment", {"environment": "environments/sums", "path": "*"})
+    ]
+
+
 async def test_the_list_tells_what_the_push_leaves_out(lab: Lab, folder: Path) -> None:
     (folder / "data.jsonl").write_text("{}\n", encoding="utf-8")
     files = {f["path"]: f for f in (await read(lab)).data["files"]}

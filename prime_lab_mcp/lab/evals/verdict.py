@@ -507,7 +507,7 @@ _TELLING = 40
 
 def running_outcome(lab: Lab, job: Job) -> Outcome:
     """Return the outcome of a call whose time ran out before the job ended."""
-    from prime_lab_mcp.lab.evals.easier import untested_sentence
+    from prime_lab_mcp.lab.evals.easier import reward_calls, reward_verdict, untested_sentence
 
     spec = EvaluationJobs(lab).spec(job)
     completed, planned = job.progress.get("completed", 0), job.progress.get("planned") or spec.planned
@@ -519,7 +519,11 @@ def running_outcome(lab: Lab, job: Job) -> Outcome:
     after = ", and its rewards are being checked" if completed >= planned else ""
     untested = "" if spec.hosted is not None else untested_sentence(lab, job.source, spec.env_args)
     test = {"environment": spec.environment, **({"env_args": dict(spec.env_args)} if spec.env_args else {})}
-    meanwhile = (Next("test_reward", "free, while the evaluation runs: whether its rewards mean anything", test),)
+    meanwhile: tuple[Next, ...] = (
+        Next("test_reward", "free, while the evaluation runs: whether its rewards mean anything", test),
+    )
+    if untested and reward_verdict(lab, job.source, spec.env_args) is not None:
+        meanwhile = tuple(reward_calls(lab, spec))  # the same test of the same files would say the same again
     return Outcome(
         "running",
         f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {ended} "

@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from tests.lab.evals.finished import episode, finished, mixed, record_confirmed
 
 pytestmark = pytest.mark.anyio
@@ -162,3 +163,19 @@ async def test_a_running_evaluation_says_that_nothing_was_paid_and_what_comes_af
     job = finished(lab, mixed())
     running = dataclasses.replace(job, state="running", progress=progress)
     assert said in verdict.running_outcome(lab, running).summary
+
+
+@pytest.mark.parametrize("status", ["inconclusive", "failed"])
+async def test_a_running_evaluation_leads_to_what_the_known_test_of_its_reward_named(lab: Lab, status: Any) -> None:
+    """The next call was the same test of the same files, whose result the sentence above it told."""
+    job = finished(lab, mixed())
+    running = dataclasses.replace(job, state="running", progress={"completed": 8, "planned": 400, "mean_reward": 0.4})
+    assert verdict.running_outcome(lab, running).next[0].tool == "test_reward"
+    blocker = {"code": "gold-not-understood", "severity": "blocker", "message": "m", "fix": "See which group it takes."}
+    spec = EvaluationJobs(lab).spec(job)
+    found = Evidence("test_reward", status, lab.key, spec.environment, job.source, "c", findings=[blocker])
+    lab.ledger.record(dataclasses.replace(found, env_args=dict(spec.env_args)))
+    first, *others = verdict.running_outcome(lab, running).next
+    assert (first.tool, first.arguments) == ("read_environment", {"environment": spec.environment, "path": "*"})
+    assert f"{status} with these very files: gold-not-understood, m (See which group it takes.)" in first.why
+    assert "test_reward" not in [one.tool for one in others]
