@@ -491,7 +491,7 @@ def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:
     else:
         likely = spec.estimate
         price = f"likely about {amount_text(likely['cost'])} ({likely['basis']}), at most ${most:.2f}"
-    sized = args.model_copy(update={"num_examples": spec.num_examples, "rollouts": spec.rollouts})
+    sized = args.model_copy(update={"num_examples": spec.planned_tasks, "rollouts": spec.rollouts})
     question = f"{_size(sized, spec.endpoint.host)}: {price}?"
     if most is not None:
         question += " It ends before it costs more."

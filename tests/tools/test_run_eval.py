@@ -289,8 +289,9 @@ async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: py
     assert cheap.max_cost == pytest.approx(4 * 0.122, abs=0.01)
     assert dear is not None
     assert (dear.kind, dear.ask) == ("eval", True)
-    assert dear.max_cost == pytest.approx(4 * 24.4, abs=0.1)
-    assert "at most $97.5" in dear.question
+    assert dear.max_cost == pytest.approx(4 * 0.976, abs=0.01)  # of the 40 tasks there are
+    assert "40 tasks x 8 rollouts" in dear.question
+    assert "at most $3.90" in dear.question
 
 
 async def test_stopping_an_evaluation_that_ends_slowly_is_no_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
