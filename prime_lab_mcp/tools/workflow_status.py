@@ -18,12 +18,13 @@ from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
 from prime_lab_mcp.lab.environment_status import environment_statuses
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.spend import spend_overview
-from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Run
 from prime_lab_mcp.lab.state.open_warnings import replaced_by
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import Workspace
 from prime_lab_mcp.lab.training.declined import calls_after_decline, newest_decline
+from prime_lab_mcp.lab.training.evaluations import after_completed_run
 from prime_lab_mcp.lab.training.next_step import live_runs, watch_call
 from prime_lab_mcp.tools.first_calls import first_calls
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -77,7 +78,7 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     lab = call.lab
     evals = [_evaluation(job) for job in lab.ledger.jobs(lab.key, limit=_LISTED)]
     runs = [
-        {"id": run.id, "name": run.name, "kind": run.kind, "platform": run.platform}
+        {"id": run.id, "name": run.name, "kind": run.kind, "platform": run.platform, **_end_of(run)}
         for run in lab.ledger.runs(workspace=lab.key, platform=lab.platform, limit=_LISTED)
     ]
     data: dict[str, Any] = {
@@ -103,7 +104,8 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     untouched = {e["name"] for e in environments if all(row["state"] == "never-run" for row in e["evidence"])}
     # Of a v0 environment that nothing was tried with, the port is what can be trained; its tests come after the port.
     first = tuple(one for one in ports if (one.arguments or {}).get("port") in untouched)
-    due = (*first, *due, *(one for one in ports if one not in first))
+    completed = [after_completed_run(lab, e["name"]) for e in current[:_MOST_LIVE]]
+    due = (*(one for one in completed if one), *first, *due, *(one for one in ports if one not in first))
     live = [watch_call(run) for run in live_runs(lab)[:_MOST_LIVE]] if whole else []
     # A run on an environment of the Hub belongs to no folder here.
     next_calls = (*(c for c in live if not any(c.arguments == d.arguments for d in due)), *due)
@@ -125,6 +127,11 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     if declined is not None:
         summary += f" A submission was declined by {declined.data['declined_by']}."
     return Outcome("passed", summary, data=data, next=next_calls)
+
+
+def _end_of(run: Run) -> dict[str, Any]:
+    """How a run ended, as far as anybody looked."""
+    return {"ended": run.data["ended"]} if run.data.get("ended") else {}
 
 
 _MOST_PORTS = 3

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -313,3 +314,24 @@ async def test_stopping_an_evaluation_that_ends_slowly_is_no_error(lab: Lab, mon
         slow.kill()
         await slow.wait()
     assert (found.status, [n.tool for n in found.next]) == ("running", ["watch_run"])
+
+
+async def test_a_small_evaluation_whose_rollouts_have_all_finished_is_waited_for(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call came back after 16 of 45 seconds, while the last rewards were checked, so that one more was needed."""
+    write_environment(lab.settings.workspace)
+    job = finished(lab, mixed())
+    waited: list[float] = []
+    states = [{"completed": 40, "planned": 40}, {"completed": 12, "planned": 40}]
+
+    async def wait(self: EvaluationJobs, id: str, seconds: float, progress: Any) -> Job:
+        waited.append(seconds)
+        return replace(job, state="running", progress=states[0] if len(waited) < 3 else states[1])
+
+    monkeypatch.setattr(EvaluationJobs, "wait", wait)
+    call = await call_of(lab)
+    await run_eval._ended(call, None, job, 15.0, 45.0)  # type: ignore[arg-type]
+    assert waited == [15.0, 30.0]
+    await run_eval._ended(call, None, job, 15.0, 45.0)  # type: ignore[arg-type]
+    assert waited == [15.0, 30.0, 15.0]

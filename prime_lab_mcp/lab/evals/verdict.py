@@ -129,9 +129,20 @@ def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE, *, anew: bool = 
         )
     except (EvalError, PlantedPath) as error:
         return EvaluationVerdict("inconclusive", (error.as_finding(),), None)
-    return _with_file_findings(
+    judged = _with_file_findings(
         _with_job_findings(spec, job, distribution), (*file_findings, *_origin_findings(results, spec))
     )
+    return _of_a_rehearsal(judged) if job.platform == "rehearsal" else judged
+
+
+def _of_a_rehearsal(judged: EvaluationVerdict) -> EvaluationVerdict:
+    """The verdict, which says of cut replies that the stand-in of a rehearsal cut them off."""
+    invented = "; in this rehearsal the stand-in cuts some replies off, which says nothing about a model"
+    findings = tuple(
+        dataclasses.replace(f, message=f"{f.message}{invented}") if f.code == "distribution-truncated" else f
+        for f in judged.findings
+    )
+    return dataclasses.replace(judged, findings=findings)
 
 
 def _distribution(

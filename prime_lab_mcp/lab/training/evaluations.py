@@ -234,6 +234,26 @@ def held_out_evaluation(lab: Lab, environment: str) -> Next | None:
     return Next("run_eval", why, given)
 
 
+def after_completed_run(lab: Lab, environment: str) -> Next | None:
+    """Return the way on after the newest run on an environment, if it completed and its checkpoint was not evaluated:
+    the comparison on held-out tasks, or else how the run ended. None if there is nothing left to find out."""
+    name = plain_name(environment)
+    runs = [
+        run
+        for run in lab.ledger.runs(kind="training", platform=lab.platform)
+        if any(plain_name(str(id)) == name for id in run.data.get("environments") or ())
+    ]
+    if not runs or runs[0].data.get("ended") != "COMPLETED":
+        return None
+    comparison = held_out_evaluation(lab, environment)
+    if comparison is not None:
+        return comparison
+    trained = re.compile(rf"{re.escape(runs[0].name)}(-step-\d+)?")
+    if any(trained.fullmatch(str(job.spec.get("model"))) for job in EvaluationJobs(lab).list(environment)):
+        return None
+    return Next("watch_run", "how the completed run ended, and what its checkpoint is worth", {"id": runs[0].id})
+
+
 def pull_for_held_out_tasks(lab: Lab, config: Mapping[str, Any]) -> Next | None:
     """Return the call that pulls the environment of a config that evaluates nothing, if its files are not here."""
     pull = pull_of_sources(lab, config) if not _entries(config, "eval") else None

@@ -143,6 +143,8 @@ async def test_a_running_evaluation_tells_the_time_that_is_left_by_its_own_rate(
     progress = {"completed": completed, "planned": 240, "mean_reward": 0.4}
     job = dataclasses.replace(finished(lab, mixed()), state="running", progress=progress, at=time.time() - seconds)
     summary = verdict.running_outcome(lab, job).summary
+    few = completed < EvaluationJobs(lab).spec(job).concurrency
+    assert ("whose time holds the start as well" in summary) is (said is not None and few)
     assert " more." not in summary if said is None else said in summary
 
 
@@ -179,3 +181,13 @@ async def test_a_running_evaluation_leads_to_what_the_known_test_of_its_reward_n
     assert (first.tool, first.arguments) == ("read_environment", {"environment": spec.environment, "path": "*"})
     assert f"{status} with these very files: gold-not-understood, m (See which group it takes.)" in first.why
     assert "test_reward" not in [one.tool for one in others]
+
+
+async def test_replies_that_the_stand_in_of_a_rehearsal_cut_off_are_marked_as_its_invention(lab: Lab) -> None:
+    cut = {"calls": [{"finish_reason": "length"}]}
+    rows = [episode(t, float(r % 2), **(cut if r == 0 else {})) for t in range(40) for r in range(8)]
+    job = finished(lab, rows)
+    for platform, marked in (("rehearsal", True), ("prime", False)):
+        judged = verdict.judge_job(lab, dataclasses.replace(job, platform=platform))
+        [truncated] = [f for f in judged.findings if f.code == "distribution-truncated"]
+        assert ("in this rehearsal the stand-in cuts some replies off" in truncated.message) is marked
