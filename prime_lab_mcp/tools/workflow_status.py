@@ -24,7 +24,6 @@ from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import Workspace
 from prime_lab_mcp.lab.training.declined import calls_after_decline, newest_decline
-from prime_lab_mcp.lab.training.evaluations import after_completed_run
 from prime_lab_mcp.lab.training.next_step import live_runs, watch_call
 from prime_lab_mcp.tools.first_calls import first_calls
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -104,8 +103,7 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     untouched = {e["name"] for e in environments if all(row["state"] == "never-run" for row in e["evidence"])}
     # Of a v0 environment that nothing was tried with, the port is what can be trained; its tests come after the port.
     first = tuple(one for one in ports if (one.arguments or {}).get("port") in untouched)
-    completed = [after_completed_run(lab, e["name"]) for e in current[:_MOST_LIVE]]
-    due = (*(one for one in completed if one), *first, *due, *(one for one in ports if one not in first))
+    due = (*_after_completed_runs(lab, current[:_MOST_LIVE]), *first, *due, *(one for one in ports if one not in first))
     live = [watch_call(run) for run in live_runs(lab)[:_MOST_LIVE]] if whole else []
     # A run on an environment of the Hub belongs to no folder here.
     next_calls = (*(c for c in live if not any(c.arguments == d.arguments for d in due)), *due)
@@ -127,6 +125,15 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     if declined is not None:
         summary += f" A submission was declined by {declined.data['declined_by']}."
     return Outcome("passed", summary, data=data, next=next_calls)
+
+
+def _after_completed_runs(lab: Lab, environments: Sequence[Mapping[str, Any]]) -> Iterator[Next]:
+    """Yield the way on after a completed run on each environment. Before the first run nothing more is imported."""
+    if not any(run.data.get("ended") for run in lab.ledger.runs(kind="training", platform=lab.platform)):
+        return
+    from prime_lab_mcp.lab.training.evaluations import after_completed_run
+
+    yield from (one for e in environments if (one := after_completed_run(lab, e["name"])) is not None)
 
 
 def _end_of(run: Run) -> dict[str, Any]:
