@@ -96,8 +96,9 @@ def shorter_call(written: WrittenConfig, args: Arguments) -> Next | None:
     return Next("write_training_config", why, {**given, "max_tokens": written.shorter_limit})
 
 
-_LARGER_BATCH = ("config-small-batch", "config-weak-signal")
-"""Warnings whose fix is a larger batch, which the budget has just made smaller."""
+_LARGER_BATCH = "config-small-batch"
+"""The warning whose fix is a larger batch, which the budget has just made smaller. The fix of `config-weak-signal`
+knows the budget itself."""
 
 
 def within_budget(findings: Iterable[Finding], budget: float | None) -> tuple[Finding, ...]:
@@ -108,7 +109,7 @@ def within_budget(findings: Iterable[Finding], budget: float | None) -> tuple[Fi
         f"The budget of ${budget:.2f} holds no larger batch. Of the same budget, a lower max_tokens gives more "
         "rollouts a step; else a larger budget does, if the user agrees."
     )
-    return tuple(replace(f, fix=fix) if f.code in _LARGER_BATCH else f for f in findings)
+    return tuple(replace(f, fix=fix) if f.code == _LARGER_BATCH else f for f in findings)
 
 
 def wallet_call(wallet: WalletBudget | None, given: Mapping[str, Any]) -> Next | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 
+from prime_lab_mcp.lab.authoring.row_removal import leak_removal
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import UNDECIDED, InterpreterError, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
@@ -17,6 +18,7 @@ from prime_lab_mcp.lab.distributions import local_distributions
 from prime_lab_mcp.lab.environment import load_check, loaded_checks, package, static_checks
 from prime_lab_mcp.lab.environment.build_code import BUILD_RUNS_CODE, may_build
 from prime_lab_mcp.lab.environment.easy_tasks import easiest_arguments
+from prime_lab_mcp.lab.environment.loaded_checks import LoadedObservations
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
 from prime_lab_mcp.lab.environment.requirements import local_distribution_findings
 from prime_lab_mcp.lab.interpreter import interpreter_requirements
@@ -31,6 +33,7 @@ from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.open_warnings import due_comparison
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.worker.description import Arg, Row
 from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
@@ -142,6 +145,7 @@ async def _load(
         *loaded_checks.rewards_in_readme(package_files, loaded.observed),
     ]
     findings = await _about_replies(call, loaded, findings, written.text)
+    findings = await anyio.to_thread.run_sync(_with_removal, snapshot, loaded.observed, findings)
     recorded = {"shapes": dict(loaded.observed.traits.shapes)}
     return Facts(env_args=given, toolchain=loaded.opened.toolchain, unreported=recorded), findings, loaded.wheel.shipped
 
@@ -187,6 +191,14 @@ async def _about_replies(
         return unknown
     kept = [f for f in blocking if not (copied and f.code == "gold-in-prompt")]
     return [_not_replies(f) if f in kept else _after_calls(f) if f in blocking else f for f in findings]
+
+
+def _with_removal(snapshot: Snapshot, observed: LoadedObservations, findings: list[Finding]) -> list[Finding]:
+    """Give `leak-exact` the call that removes the rows, where they are lines of one file."""
+    if observed.held_out is None or not any(f.code == "leak-exact" for f in findings):
+        return findings
+    removal = leak_removal(snapshot.relative, snapshot, observed.rows, observed.held_out.rows)
+    return findings if removal is None else [replace(f, fix=removal) if f.code == "leak-exact" else f for f in findings]
 
 
 _COPYING = ", so copying scores"

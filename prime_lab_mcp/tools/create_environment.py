@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal
@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.authoring.build import (
 )
 from prime_lab_mcp.lab.authoring.naming import PackageNames, package_names
 from prime_lab_mcp.lab.authoring.port.porting import port_environment
+from prime_lab_mcp.lab.authoring.row_removal import MOST_REMOVED, lines_held_out, removal_call
 from prime_lab_mcp.lab.authoring.template import EnvironmentKind, environment_kind
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
@@ -289,7 +290,7 @@ def _created(
         data["format"] = inspection.format
         data["metadata"] = [quote(name, 60)[1:-1] for name in built.metadata]
     tasks = f" with {count(built.rows['train'], 'task')}" if "train" in built.rows else ""
-    summary = f"Created environments/{names.module} from the template {kind.name}{tasks}."
+    summary = f"Created environments/{names.module} from the template {kind.name}{tasks}.{built.left_out}"
     if built.example is not None:
         data["select"] = {"env_args": {"where": dict(built.example)}}
         chosen = arguments_summary({"where": built.example})
@@ -374,10 +375,29 @@ async def _port(call: Call, args: Args, old: str, names: PackageNames, target: P
     weighted = sum(bool(r.weight) for r in ported.rewards)
     summary = f"Ported {quote(snapshot.name, 80)} to environments/{names.module} with {count(weighted, 'reward')}"
     summary += f"; {count(len(ported.left_parts), 'part')} left." if ported.left_parts else "; nothing is left."
-    then = Next("test_reward", "compares each component with the older environment", given)
+    then = [Next("test_reward", "compares each component with the older environment", given)]
     if not weighted:
-        then = Next("read_environment", "shows the rewards to write by hand", {"environment": snapshot.relative})
-    return Outcome("passed", summary, done.findings, data, next=(then,))
+        then = [Next("read_environment", "shows the rewards to write by hand", {"environment": snapshot.relative})]
+    findings = done.findings
+    leaked = lines_held_out(done.rows.texts.get("train", ""), done.rows.texts.get("eval", ""))
+    if leaked:
+        summary += f" {count(len(leaked), 'training row')} of it are held out too, as in the older environment."
+        findings = (*findings, _leak(names, leaked))
+    if 0 < len(leaked) <= MOST_REMOVED:
+        removed = removal_call(names.module, f"{names.module}/data/train.jsonl", leaked)
+        why = "removes the training rows that are held out too, before rewards are compared"
+        then.insert(0, Next("edit_environment", why, dict(removed.arguments)))
+    return Outcome("passed", summary, findings, data, next=tuple(then))
+
+
+def _leak(names: PackageNames, leaked: Sequence[int]) -> Finding:
+    """The warning about training rows of a port that are held out too, which check_environment will fail for."""
+    path = f"{names.module}/data/train.jsonl"
+    fix: str = f"Remove these rows from {path}."
+    if len(leaked) <= MOST_REMOVED:
+        fix = Fix("Call ", removal_call(names.module, path, leaked), " before test_reward compares the rewards.")
+    message = f"{count(len(leaked), 'row')} of {path} are in eval.jsonl too: check_environment fails with these files."
+    return Finding("leak-exact", "warning", message, fix)
 
 
 async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcome:

@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.authoring.file_edits import (
     text_diff,
     write_text,
 )
+from prime_lab_mcp.lab.authoring.row_removal import MOST_REMOVED, without_rows
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next
@@ -47,6 +48,10 @@ class Args(Arguments):
     old: Annotated[
         str | None,
         Field(description="Text to replace, exact and found once; without it, the whole file."),
+    ] = None
+    remove_rows: Annotated[
+        list[Annotated[int, Field(ge=0)]] | None,
+        Field(min_length=1, max_length=MOST_REMOVED, description="Rows of a .jsonl to remove, from 0."),
     ] = None
     delete: bool = False
     move_to: Annotated[str | None, Field(min_length=1, max_length=500, description="New path.")] = None
@@ -85,7 +90,8 @@ async def run(call: Call, args: Args) -> Outcome:
 
 def _without_empty_texts(args: Args) -> Args:
     """The arguments of a change that needs no text, without empty ones: some clients cannot leave an argument out."""
-    if not (args.delete or args.move_to is not None or args.copy_from is not None or args.path.endswith("/")):
+    other = args.move_to is not None or args.copy_from is not None or args.remove_rows is not None
+    if not (args.delete or other or args.path.endswith("/")):
         return args
     return args.model_copy(update={name: getattr(args, name) or None for name in ("new", "old")})
 
@@ -93,15 +99,15 @@ def _without_empty_texts(args: Args) -> Args:
 def _check_one_change(args: Args) -> None:
     """Raise BadInput unless the arguments say exactly one change."""
     writes = (args.new is not None) + (args.copy_from is not None)
-    changes = writes + args.delete + (args.move_to is not None)
+    changes = writes + args.delete + (args.move_to is not None) + (args.remove_rows is not None)
     makes_folder = not changes and args.path.endswith("/")
     file_as_folder = writes and args.path.endswith("/")
     if (changes == 1 or makes_folder) and not file_as_folder and (args.old is None or args.new is not None):
         return
     raise BadInput(
         "one call makes one change",
-        fix="Give new (with old to replace a part), or copy_from, or delete=true, or move_to, or a path that ends with "
-        "/ for a new folder.",
+        fix="Give new (with old to replace a part), or copy_from, or remove_rows, or delete=true, or move_to, or a "
+        "path that ends with / for a new folder.",
         code="bad-argument",
     )
 
@@ -182,6 +188,8 @@ def _change(lab: Lab, folder: EnvironmentFolder, args: Args) -> tuple[str, dict[
         size = copy_file(lab.workspace.root, args.copy_from, path, args.path)
         did = f"Copied {quote(args.copy_from, 120)} ({size:,} bytes) to {quote(args.path, 120)}"
         return did, {"path": args.path, "created": created, "copied_from": args.copy_from, "bytes": size}, []
+    if args.remove_rows is not None:
+        return _without_rows(path, args.path, args.remove_rows)
     if args.new is None:
         if path.exists() and not path.is_dir():
             raise BadInput(f"{quote(args.path)} is a file", fix="Choose another path.", code="bad-argument")
@@ -190,6 +198,23 @@ def _change(lab: Lab, folder: EnvironmentFolder, args: Args) -> tuple[str, dict[
         did = "Created the folder" if created else "There already was the folder"
         return f"{did} {quote(args.path, 120)}", {"path": args.path, "created": created}, []
     return _write(path, args, args.new)
+
+
+def _without_rows(path: Path, named: str, numbers: Sequence[int]) -> tuple[str, dict[str, Any], list[Finding]]:
+    if not named.endswith((".jsonl", ".ndjson")) or not path.is_file():
+        raise BadInput(
+            f"{quote(named, 120)} is no file of JSON lines of the environment",
+            fix=Fix(
+                "Call ", NamedCall("read_environment"), " for the list of files, and name one that ends in .jsonl."
+            ),
+            code="not-a-file",
+        )
+    before = read_text(path)
+    after = without_rows(before, numbers, named)
+    write_text(path, after, named)
+    removed = count(len(set(numbers)), "row")
+    data = {"path": named, "created": False, "removed_rows": len(set(numbers)), "diff": text_diff(before, after, named)}
+    return f"Removed {removed} from {quote(named, 120)}", data, []
 
 
 def _write(path: Path, args: Args, new: str) -> tuple[str, dict[str, Any], list[Finding]]:
@@ -330,8 +355,8 @@ def _findings(path: str, text: str) -> Iterator[Finding]:
 TOOL = Tool(
     name="edit_environment",
     title="Edit environment",
-    description="Write, replace text in, copy in, move or delete a file or folder of an environment, which may be new; "
-    "shows the diff and what is stale now.",
+    description="Write, replace text in, remove rows of, copy in, move or delete a file or folder of an environment, "
+    "which may be new; shows the diff and what is stale now.",
     args=Args,
     run=run,
     effect="writes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Annotated
 
 import anyio
@@ -23,6 +24,7 @@ from prime_lab_mcp.lab.datasets.source import (
     HubDataset,
     locate_dataset,
 )
+from prime_lab_mcp.lab.datasets.unclear_answers import number_endings, possible_answers
 from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -160,9 +162,20 @@ def _next(inspection: Inspection, args: Args, passed: bool) -> tuple[Next, ...]:
         named = {"name": _name_for(args.dataset), **given}
         if inspection.format in JUDGED_FORMATS:
             judged = {**named, "template": "free_text"}
-            return (Next("create_environment", "builds the environment with a judge model as its reward", judged),)
+            builds = Next("create_environment", "builds the environment with a judge model as its reward", judged)
+            if number_endings(inspection.table.main.rows, inspection.answer.path if inspection.answer else "") is None:
+                return (builds,)
+            why = "again, with a column of the numbers alone as answer_column: a rule can compare them"
+            return (
+                Next("inspect_dataset", why, given),
+                replace(builds, why=f"{builds.why}, where a right reply is more than the number at the end"),
+            )
         return (Next("create_environment", "builds the environment from this dataset", named),)
     if inspection.answer is None and inspection.prompt is not None:
+        possible = possible_answers(inspection.columns, inspection.table.main.rows, inspection.prompt.columns)
+        if len(possible) == 1:
+            named = {**given, "answer_column": possible[0]}
+            return (Next("inspect_dataset", "again, with the column that may hold the answers", named),)
         named = {"name": _name_for(args.dataset), "template": "free_text"}
         return (
             Next("inspect_dataset", "again, with the column that holds the answers as answer_column", given),

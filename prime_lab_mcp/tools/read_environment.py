@@ -1,6 +1,7 @@
 """`read_environment`: lists and reads the files of an environment, for clients without a file system.
 
-A folder is read as its small files one after the other, so that a small environment takes few calls.
+A folder is read as its small files one after the other, so that a small environment takes few calls. The list of files
+has their texts where all of them fit on one page.
 """
 
 from __future__ import annotations
@@ -128,15 +129,16 @@ def _listing(root: Path, relative: str) -> Outcome:
     if len(files) > _LISTED:
         data["more"] = len(files) - _LISTED
     summary = f"{relative} has {count(len(pushed), 'file')} that the push uploads"
-    first = any(p.endswith(".py") for p in pushed)
-    return Outcome(
-        "passed",
-        f"{summary}, {len(left_out)} that it leaves out." if left_out else f"{summary}.",
-        data=data,
-        next=(Next("read_environment", "the texts of its small files", {"environment": relative, "path": "*"}),)
-        if first
-        else (),
-    )
+    summary = f"{summary}, {len(left_out)} that it leaves out." if left_out else f"{summary}."
+    texts = _folder(root, relative, root, Args(environment=relative, path="*"))
+    if any(p.endswith(".py") for p in pushed) and texts.data["files"]:
+        if "next_offset" in texts.data:
+            read = Next("read_environment", "the texts of its small files", {"environment": relative, "path": "*"})
+            return Outcome("passed", summary, data=data, next=(read,))
+        data |= {"texts": texts.data["files"], "text": texts.data["text"]}
+        number = len(texts.data["files"])
+        summary += f" data.text has {'all of them' if number == len(pushed) else f'{number} of them'}."
+    return Outcome("passed", summary, data=data)
 
 
 def _size(path: Path) -> int | None:

@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.easier import (
     MOST_CALLS,
+    advice_with_known_result,
     easiest_tasks,
     following_calls,
     form_call,
@@ -81,6 +82,9 @@ async def run(call: Call, args: Args) -> Outcome:
         if args.view in ("zeros", "difficulty"):
             ways = await anyio.to_thread.run_sync(_with_ways_out, lab, job, here, args.view, viewed, judged)
             viewed = replace(viewed, next=ways)
+        if args.view == "zeros":
+            advice = advice_with_known_result(lab, here.spec, viewed.data["advice"])
+            viewed = replace(viewed, data={**viewed.data, "advice": advice})
         if pair is not None and other is not None and viewed.data.get("to_train", {}).get("model", "") is None:
             sides = ((here, pair[0]), (other, pair[1]))
             viewed = replace(viewed, next=await anyio.to_thread.run_sync(_towards_a_choice, lab, sides, viewed))

@@ -199,6 +199,8 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
     metrics = f" What pays nothing was not compared: {unpaid}." if compared.unpaid else ""
     apart = len(compared.matched.unmatched)
     left += f"; {count(apart, 'task')} without a counterpart were not compared" if apart else ""
+    absent = count(compared.absent_tasks, "task")
+    left += f"; {absent} of {quote(compared.name, 80)} are missing here" if compared.absent_tasks else ""
     return (
         f" Equal on the {number} that were tried: each earned the same share in {name}{scale}{parts}{left}. Other "
         f"completions were not compared.{metrics}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -276,7 +277,7 @@ async def run(call: Call, plan: Plan[EvalPlan]) -> Outcome:
     unsaid = "wait_seconds" not in work.args.model_fields_set
     if unsaid and job.state == "starting" and _too_small(call.lab, EvaluationJobs(call.lab).spec(job)) is not None:
         seconds = min(seconds, _SMALL_SECONDS)
-    return await _ended(call, work, job, seconds)
+    return await _ended(call, work, job, seconds, float(work.args.wait_seconds))
 
 
 _SMALL_SECONDS = 15.0
@@ -319,10 +320,15 @@ async def _compared(call: Call, work: Comparison, *, asked: bool) -> Outcome:
     return await _ended(call, work.checkpoint, checkpoint, max(0.0, until - anyio.current_time()))
 
 
-async def _ended(call: Call, work: LocalEval, job: Job, seconds: float) -> Outcome:
-    """Wait for the job of an evaluation, and report on it."""
+async def _ended(call: Call, work: LocalEval, job: Job, seconds: float, longest: float = 0.0) -> Outcome:
+    """Wait for the job of an evaluation, and report on it.
+
+    Where all its rollouts have finished by then, the wait for its end may take `longest` seconds in all.
+    """
     lab = call.lab
     job = await EvaluationJobs(lab).wait(job.id, seconds, call.progress)
+    if job.state in LIVE_STATES and job.progress.get("completed", 0) >= (job.progress.get("planned") or math.inf):
+        job = await EvaluationJobs(lab).wait(job.id, max(0.0, longest - seconds), call.progress)
     if job.state in LIVE_STATES:
         spec = EvaluationJobs(lab).spec(job)
         running = verdict.running_outcome(lab, job)
@@ -491,7 +497,7 @@ def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:
     else:
         likely = spec.estimate
         price = f"likely about {amount_text(likely['cost'])} ({likely['basis']}), at most ${most:.2f}"
-    sized = args.model_copy(update={"num_examples": spec.num_examples, "rollouts": spec.rollouts})
+    sized = args.model_copy(update={"num_examples": spec.planned_tasks, "rollouts": spec.rollouts})
     question = f"{_size(sized, spec.endpoint.host)}: {price}?"
     if most is not None:
         question += " It ends before it costs more."

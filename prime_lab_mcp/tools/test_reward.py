@@ -424,6 +424,7 @@ async def _compare(
             rewards=loaded.loaded.rewards,
             versions=(_verifiers(here), _verifiers(loaded)),
             own=here.worker,
+            total=sample.total,
             refused=refused,
         )
     record_comparison(call.lab.ledger, call.lab.key, call.environment, compared.record())

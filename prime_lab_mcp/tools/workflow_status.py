@@ -18,7 +18,8 @@ from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
 from prime_lab_mcp.lab.environment_status import environment_statuses
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.spend import spend_overview
-from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Run
+from prime_lab_mcp.lab.state.open_warnings import replaced_by
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import Workspace
@@ -76,7 +77,7 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     lab = call.lab
     evals = [_evaluation(job) for job in lab.ledger.jobs(lab.key, limit=_LISTED)]
     runs = [
-        {"id": run.id, "name": run.name, "kind": run.kind, "platform": run.platform}
+        {"id": run.id, "name": run.name, "kind": run.kind, "platform": run.platform, **_end_of(run)}
         for run in lab.ledger.runs(workspace=lab.key, platform=lab.platform, limit=_LISTED)
     ]
     data: dict[str, Any] = {
@@ -94,13 +95,15 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     declined = newest_decline(lab)
     if declined is not None:
         data["declined"] = _decline_row(lab, declined)
-    steps = [one for e in environments[:5] for one in (e.get("as_pulled"), e["next"]) if one is not None]
+    replaced = {replaced_by(lab.ledger, lab.key, e["name"]) for e in environments if _pushed(e)}
+    current = [e for e in environments if f"environments/{e['name']}" not in replaced]
+    steps = [one for e in current[:5] for one in (e.get("as_pulled"), e["next"]) if one is not None]
     due = tuple(Next(one["tool"], one["why"], one.get("arguments")) for one in steps)
     ports = tuple(_ports(lab.workspace, environments[:_MOST_PORTS]))
     untouched = {e["name"] for e in environments if all(row["state"] == "never-run" for row in e["evidence"])}
     # Of a v0 environment that nothing was tried with, the port is what can be trained; its tests come after the port.
     first = tuple(one for one in ports if (one.arguments or {}).get("port") in untouched)
-    due = (*first, *due, *(one for one in ports if one not in first))
+    due = (*_after_completed_runs(lab, current[:_MOST_LIVE]), *first, *due, *(one for one in ports if one not in first))
     live = [watch_call(run) for run in live_runs(lab)[:_MOST_LIVE]] if whole else []
     # A run on an environment of the Hub belongs to no folder here.
     next_calls = (*(c for c in live if not any(c.arguments == d.arguments for d in due)), *due)
@@ -122,6 +125,20 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
     if declined is not None:
         summary += f" A submission was declined by {declined.data['declined_by']}."
     return Outcome("passed", summary, data=data, next=next_calls)
+
+
+def _after_completed_runs(lab: Lab, environments: Sequence[Mapping[str, Any]]) -> Iterator[Next]:
+    """Yield the way on after a completed run on each environment. Before the first run nothing more is imported."""
+    if not any(run.data.get("ended") for run in lab.ledger.runs(kind="training", platform=lab.platform)):
+        return
+    from prime_lab_mcp.lab.training.evaluations import after_completed_run
+
+    yield from (one for e in environments if (one := after_completed_run(lab, e["name"])) is not None)
+
+
+def _end_of(run: Run) -> dict[str, Any]:
+    """How a run ended, as far as anybody looked."""
+    return {"ended": run.data["ended"]} if run.data.get("ended") else {}
 
 
 _MOST_PORTS = 3

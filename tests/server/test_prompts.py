@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from mcp import Client, MCPError
 
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.distribution.sample_size import is_too_small
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.server.app import build_server
 
@@ -25,3 +28,14 @@ async def test_a_prompt_without_what_it_needs_names_it(settings: Settings) -> No
     async with Client(build_server(Lab(settings))) as client:
         with pytest.raises(MCPError, match=r"needs environment.* has no .colour."):
             await client.get_prompt("debug_reward", {"colour": "red"})
+
+
+async def test_an_evaluation_that_a_prompt_asks_for_is_large_enough_for_a_verdict(settings: Settings) -> None:
+    """The first step of a comparison of models was refused a verdict for its size, with two numbers."""
+    async with Client(build_server(Lab(settings))) as client:
+        given = {"environment": "sums", "models": "two"}
+        (message,) = (await client.get_prompt("benchmark_models", given)).messages
+    sizes = re.findall(r"num_examples=(\d+), rollouts=(\d+)", message.content.text)  # type: ignore[union-attr]
+    assert len(sizes) == 2
+    small = [size for size in sizes if is_too_small(int(size[0]), int(size[0]) * int(size[1]), None)]
+    assert small == []

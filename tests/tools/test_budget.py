@@ -13,8 +13,9 @@ from prime_lab_mcp.lab.base.errors import BudgetError, LabError
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs.config import parse_config, read_config
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
-from prime_lab_mcp.lab.configs.rules.step import usable_signal
+from prime_lab_mcp.lab.configs.rules.step import shorter_limit, usable_signal
 from prime_lab_mcp.lab.evals.plan import EvalRequest
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import HEADROOM
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Price
@@ -114,7 +115,7 @@ async def test_a_budget_lowers_batch_and_group_and_then_tokens_before_nothing_fi
 
 
 async def test_a_batch_that_a_budget_made_small_is_not_to_be_made_larger() -> None:
-    weak = Finding("config-weak-signal", "warning", "few rollouts have a gradient", "Set batch_size to 64 or more.")
+    weak = Finding("config-small-batch", "warning", "few rollouts have a gradient", "Set batch_size to 64 or more.")
     other = Finding("config-no-eval", "warning", "no held-out tasks", "Set batch_size aside.")
     (small, kept) = within_budget((weak, other), 30)
     assert "The budget of $30.00 holds no larger batch" in small.fix
@@ -296,6 +297,19 @@ async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_
     assert "wallet" not in affordable.summary
 
 
+async def test_the_comparison_after_a_run_is_counted_with_the_held_out_tasks_there_are(
+    lab: Lab, platform: Platform
+) -> None:
+    job = finished(lab, mixed(), environment="tiny_env", max_cost=0.7)
+    planned = EvaluationJobs(lab).spec(job).planned_tasks
+    lab.ledger.record_push(Push(lab.key, "tiny_env", "alice", "tiny-env", "0.1.0", "s", "c", "h", lab.platform))
+    data = {"tasks": 500, "held_out": "split=eval: 11 tasks compared"}
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "tiny_env", "s", "c", data=data))
+    fitted = await write(lab, environments=[PINNED], eval=HELD_OUT, budget=30)
+    assert planned > 11
+    assert fitted.data["budget"]["evaluations"]["after"] == pytest.approx(1.4 * 11 / planned, abs=0.01)
+
+
 @pytest.mark.parametrize("likely_fits", [True, False])
 async def test_a_config_that_may_outlast_the_wallet_leads_first_to_one_that_cannot(
     lab: Lab, platform: Platform, likely_fits: bool
@@ -384,7 +398,8 @@ async def test_a_config_that_its_check_will_call_weak_says_so_when_it_is_written
     fitted = await write(lab, environments=[PINNED], budget=30)
     [weak] = [f for f in fitted.findings if f.code == "config-weak-signal"]
     checked = await check(lab, fitted.data["path"])
-    assert weak.message in [f.message for f in checked.findings]
+    [same] = [f for f in checked.findings if f.code == "config-weak-signal"]
+    assert (same.message, same.fix) == (weak.message, weak.fix)
     assert "of 64 rollouts a step" in weak.message
 
 
@@ -407,6 +422,24 @@ async def test_a_small_run_for_a_budget_names_the_limit_of_replies_that_makes_it
     assert shorter.arguments not in [one.arguments for one in larger.next]
     cut = await write(lab, environments=[PINNED], budget=30)
     assert not any("max_tokens" in (one.arguments or {}) for one in cut.next)
+
+
+async def test_no_advice_is_built_on_the_lengths_of_the_stand_in_of_a_rehearsal() -> None:
+    """The report told one thing twice, and one of both was wrong: a lower limit, and room because nobody measured."""
+    config = parse_config(
+        "[orchestrator]\nbatch_size = 32  # the budget of $30.00 holds no more\ngroup_size = 16\n"
+        "[orchestrator.train.sampling]\nmax_completion_tokens = 1024\n",
+        Path("tight.toml"),
+    )
+    for stand_in, limit in ((False, 256), (True, None)):
+        context = ConfigContext(usable=0.5, usable_group=16, completion_tokens=29, longest=33, stand_in=stand_in)
+        assert shorter_limit(config, context) == limit
+        [weak] = usable_signal(config, context)
+        assert ("max_tokens" in weak.fix) is not stand_in
+        assert "stand-in" not in weak.fix
+    each = {"a/b": SourceMeasurement(never_or_always=13, sampled=50)}
+    [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16, each=each))
+    assert "the 13 of the 50 evaluated tasks that are always or never solved" in weak.fix
 
 
 async def test_a_budget_that_holds_the_whole_run_offers_no_other(lab: Lab, platform: Platform) -> None:

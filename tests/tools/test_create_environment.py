@@ -116,8 +116,35 @@ async def test_rows_without_number_repetitions_and_leaks_are_left_out_and_counte
     assert not {normalised_text(r["question"]) for r in train} & {normalised_text(r["question"]) for r in held}
     (told,) = [f for f in outcome.findings if f.code == "rows-left-out"]
     assert "8 rows" in told.message
-    assert "1 without a question or an answer that can be read" in told.message
-    assert "Stray 0?" in told.rows[0]["value"]
+    assert "1 whose answer cannot be read as a number, 2 repeating a question, 5 of the training split" in told.message
+    assert "Stray 0?" in told.rows[0]["question"]
+    assert "left out" not in outcome.summary  # 8 of 222 rows
+
+
+async def test_rows_that_were_left_out_are_told_by_reason_with_examples_and_what_would_do(lab: Lab) -> None:
+    """One whole kind of problem was lost with "passed", "nothing to do" and no row to look at."""
+    rows = [
+        {
+            "question": f"Sasha reads {n + 20} pages a day. How many in {n % 7 + 3} days?",
+            "answer": (
+                f"Take a day, {n + 20} pages. All of them: {n + 20}, {n % 7 + 3} times, is {(n + 20) * (n % 7 + 3)}"
+                if n % 4 == 0
+                else f"A day has {n + 20} pages. In all that is {(n + 20) * (n % 7 + 3)} pages."
+            ),
+        }
+        for n in range(200)
+    ]
+    rows[1]["answer"], rows[2]["question"] = "", " "
+    write(lab, "train.jsonl", rows)
+    outcome = await created(lab, name="pages", dataset="train.jsonl", template="numeric")
+    (told,) = [f for f in outcome.findings if f.code == "rows-left-out"]
+    reasons = "1 without a question, 1 without an answer, 50 whose answer cannot be read as a number"
+    assert told.message == f"52 rows of the dataset did not go into the environment: {reasons}."
+    assert f"52 of 200 rows (26%) were left out: {reasons}." in outcome.summary
+    assert [row["row"] for row in told.rows] == [2, 1, 0, 4, 8]
+    assert told.rows[2]["question"].startswith('"Sasha reads 20 pages')
+    assert told.rows[2]["answer"].endswith('is 60"')
+    assert "a column of these numbers alone would do, named as answer_column" in told.fix
 
 
 async def test_the_held_out_part_is_the_same_every_time(lab: Lab) -> None:

@@ -178,6 +178,28 @@ async def test_the_diff_of_a_data_file_is_cut_and_counts_its_lines(lab: Lab, fol
     assert diff.endswith("(in all 3,000 lines removed, 3,000 added)")
 
 
+async def test_rows_of_json_lines_are_removed_by_their_number_and_blank_lines_are_no_rows(
+    lab: Lab, folder: Path
+) -> None:
+    file = folder / "sums" / "train.jsonl"
+    file.write_text("".join(f'{{"n": {n}}}\n' + "\n" * (n == 1) for n in range(5)), encoding="utf-8")
+    outcome = await change(lab, path="sums/train.jsonl", remove_rows=[4, 2, 2])
+    assert file.read_text(encoding="utf-8") == '{"n": 0}\n{"n": 1}\n\n{"n": 3}\n'
+    assert (outcome.summary.split(";")[0], outcome.data["removed_rows"]) == (
+        'Removed 2 rows from "sums/train.jsonl"',
+        2,
+    )
+    assert '-{"n": 4}' in outcome.data["diff"]
+    before = file.read_bytes()
+    with pytest.raises(BadInput, match="has 3 rows, numbered from 0, and none is number 3"):
+        await change(lab, path="sums/train.jsonl", remove_rows=[0, 3])
+    with pytest.raises(BadInput, match="no file of JSON lines"):
+        await change(lab, path="sums/__init__.py", remove_rows=[0])
+    with pytest.raises(BadInput, match="one call makes one change"):
+        await change(lab, path="sums/train.jsonl", remove_rows=[0], new="x")
+    assert file.read_bytes() == before
+
+
 async def test_a_file_begins_a_new_environment(lab: Lab, folder: Path) -> None:
     outcome = await change(lab, "word-problems", path="word_problems/__init__.py", new="A = 1\n")
     assert (lab.workspace.environments / "word_problems/word_problems/__init__.py").read_text("utf-8") == "A = 1\n"
@@ -329,6 +351,25 @@ async def test_binary_files_are_neither_shown_nor_edited(lab: Lab, folder: Path)
     assert refused.value.code == "not-text"
     with pytest.raises(BadInput):
         await read(lab, path="sums/model.bin")
+
+
+async def test_the_list_of_a_small_environment_has_its_texts_and_that_of_a_large_one_names_the_call(
+    lab: Lab, folder: Path
+) -> None:
+    (folder / "sums" / "train.jsonl").write_text("{}\n" * 9000, encoding="utf-8")
+    listed = await read(lab)
+    assert listed.next == ()
+    for file in listed.data["texts"]:
+        text = listed.data["text"][file["starts"] : file["starts"] + file["characters"]]
+        assert text == (folder / file["path"]).read_text(encoding="utf-8")
+    assert {f["path"] for f in listed.data["texts"]} == {"pyproject.toml", "README.md", "sums/__init__.py"}
+    assert "data.text has 3 of them" in listed.summary
+    (folder / "sums" / "long.py").write_text("A = 1\n" * 2000, encoding="utf-8")
+    listed = await read(lab)
+    assert "text" not in listed.data
+    assert [(one.tool, one.arguments) for one in listed.next] == [
+        ("read_environment", {"environment": "environments/sums", "path": "*"})
+    ]
 
 
 async def test_the_list_tells_what_the_push_leaves_out(lab: Lab, folder: Path) -> None:

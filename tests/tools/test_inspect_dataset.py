@@ -357,3 +357,86 @@ async def test_a_database_is_handed_to_the_templates_whose_tools_read_it_and_is_
     fix = str(finding.fix)
     assert (outcome.status, finding.code) == ("inconclusive", "unknown-file-type")
     assert fix.index('template="tool_use"') < fix.index("also to change it") < fix.index('template="stateful_tools"')
+
+
+def pens(*sentences: str, columns: tuple[str, str] = ("problem", "worked")) -> list[dict[str, str]]:
+    """Solutions that end in their number in sentences which nothing reads as golds."""
+    return [
+        {
+            columns[0]: f"Ana has {n + 20} pens. She buys {n % 9 + 2} packs of 7 pens. How many has she now?",
+            columns[1]: sentences[n % len(sentences)].format(
+                n % 9 + 2, (n % 9 + 2) * 7, n + 20, n + 20 + (n % 9 + 2) * 7
+            ),
+        }
+        for n in range(120)
+    ]
+
+
+async def test_the_one_other_column_is_the_answer_column_of_the_next_call(lab: Lab) -> None:
+    write(lab, "pens.jsonl", pens("{0} packs of 7 are {1}.\nWith {2} more that is {3}"))
+    found = await inspected(lab, "pens.jsonl")
+    (blocker,) = found.blockers
+    assert blocker.code == "empty-gold"
+    assert 'in "worked", 120 of 120 answers end in a number (34,' in blocker.message
+    assert "a column of these numbers alone would do" in blocker.fix
+    assert [(one.tool, one.arguments) for one in found.next] == [
+        ("inspect_dataset", {"dataset": "pens.jsonl", "answer_column": "worked"})
+    ]
+    named = await inspected(lab, "pens.jsonl", answer_column="worked")
+    assert named.status == "passed"
+
+
+async def test_of_several_columns_the_one_of_solutions_is_proposed_and_none_where_nothing_tells(lab: Lab) -> None:
+    rows = pens("{0} packs of 7 are {1}.\nWith {2} more that is {3}")
+    remarks = [
+        {
+            name: f"Reader {n} {name} that this was hard to work out without paper and a good pen"
+            for name in ("told", "heard")
+        }
+        for n in range(len(rows))
+    ]
+    write(lab, "pens.jsonl", [row | remark for row, remark in zip(rows, remarks, strict=True)])
+    assert (await inspected(lab, "pens.jsonl")).next[0].arguments == {
+        "dataset": "pens.jsonl",
+        "answer_column": "worked",
+    }
+    plain = [{"problem": row["problem"], **remark} for row, remark in zip(rows, remarks, strict=True)]
+    write(lab, "plain.jsonl", plain)
+    (blocker,) = (await inspected(lab, "plain.jsonl")).blockers
+    assert 'It may be one of "told", "heard".' in blocker.fix
+
+
+async def test_texts_that_end_in_their_number_are_for_a_column_of_numbers_before_a_judge(lab: Lab) -> None:
+    write(lab, "pens.jsonl", pens("{0} packs of 7 are {1}.\n{1} plus {2} gives {3}", columns=("question", "answer")))
+    found = await inspected(lab, "pens.jsonl")
+    assert found.data["answer"]["format"] == "free_text"
+    (told,) = [f for f in found.findings if f.code == "no-checkable-answer"]
+    assert "120 of 120 answers end in a number" in told.message
+    assert told.fix.index("a column of these numbers alone would do") < told.fix.index("judge")
+    assert [one.tool for one in found.next] == ["inspect_dataset", "create_environment"]
+    assert "answer_column" in found.next[0].why
+
+
+async def test_answers_in_two_forms_that_end_in_their_number_get_one_remedy(lab: Lab) -> None:
+    write(lab, "pens.jsonl", pens("{1} new pens.\nAnswer: {3}", "{1} new pens and {2} gives {3}"))
+    found = await inspected(lab, "pens.jsonl", answer_column="worked")
+    (blocker,) = found.blockers
+    assert blocker.code == "mixed-format"
+    assert "120 of 120 answers end in a number" in blocker.message
+    assert "a column of these numbers alone would do" in blocker.fix
+    assert "no-checkable-answer" not in [f.code for f in found.findings]
+
+
+async def test_texts_that_end_in_words_are_still_for_a_judge_alone(lab: Lab) -> None:
+    rows = [
+        {
+            "question": f"What is said of harbour {n}?",
+            "answer": f"In {1900 + n} it was said that boats {n} lie there for long.",
+        }
+        for n in range(120)
+    ]
+    write(lab, "harbours.jsonl", rows)
+    found = await inspected(lab, "harbours.jsonl")
+    (told,) = [f for f in found.findings if f.code == "no-checkable-answer"]
+    assert "end in a number" not in told.message
+    assert [one.tool for one in found.next] == ["create_environment"]

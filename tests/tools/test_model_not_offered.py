@@ -48,6 +48,9 @@ def test_the_nearest_model_is_of_the_same_series_and_size_and_can_be_trained() -
     assert nearest_offered("mistralai/Ministral-8B", served, TRAINED) == MODEL
     assert nearest_offered("Qwen/Qwen3-1.7B", served) == "Qwen/Qwen3-1.7B-Base"
     assert nearest_offered("Qwen/Qwen3-1.7B", ()) is None
+    assert nearest_offered("Qwen/Qwen3-4B-Instruct-25007", served, TRAINED) == MODEL  # misspelled
+    for nonsense in ("asdf", "some/thing-entirely-else", "gibberish-model"):
+        assert nearest_offered(nonsense, served, TRAINED) is None, nonsense
     neither = not_served_finding("Qwen/Qwen3-1.7B", served, TRAINED)
     assert "it can be neither evaluated nor trained" in neither.message
     assert "Qwen/Qwen3-0.6B" in neither.fix

@@ -105,6 +105,33 @@ async def test_a_function_of_a_port_that_raises_is_named_with_its_line(lab: Lab)
     assert old.arguments == {"environment": "environments/places_v0", "path": "*"}
 
 
+async def test_training_rows_of_a_port_that_are_held_out_too_are_removed_before_rewards_are_compared(lab: Lab) -> None:
+    """The comparison came first, and the mend of the leak made it stale; the missing tasks were said nowhere."""
+    calls, old = Calls(lab, TOOLS, References()), lab.workspace.environments / "places_v0"
+    OLDER["places"].write(lab.workspace.environments, "places_v0")
+    (file,) = old.glob("*.py")
+    file.write_text(file.read_text(encoding="utf-8").replace("rows(40, 12)", "rows(37, 12)"), encoding="utf-8")
+    made = await calls.execute("create_environment", {"name": "places_v1", "port": "places_v0"})
+    (leak,) = (f for f in made.findings if f.code == "leak-exact")
+    assert (made.status, leak.severity) == ("passed", "warning")
+    assert "3 training rows of it are held out too" in made.summary
+    removal = {"path": "places_v1/data/train.jsonl", "remove_rows": [37, 38, 39]}
+    assert [one.tool for one in made.next] == ["edit_environment", "test_reward"]
+    assert made.next[0].arguments == {"environment": "places_v1", **removal}
+
+    checked = await calls.execute("check_environment", {"environment": "places_v1"})
+    assert [f.code for f in checked.findings if f.severity == "blocker"] == ["leak-exact"]
+    mend = next(one for one in checked.next if one.tool == "edit_environment")
+    assert {"path": (mend.arguments or {})["path"], "remove_rows": (mend.arguments or {})["remove_rows"]} == removal
+
+    edited = await calls.execute("edit_environment", dict(mend.arguments or {}))
+    (then,) = edited.next
+    assert (then.tool, (then.arguments or {})["same_as"]) == ("test_reward", "environments/places_v0")
+    proof = await calls.execute("test_reward", {**(then.arguments or {}), **FEW})
+    assert (proof.data["same_as"]["verdict"], proof.data["same_as"]["absent_tasks"]) == ("equal", 3)
+    assert '3 tasks of "places_v0" are missing here' in proof.summary
+
+
 @asynccontextmanager
 async def stdio_client_of(workspace: Path) -> AsyncIterator[Client]:
     """A client of a server of its own on the workspace, with a state directory beside the workspace."""

@@ -102,6 +102,21 @@ async def test_zeros_of_a_reward_whose_test_passed_lead_to_the_files_and_not_to_
     assert "compare that form with what the prompt asks for" in str([one.why for one in after])
 
 
+@pytest.mark.parametrize("status", ["inconclusive", "failed"])
+async def test_no_advice_on_zeros_repeats_a_test_whose_result_is_known(lab: Lab, status: Any) -> None:
+    job = finished(lab, [episode(n % 40, float(n % 20 == 0), "four") for n in range(160)])
+    before = [row["tool"] for row in (await look(lab, eval=job.id, view="zeros")).data["advice"]]
+    spec = EvaluationJobs(lab).spec(job)
+    blocker = {"code": "gold-not-understood", "severity": "blocker", "message": "m", "fix": "See which group it takes."}
+    found = Evidence("test_reward", status, lab.key, spec.environment, spec.source, "c", findings=[blocker])
+    lab.ledger.record(found)
+    after = (await look(lab, eval=job.id, view="zeros")).data["advice"]
+    assert "test_reward" in before
+    assert [row["tool"] for row in after] == ["read_environment" if tool == "test_reward" else tool for tool in before]
+    told = [row["advice"] for row, tool in zip(after, before, strict=True) if tool == "test_reward"]
+    assert all("gold-not-understood, m (See which group it takes.)" in text for text in told)
+
+
 def guessed_labels(task_count: int = 48) -> list[dict[str, Any]]:
     """Labels of which half are the same one, and every task is right in half of its rollouts: what a guesser earns."""
     labels = ["good", "bad", "good", "mixed"]

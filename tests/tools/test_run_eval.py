@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -289,8 +290,9 @@ async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: py
     assert cheap.max_cost == pytest.approx(4 * 0.122, abs=0.01)
     assert dear is not None
     assert (dear.kind, dear.ask) == ("eval", True)
-    assert dear.max_cost == pytest.approx(4 * 24.4, abs=0.1)
-    assert "at most $97.5" in dear.question
+    assert dear.max_cost == pytest.approx(4 * 0.976, abs=0.01)  # of the 40 tasks there are
+    assert "40 tasks x 8 rollouts" in dear.question
+    assert "at most $3.90" in dear.question
 
 
 async def test_stopping_an_evaluation_that_ends_slowly_is_no_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,3 +314,24 @@ async def test_stopping_an_evaluation_that_ends_slowly_is_no_error(lab: Lab, mon
         slow.kill()
         await slow.wait()
     assert (found.status, [n.tool for n in found.next]) == ("running", ["watch_run"])
+
+
+async def test_a_small_evaluation_whose_rollouts_have_all_finished_is_waited_for(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call came back after 16 of 45 seconds, while the last rewards were checked, so that one more was needed."""
+    write_environment(lab.settings.workspace)
+    job = finished(lab, mixed())
+    waited: list[float] = []
+    states = [{"completed": 40, "planned": 40}, {"completed": 12, "planned": 40}]
+
+    async def wait(self: EvaluationJobs, id: str, seconds: float, progress: Any) -> Job:
+        waited.append(seconds)
+        return replace(job, state="running", progress=states[0] if len(waited) < 3 else states[1])
+
+    monkeypatch.setattr(EvaluationJobs, "wait", wait)
+    call = await call_of(lab)
+    await run_eval._ended(call, None, job, 15.0, 45.0)  # type: ignore[arg-type]
+    assert waited == [15.0, 30.0]
+    await run_eval._ended(call, None, job, 15.0, 45.0)  # type: ignore[arg-type]
+    assert waited == [15.0, 30.0, 15.0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.evals import sandboxes
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.present_distributions import present_distributions
+from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.gates import NEEDS
-from prime_lab_mcp.lab.state.ledger.rows import evidence_from
+from prime_lab_mcp.lab.state.ledger.rows import Run, evidence_from
+from prime_lab_mcp.lab.state.open_warnings import record_port
 from prime_lab_mcp.lab.state.outcome import Facts
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
@@ -90,6 +94,42 @@ async def test_the_port_of_an_untried_v0_environment_comes_before_the_step_that_
     port, due = report.next
     assert (port.tool, port.arguments) == ("create_environment", {"name": "sums-v1", "port": "sums"})
     assert due.tool == "test_reward"
+
+
+async def test_an_older_environment_is_not_offered_once_its_equal_port_is_published(lab: Lab, folder: Path) -> None:
+    code = "import verifiers as vf\n\n\ndef load_environment():\n    return vf.SingleTurnEnv(dataset=None)\n"
+    older = lab.workspace.environments / "older"
+    shutil.copytree(folder, older)
+    (older / "sums" / "__init__.py").write_text(code, encoding="utf-8")
+    port, here = await lab.snapshot("sums"), {"environment": "older"}
+    record_port(lab.ledger, lab.key, port, (), {"same_as": "environments/older"})
+    record_comparison(lab.ledger, lab.key, port, {**here, "verdict": "equal", "completions": 3})
+
+    async def offered() -> list[Any]:
+        report = await Calls(lab, TOOLS, References()).execute("workflow_status", {})
+        return [(one.arguments or {}).get("environment") for one in report.next]
+
+    assert "older" in await offered()
+    for tool in LINE:
+        await record(lab, tool)
+    assert "older" not in await offered()
+
+
+async def test_the_way_on_after_a_completed_run_is_in_the_status(lab: Lab, folder: Path) -> None:
+    """Only a test of the reward was offered, and nothing told how the run had ended."""
+    await record(lab, "check_environment")
+    config = {"model": "m/base", "environments": ["me/sums@0.1.0"], "max_steps": 9}
+
+    async def report() -> Any:
+        return await Calls(lab, TOOLS, References()).execute("workflow_status", {})
+
+    run = Run("run_1", "training", "my-run", lab.key, "i", lab.platform, data=config)
+    lab.ledger.record_run(run)
+    assert "ended" not in (await report()).data["runs"][0]
+    lab.ledger.record_run(replace(run, data={**config, "ended": "COMPLETED"}))
+    found = await report()
+    assert found.data["runs"][0]["ended"] == "COMPLETED"
+    assert (found.next[0].tool, found.next[0].arguments) == ("watch_run", {"id": "run_1"})
 
 
 async def test_an_environment_whose_tasks_need_a_container_is_to_be_evaluated_in_the_one_that_is_here(

@@ -20,9 +20,9 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from prime_lab_mcp.lab.authoring.assembly import Template
+from prime_lab_mcp.lab.authoring.dropped_rows import DroppedRows, RowColumns
 from prime_lab_mcp.lab.authoring.naming import PackageNames, rename_text
 from prime_lab_mcp.lab.authoring.rows import (
-    DroppedRows,
     as_jsonl,
     selecting_example,
     split_rows,
@@ -98,6 +98,8 @@ class BuiltEnvironment:
     """A `where` that selects some of the tasks by such a column; None if no column groups them."""
     fitting: str | None = None
     """The template that a blocker names instead of the one that does not fit."""
+    left_out: str = ""
+    """A sentence about the rows that were left out, if they are a quarter or more."""
 
 
 def build_environment(
@@ -120,7 +122,8 @@ def build_environment(
     constants["METADATA_COLUMNS"] = columns
     read = with_metadata(template_row_reader(kind.answers or kind.base, constants), columns)
     held_out = table.held_out.rows if table.held_out else None
-    train, out, dropped = split_rows(table.main.rows, held_out, read, inspection.format or "")
+    dropped = _no_rows_dropped(kind, inspection)
+    train, out, dropped = split_rows(table.main.rows, held_out, read, inspection.format or "", dropped)
     tests = split_rows(third.rows, (), read)[0] if third is not None else []
     test_questions = {normalised_text(row["question"]) for row in tests}
     train, out = (
@@ -143,8 +146,18 @@ def build_environment(
     if packaged:
         packed = {"train": train, "eval": out} | ({"test": tests} if third is not None else {})
         _write_rows(target / names.module / "data", **{split: as_jsonl(rows) for split, rows in packed.items()})
-        return BuiltEnvironment({split: len(rows) for split, rows in packed.items()}, findings, columns, example)
-    return BuiltEnvironment({name: rows for name, rows in table.splits if rows is not None}, findings, columns, example)
+        numbers = {split: len(rows) for split, rows in packed.items()}
+    else:
+        numbers = {name: rows for name, rows in table.splits if rows is not None}
+    return BuiltEnvironment(numbers, findings, columns, example, left_out=dropped.summary())
+
+
+def _no_rows_dropped(kind: EnvironmentKind, inspection: Inspection) -> DroppedRows:
+    """The count of dropped rows before a row is read."""
+    columns = inspection.prompt.columns if inspection.prompt else ()
+    answer = inspection.answer.path if inspection.answer else ""
+    boxed = kind.name == "math" and inspection.format == "boxed"
+    return DroppedRows("boxed" if boxed else kind.name, RowColumns(columns, answer))
 
 
 def build_sample(kind: EnvironmentKind, target: Path, names: PackageNames, task: str | None) -> BuiltEnvironment:
@@ -363,7 +376,7 @@ def _no_rows_finding(dropped: DroppedRows) -> Finding:
     return Finding(
         "no-rows",
         "blocker",
-        f"none of the {dropped.of:,} rows is left for training: {dropped.leaked:,} are held out too, "
-        f"{dropped.conflicting:,} contradict another, {dropped.unreadable:,} cannot be read.",
+        f"none of the {dropped.of:,} rows is left for training: {dropped.number('leaked'):,} are held out "
+        f"too, {dropped.number('conflicting'):,} contradict another, {dropped.unread:,} cannot be read.",
         "Name another split or mend the dataset.",
     )

@@ -14,19 +14,17 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from types import ModuleType
 from typing import Any
 
 from prime_lab_mcp.lab.authoring.assembly import Template
+from prime_lab_mcp.lab.authoring.dropped_rows import DroppedRows
 from prime_lab_mcp.lab.authoring.naming import PackageNames
 from prime_lab_mcp.lab.authoring.template import ConstantValue, TemplateChanges, instantiate_template
-from prime_lab_mcp.lab.base.fix import Fix, NamedCall
-from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds
 from prime_lab_mcp.lab.datasets.near_duplicates import ComparedPrompt, search_near_duplicates
 
@@ -92,85 +90,34 @@ def with_metadata(read: RowReader, columns: Sequence[str]) -> RowReader:
 SPLIT_SEED = 7
 HELD_OUT_SHARE = 0.1
 MOST_HELD_OUT = 500
-_LISTED = 3
-_MOST_UNREADABLE = 0.5
-"""Share of unreadable rows above which the template does not fit, so that no environment is made."""
-
 PackagedExample = Mapping[str, Any]
 
 
-@dataclass(slots=True)
-class DroppedRows:
-    """Rows that were left out, by reason. `examples` holds some unreadable rows."""
-
-    of: int = 0
-    unreadable: int = 0
-    conflicting: int = 0
-    repeated: int = 0
-    leaked: int = 0
-    examples: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def total(self) -> int:
-        return self.unreadable + self.conflicting + self.repeated + self.leaked
-
-    @property
-    def hopeless(self) -> bool:
-        return self.unreadable > _MOST_UNREADABLE * self.of
-
-    def findings(self) -> Iterator[Finding]:
-        if self.hopeless:
-            yield Finding(
-                "rows-do-not-fit",
-                "blocker",
-                f"the template cannot read {self.unreadable:,} of {count(self.of, 'row')}: no question, or no answer "
-                "of its form.",
-                Fix(
-                    "Name the columns (prompt_column, answer_column) or another template; ",
-                    NamedCall("inspect_dataset"),
-                    " shows what fits. Where the answers are numbers within longer texts, a column of these numbers "
-                    "alone would do.",
-                ),
-                rows=tuple(self.examples),
-            )
-            return
-        reasons = {
-            "without a question or an answer that can be read": self.unreadable,
-            "asking the same and answering differently": self.conflicting,
-            "repeating a question": self.repeated,
-            "of the training split that are held out too": self.leaked,
-        }
-        if self.total:
-            reasons_text = ", ".join(f"{n:,} {reason}" for reason, n in reasons.items() if n)
-            yield Finding(
-                "rows-left-out",
-                "warning",
-                f"{count(self.total, 'row')} of the dataset did not go into the environment: {reasons_text}.",
-                "Nothing to do, unless more were left out than you expect; then mend the dataset and create it again.",
-                rows=tuple(self.examples),
-            )
-
-
 def split_rows(
-    train: Iterable[RawRow], held_out: Iterable[RawRow] | None, read: RowReader, format: str = ""
+    train: Iterable[RawRow],
+    held_out: Iterable[RawRow] | None,
+    read: RowReader,
+    format: str = "",
+    dropped: DroppedRows | None = None,
 ) -> tuple[list[PackagedExample], list[PackagedExample], DroppedRows]:
     """Return the training examples, the held-out examples, and the dropped rows. Training examples are shuffled with a
     seed.
 
     Without a held-out split, a tenth of the examples (at most 500) is held out, spread evenly over the answers. An
-    example that paraphrases another one is trained on. `format` is that of the answers.
+    example that paraphrases another one is trained on. `format` is that of the answers. What is left out is added to
+    `dropped`.
     """
-    dropped = DroppedRows()
+    dropped = DroppedRows() if dropped is None else dropped
     unique = _unique_rows(train, read, dropped)
     chance = random.Random(SPLIT_SEED)
     if held_out is not None:
         out = _unique_rows(held_out, read, dropped)
-        both = unique.keys() & out.keys()
-        dropped.leaked += len(both)
-        inside = [e for k, e in unique.items() if k not in both]
+        for key in (k for k in unique if k in out):
+            dropped.add("leaked", *unique[key].raw)
+        inside = [e.row for k, e in unique.items() if k not in out]
         chance.shuffle(inside)
-        return inside, list(out.values()), dropped
-    examples = list(unique.values())
+        return inside, [e.row for e in out.values()], dropped
+    examples = [e.row for e in unique.values()]
     chance.shuffle(examples)
     number = min(MOST_HELD_OUT, max(1, int(len(examples) * HELD_OUT_SHARE))) if len(examples) > 1 else 0
     chosen_rows = _without_paraphrases(examples, _spread(examples, number), format)
@@ -223,27 +170,34 @@ def _without_paraphrases(examples: list[PackagedExample], chosen: set[int], form
     return chosen
 
 
-def _unique_rows(rows: Iterable[RawRow], read: RowReader, dropped: DroppedRows) -> dict[str, PackagedExample]:
-    unique: dict[str, PackagedExample] = {}
-    conflicts: dict[str, int] = {}
+@dataclass(frozen=True, slots=True)
+class _ReadRow:
+    """A row of the template, and the raw row that it was read from."""
+
+    row: PackagedExample
+    raw: RawRow
+
+
+def _unique_rows(rows: Iterable[RawRow], read: RowReader, dropped: DroppedRows) -> dict[str, _ReadRow]:
+    unique: dict[str, _ReadRow] = {}
+    conflicts: dict[str, list[RawRow]] = {}
     for index, raw in rows:
         dropped.of += 1
         row = _read(read, raw)
         if row is None:
-            dropped.unreadable += 1
-            if len(dropped.examples) < _LISTED:
-                dropped.examples.append({"row": index, "value": quote(json.dumps(raw, ensure_ascii=False), 200)})
+            dropped.add(dropped.columns.reason(raw), index, raw)
             continue
         key = golds.normalised_text(row["question"])
         if key not in unique:
-            unique[key] = row
-        elif _answer(unique[key]) == _answer(row):
-            dropped.repeated += 1
+            unique[key] = _ReadRow(row, (index, raw))
+        elif _answer(unique[key].row) == _answer(row):
+            dropped.add("repeated", index, raw)
         else:
-            conflicts[key] = conflicts.get(key, 1) + 1
-    for key, times in conflicts.items():
+            conflicts.setdefault(key, [unique[key].raw]).append((index, raw))
+    for key, contradicting in conflicts.items():
         del unique[key]
-        dropped.conflicting += times
+        for index, raw in contradicting:
+            dropped.add("conflicting", index, raw)
     return unique
 
 

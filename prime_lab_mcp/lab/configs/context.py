@@ -175,6 +175,13 @@ class ConfigContext:
         return sum(known) if known and len(known) == len(counts) else None
 
     @property
+    def evaluated_tasks(self) -> int | None:
+        """Tasks that were evaluated, of all environments together; None if they were not counted."""
+        counts = [measured.sampled for measured in self.each.values()]
+        known = [number for number in counts if number is not None]
+        return sum(known) if known and len(known) == len(counts) else None
+
+    @property
     def evidence_summary(self) -> str:
         """A text that names the measured evaluations, for the reasons of chosen values. Empty without evaluations."""
         evaluations = dict.fromkeys(m.evaluation for m in self.each.values() if m.evaluation)

@@ -13,9 +13,11 @@ ENTRY = (
     "inspection",
     "near_duplicates",
     "reading",
+    "row_values",
     "scan",
     "source",
     "task_golds",
     "tasks",
+    "unclear_answers",
 )
 """Modules that other packages may import."""

@@ -24,6 +24,12 @@ from prime_lab_mcp.lab.datasets.options import options_of_row
 from prime_lab_mcp.lab.datasets.row_values import compose_prompt, last_reply, value_at
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedDataset, ScannedSplit
 from prime_lab_mcp.lab.datasets.tasks import RepeatCounts, TaskRow
+from prime_lab_mcp.lab.datasets.unclear_answers import (
+    no_answer_column,
+    no_checkable_answer,
+    number_endings,
+    with_number_remedy,
+)
 
 TEMPLATES: Mapping[str, str] = {
     "gsm8k_hash": "numeric",
@@ -132,6 +138,8 @@ JUDGED_FORMATS: frozenset[str] = frozenset({"free_text", "chat_messages"})
 """Formats whose golds only a judge model can compare with a completion."""
 WITHOUT_GOLD: frozenset[str] = frozenset({"instruction_constraints", "procedural"})
 """Formats whose rows hold no gold: a reward computes from the row whether a completion is right."""
+_STATE_NUMBERS: frozenset[str] = frozenset({"gsm8k_hash", "numeric", "boxed", "latex_math"})
+"""Formats whose answers can end in the number that is the result."""
 _CHOICES: frozenset[str] = frozenset({"choice_letter", "choice_index"})
 
 
@@ -369,14 +377,11 @@ def _findings(
         yield _no_prompt(format)
         return
     if answer is None:
-        yield Finding(
-            "empty-gold",
-            "blocker",
-            "no column holds answers: none has a usual name, or those that do are empty.",
-            "Name it with answer_column; a task without gold needs a judge or a check of its own.",
-        )
+        yield no_answer_column(choice.columns, table.main.rows, prompt.columns)
         return
-    yield from column_findings(
+    unclear = format in JUDGED_FORMATS or (answer.recognised.mixed and format in _STATE_NUMBERS)
+    endings = number_endings(table.main.rows, answer.path) if unclear else None
+    of_columns = column_findings(
         ColumnChoice(
             choice.columns,
             table.main.rows,
@@ -389,10 +394,12 @@ def _findings(
             choice.other_answers,
         )
     )
-    if format in JUDGED_FORMATS and table.origin != "environment":
-        yield _no_checkable_answer(format or "")
+    for finding in of_columns:
+        yield with_number_remedy(finding, endings)
+    if format in JUDGED_FORMATS and not answer.recognised.mixed and table.origin != "environment":
+        yield no_checkable_answer(format or "", endings)
     arguments = (prompt.columns, answer.path, format, choice.options, answer.recognised.index_base)
-    yield from row_findings(
+    of_rows = row_findings(
         task_rows(table.main, *arguments) if choice.options and format in _CHOICES else rows,
         format=format,
         eval_rows=task_rows(table.held_out, *arguments) if table.held_out else (),
@@ -400,18 +407,8 @@ def _findings(
         repeats=repeats_of(prompt.columns, answer.path) if repeats_of is not None else None,
         benchmark=table.id if table.origin == "hub" else None,
     )
-
-
-def _no_checkable_answer(format: str) -> Finding:
-    answers = "the replies of a conversation" if format == "chat_messages" else "free texts"
-    return Finding(
-        "no-checkable-answer",
-        "warning",
-        f"the answers are {answers}: no rule can tell a right reply from a wrong one, only a judge model can.",
-        'Call create_environment with template="free_text": its reward asks a judge with a pinned model and rubric. '
-        'Then call test_reward with judge="prime" (or another endpoint), which shows how often the judge is right. Or '
-        "name a column with a short answer as answer_column.",
-    )
+    for finding in of_rows:
+        yield with_number_remedy(finding, endings)
 
 
 def _no_prompt(format: str | None) -> Finding:

@@ -354,7 +354,8 @@ def _observe_injections(observations: RowObservations, index: int, text: str, *,
 
 
 def _observe_length(observations: RowObservations, row: TaskRow, prompt: int) -> None:
-    last = row.raw[-1].get("content") if isinstance(row.raw, list) and isinstance(row.raw[-1], dict) else row.answer
+    turn = row.raw[-1] if isinstance(row.raw, list) and row.raw else None
+    last = turn.get("content") if isinstance(turn, dict) else row.answer
     text = golds.gold_text(last)
     room = (
         max(0, observations.budget.seq_len - prompt) if observations.budget.assumed else observations.budget.completion

@@ -612,7 +612,7 @@ def decide_verdict(facts: Distribution, estimates: Estimates) -> Distribution:
         # A failure is certain, so advice about a larger sample would be misleading.
         findings = [f for f in findings if f.code != "distribution-unclear"]
     findings = worst_first(sorted(_one_fact(findings), key=_causes_first))
-    findings = _advice_once(findings)
+    findings = _advice_once(_with_one_size(findings))
     return dataclasses.replace(facts, status=_status(findings), findings=tuple(findings), checks=tuple(_checks(facts)))
 
 
@@ -664,6 +664,20 @@ def _one_fact(findings: list[Finding]) -> list[Finding]:
 
 def _causes_first(finding: Finding) -> int:
     return 2 if finding.code in UNCLEAR_CODES else 0 if finding.code in _CAUSES else 1
+
+
+def _with_one_size(findings: list[Finding]) -> list[Finding]:
+    """Give what a too small sample leaves open the size that every sample needs first.
+
+    The size that would decide it is computed from that sample, so that it says little.
+    """
+    small = next((f for f in findings if f.code == "distribution-too-small" and f.severity == "blocker"), None)
+    if small is None:
+        return findings
+    return [
+        dataclasses.replace(f, fix=small.fix, rows=small.rows) if f.code == "distribution-unclear" else f
+        for f in findings
+    ]
 
 
 def _advice_once(findings: list[Finding]) -> list[Finding]:

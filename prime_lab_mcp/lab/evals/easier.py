@@ -7,7 +7,7 @@ strength; the prompt `solve_something` says which to try first. The level comes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Next
@@ -98,10 +98,44 @@ def reward_calls(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
         given = {"env_args": dict(spec.env_args)} if spec.env_args else {}
         yield Next("test_reward", why, {"environment": spec.environment, **given})
         return
+    why = f"{_known_result(row)}. Mend that with edit_environment, then test_reward"
+    yield Next("read_environment", why, {"environment": spec.environment, "path": "*"})
+
+
+def _known_result(row: Evidence) -> str:
+    """A clause about a test of a reward that did not pass, with its first blocker and what would mend it."""
     blocker = next((f for f in row.findings if f.get("severity") == "blocker"), None)
-    named = f": {blocker.get('code')}, {clip(str(blocker.get('message')), 200)}" if blocker is not None else ""
-    why = f"test_reward {row.status} with these very files{named}. Mend that with edit_environment, then test_reward"
-    yield Next("read_environment", why, {"environment": spec.environment})
+    if blocker is None:
+        return f"test_reward {row.status} with these very files"
+    named = f"{blocker.get('code')}, {clip(str(blocker.get('message')), 200)}"
+    mended = f" ({clip(str(blocker.get('fix')), 240)})" if blocker.get("fix") else ""
+    return f"test_reward {row.status} with these very files: {named}{mended}"
+
+
+def advice_with_known_result(lab: Lab, spec: EvalSpec, advice: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The advice of the view of zeros, in which no row leads to a test of the reward that would say the same again.
+
+    A row that leads there has what the test of these files named instead, or the form that it found paid.
+    """
+    row = _newest_test(lab, spec.source, spec.env_args)
+    if row is None or spec.hosted is not None:
+        return [dict(one) for one in advice]
+    if row.status == "passed":
+        other = form_call(lab, spec)
+        known = {"advice": f"{other.why}.", "tool": other.tool, "arguments": dict(other.arguments or {})}
+        replaced = ("gold", "asked", "unpaid")
+        return [{**one, **(known if _tests_reward(one) and one.get("cause") in replaced else {})} for one in advice]
+    calls = list(reward_calls(lab, spec))
+    return [
+        {**one, "advice": f"{calls[0].why}.", "tool": calls[0].tool, "arguments": dict(calls[0].arguments or {})}
+        if _tests_reward(one)
+        else dict(one)
+        for one in advice
+    ]
+
+
+def _tests_reward(advice: Mapping[str, Any]) -> bool:
+    return advice.get("tool") == "test_reward"
 
 
 def form_call(lab: Lab, spec: EvalSpec) -> Next:

@@ -139,6 +139,9 @@ def time_left_sentence(spec: EvalSpec, job: Job, now: float) -> str:
         return ""
     ends = (job.deadline - now) / 60
     late = f" Its time ends in {minutes_text(ends)}; the same call then goes on with the rest." if left > ends else ""
+    if finished < spec.concurrency:
+        first = f"By its first {count(finished, 'rollout')}, whose time holds the start as well,"
+        return f" {first} it takes about {minutes_text(left)} more.{late}"
     return f" At the speed so far it takes about {minutes_text(left)} more.{late}"
 
 

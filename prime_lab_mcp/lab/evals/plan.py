@@ -258,6 +258,9 @@ def plan_evaluation(
     mean_prompt = math.ceil(sum(prompts) / len(prompts)) if prompts else None
     request = request.within_budget(access.price, mean_prompt, free=is_free(access))
     seconds = request.num_examples * request.rollouts * _SECONDS_EACH / request.concurrency
+    bounded = request  # no more rollouts are made than there are tasks for
+    if loaded.tasks and not loaded.infinite:
+        bounded = replace(request, num_examples=min(request.num_examples, loaded.tasks))
     return EvalSpec(
         environment=snapshot.name,
         source=snapshot.source,
@@ -287,8 +290,8 @@ def plan_evaluation(
         weights={r.name: r.weight for r in loaded.rewards if r.kind != "metric"},
         distributions=dict(distributions or {}),
         price=access.price,
-        max_cost=round(HEADROOM * request.estimate(access.price, mean_prompt), 4) if access.price is not None else None,
-        max_total_tokens=request.most_tokens(mean_prompt) if access.price is None and not is_free(access) else None,
+        max_cost=round(HEADROOM * bounded.estimate(access.price, mean_prompt), 4) if access.price is not None else None,
+        max_total_tokens=bounded.most_tokens(mean_prompt) if access.price is None and not is_free(access) else None,
     )
 
 

@@ -129,9 +129,20 @@ def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE, *, anew: bool = 
         )
     except (EvalError, PlantedPath) as error:
         return EvaluationVerdict("inconclusive", (error.as_finding(),), None)
-    return _with_file_findings(
+    judged = _with_file_findings(
         _with_job_findings(spec, job, distribution), (*file_findings, *_origin_findings(results, spec))
     )
+    return _of_a_rehearsal(judged) if job.platform == "rehearsal" else judged
+
+
+def _of_a_rehearsal(judged: EvaluationVerdict) -> EvaluationVerdict:
+    """The verdict, which says of cut replies that the stand-in of a rehearsal cut them off."""
+    invented = "; in this rehearsal the stand-in cuts some replies off, which says nothing about a model"
+    findings = tuple(
+        dataclasses.replace(f, message=f"{f.message}{invented}") if f.code == "distribution-truncated" else f
+        for f in judged.findings
+    )
+    return dataclasses.replace(judged, findings=findings)
 
 
 def _distribution(
@@ -507,7 +518,7 @@ _TELLING = 40
 
 def running_outcome(lab: Lab, job: Job) -> Outcome:
     """Return the outcome of a call whose time ran out before the job ended."""
-    from prime_lab_mcp.lab.evals.easier import untested_sentence
+    from prime_lab_mcp.lab.evals.easier import reward_calls, reward_verdict, untested_sentence
 
     spec = EvaluationJobs(lab).spec(job)
     completed, planned = job.progress.get("completed", 0), job.progress.get("planned") or spec.planned
@@ -519,7 +530,11 @@ def running_outcome(lab: Lab, job: Job) -> Outcome:
     after = ", and its rewards are being checked" if completed >= planned else ""
     untested = "" if spec.hosted is not None else untested_sentence(lab, job.source, spec.env_args)
     test = {"environment": spec.environment, **({"env_args": dict(spec.env_args)} if spec.env_args else {})}
-    meanwhile = (Next("test_reward", "free, while the evaluation runs: whether its rewards mean anything", test),)
+    meanwhile: tuple[Next, ...] = (
+        Next("test_reward", "free, while the evaluation runs: whether its rewards mean anything", test),
+    )
+    if untested and reward_verdict(lab, job.source, spec.env_args) is not None:
+        meanwhile = tuple(reward_calls(lab, spec))  # the same test of the same files would say the same again
     return Outcome(
         "running",
         f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {ended} "

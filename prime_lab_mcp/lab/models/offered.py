@@ -83,6 +83,8 @@ def not_served_finding(
     return Finding("model-not-offered", "blocker", message, fix + ".")
 
 
+_ALIKE = 0.6
+"""Least similarity (difflib) of a name that may be misspelled, which is the default of `difflib.get_close_matches`."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)[bB]\b")
 
 
@@ -90,19 +92,21 @@ def nearest_offered(model: str, served: Collection[str], trainable: Collection[s
     """Return the served model that is nearest to a model: the same under another name, or of its series and size.
 
     Models that can be trained come first, because one that is only served is no candidate. A text model is never near a
-    vision model. None if nothing is served.
+    vision model. None if nothing is served, or if the name is like none of the names and says no size.
     """
     spelt, own = load_registry().spelt, find_model(model)
     alike = [n for n in sorted(served) if n != model and bool(find_model(n).vision) == bool(own.vision)]
     same = [n for n in alike if spelt(n).lower() == spelt(model).lower()]
     both = [n for n in alike if n in trainable]
     names = same or both or alike
-    series = [n for n in names if _series(n) == _series(model)] or names
+    relatives = [n for n in names if _series(n) == _series(model)]
+    series = relatives or names
     size = _parameters(model)
     sized = {n: abs(own_size - size) for n in series if size is not None and (own_size := _parameters(n)) is not None}
     if sized:
         return min(sized, key=lambda n: (sized[n], n))
-    return next(iter(difflib.get_close_matches(model, series, n=1, cutoff=0.0)), None)
+    known = same or relatives or own.parameters is not None
+    return next(iter(difflib.get_close_matches(model, series, n=1, cutoff=0.0 if known else _ALIKE)), None)
 
 
 def _series(name: str) -> str:

@@ -30,7 +30,7 @@ from prime_lab_mcp.lab.rewards.probes.reply_lengths import length_probes
 from prime_lab_mcp.lab.rewards.probes.tolerances import near_number_probes
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.rewards.scripted_rollouts import rollout_probe
-from prime_lab_mcp.lab.worker.description import Message, RewardInfo, Row
+from prime_lab_mcp.lab.worker.description import Message, RewardInfo, Row, Rows
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import SCORING, Case, Scored
@@ -94,6 +94,8 @@ class RewardComparison:
     """The versions of verifiers that ran this and the other environment; None if unknown."""
     unpaid: tuple[str, ...] = ()
     """Names of metrics and of components without weight, of both environments. They are not compared."""
+    absent_tasks: int = 0
+    """Number of tasks of the other environment that this one lacks, as far as is known."""
     refused: str = ""
     """Why the other environment was loaded with its own arguments instead of those of this one; empty if it was not."""
 
@@ -223,6 +225,7 @@ class RewardComparison:
         """What the ledger keeps of the comparison."""
         numbers = {"completions": len(self.compared), "differ": len(self.different)}
         numbers |= {"tasks": len(self.matched.pairs), "unmatched_tasks": len(self.matched.unmatched)}
+        numbers |= {"absent_tasks": self.absent_tasks}
         return {"environment": self.name, "verdict": self.verdict, **numbers, "verifiers": list(self.versions)}
 
     def as_json(self) -> dict[str, Any]:
@@ -231,6 +234,7 @@ class RewardComparison:
             "verdict": self.verdict,
             "tasks": len({c.here.probe.row for c in self.compared}),
             "unmatched_tasks": len(self.matched.unmatched),
+            "absent_tasks": self.absent_tasks,
             "completions": len(self.compared),
             "differ": len(self.different),
             "max_reward": round(self.maximum, 6),
@@ -282,14 +286,15 @@ async def compare_rewards(
     rewards: Sequence[RewardInfo] = (),
     versions: tuple[str | None, str | None] = (None, None),
     own: Worker | None = None,
+    total: int | None = None,
     refused: str = "",
 ) -> RewardComparison:
     """Score every completion of a trial with the other environment, on the task with the same prompt.
 
     `worker` has loaded the other environment, `name` is its name, and `rewards` are the components that it declares.
-    `rows` are the tasks of this environment. With `own`, the worker of this environment, numbers near the golds and
-    replies of many lengths are scored in both as well (probes/tolerances.py, probes/reply_lengths.py). `refused` says
-    why the other environment has other arguments.
+    `rows` are the tasks of this environment, or a sample of its `total`. With `own`, the worker of this environment,
+    numbers near the golds and replies of many lengths are scored in both as well (probes/tolerances.py,
+    probes/reply_lengths.py). `refused` says why the other environment has other arguments.
     """
     others = await worker.rows(limit=SAMPLE)
     matched = match_tasks(rows, others.rows)
@@ -328,8 +333,20 @@ async def compare_rewards(
         played.other_tools,
         versions,
         tuple(dict.fromkeys(r.name for r in (*trial.rewards, *rewards) if r.kind == "metric" or not r.weight)),
+        _absent(rows, total, others),
         refused,
     )
+
+
+def _absent(rows: Sequence[Row], total: int | None, others: Rows) -> int:
+    """The number of tasks of the other environment that this one lacks: their prompts, or by how many it has fewer
+    where only samples are known."""
+    if total is None or others.total is None:
+        return 0
+    if total > len(rows) or others.total > len(others.rows):
+        return max(0, others.total - total)
+    here = {_prompt_key(row) for row in rows}
+    return max(others.total - total, sum(_prompt_key(row) not in here for row in others.rows), 0)
 
 
 async def _in_steps(trial: Trial, own: Worker, pairs: Mapping[int, int]) -> list[ScoredProbe]:

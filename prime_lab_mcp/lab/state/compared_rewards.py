@@ -40,4 +40,6 @@ def comparison_sentence(ledger: Ledger, workspace: str, snapshot: Snapshot) -> s
         ),
         "not-compared": f"too little could be compared with {name} to call it equal",
     }.get(str(row.data.get("verdict")), f"{row.data.get('differ')} of {number} earned something else than in {name}")
-    return f" By the last comparison, {sentence}."
+    absent = row.data.get("absent_tasks")
+    missing = f"; {count(absent, 'task')} of {name} are missing here" if isinstance(absent, int) and absent else ""
+    return f" By the last comparison, {sentence}{missing}."

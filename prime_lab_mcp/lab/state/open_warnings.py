@@ -99,6 +99,18 @@ def due_comparison(ledger: Ledger, workspace: str, environment: str, source: str
     return Next("test_reward", why, {"environment": environment, **row.data})
 
 
+def replaced_by(ledger: Ledger, workspace: str, port: str) -> str | None:
+    """Return the path of the older environment that a port replaces: the newest comparison found both rewards equal.
+
+    None for an environment that is no port, and before such a comparison.
+    """
+    row = next(iter(ledger.evidence(workspace, tool=PORT, environment=port, limit=1)), None)
+    compared = next(iter(ledger.evidence(workspace, tool=COMPARED, environment=port, limit=1)), None)
+    if row is None or compared is None or compared.data.get("verdict") not in EQUAL_VERDICTS:
+        return None
+    return str(row.data.get("same_as") or "") or None
+
+
 def _changed_on_purpose(ledger: Ledger, workspace: str, environment: str) -> bool:
     """Whether the newest comparison found both rewards equal and the test of the same files failed.
 

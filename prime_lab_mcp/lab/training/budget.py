@@ -27,6 +27,7 @@ from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
+from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.training.bound import EVALS_KEY, CostBound, bound_from_ledger, evaluated_tasks
 from prime_lab_mcp.lab.training.cost import CostForecast, forecast_from_ledger
 
@@ -67,13 +68,25 @@ def evaluations_beside(lab: Lab, config: TrainingConfig) -> EvaluationsBeside:
     """The evaluations of the environments of a config.
 
     A finished one counts with what it cost, another with its bound. After the run, the checkpoint and its base model
-    are compared, each at most at the bound of the newest evaluation.
+    are compared, each at most at the bound of the newest evaluation, or at the part of it for the tasks that the run
+    holds out, if these are fewer.
     """
     names = {source.env_name.replace("-", "_") for source in config.train_sources}
     jobs = [job for job in EvaluationJobs(lab).list() if plain_name(job.environment).replace("-", "_") in names]
     bounds = {job.id: EvaluationJobs(lab).spec(job).max_cost or 0.0 for job in jobs}
     before = sum(float(job.progress.get("cost") or 0.0) if job.state == "finished" else bounds[job.id] for job in jobs)
-    return EvaluationsBeside(before, 2 * bounds[jobs[0].id] if jobs else 0.0)
+    return EvaluationsBeside(before, 2 * bounds[jobs[0].id] * _share_of_tasks(lab, config, jobs[0]) if jobs else 0.0)
+
+
+def _share_of_tasks(lab: Lab, config: TrainingConfig, job: Job) -> float:
+    """The tasks that the eval sources of a config have, as a share of those of an evaluation; 1.0 if nobody counted
+    them or there are more."""
+    context = gather_context(lab, config.sources, config.model, None)
+    trained = arguments_by_id(config.train_sources)
+    counted = [evaluated_tasks(context, source, trained) for source in config.eval_sources]
+    known = [number for number in counted if number is not None]
+    planned = EvaluationJobs(lab).spec(job).planned_tasks
+    return min(1.0, sum(known) / planned) if known and len(known) == len(counted) and planned else 1.0
 
 
 _LIKELY, _DEAREST = 1, 2

@@ -234,6 +234,26 @@ def held_out_evaluation(lab: Lab, environment: str) -> Next | None:
     return Next("run_eval", why, given)
 
 
+def after_completed_run(lab: Lab, environment: str) -> Next | None:
+    """Return the way on after the newest run on an environment, if it completed and its checkpoint was not evaluated:
+    the comparison on held-out tasks, or else how the run ended. None if there is nothing left to find out."""
+    name = plain_name(environment)
+    runs = [
+        run
+        for run in lab.ledger.runs(kind="training", platform=lab.platform)
+        if any(plain_name(str(id)) == name for id in run.data.get("environments") or ())
+    ]
+    if not runs or runs[0].data.get("ended") != "COMPLETED":
+        return None
+    comparison = held_out_evaluation(lab, environment)
+    if comparison is not None:
+        return comparison
+    trained = re.compile(rf"{re.escape(runs[0].name)}(-step-\d+)?")
+    if any(trained.fullmatch(str(job.spec.get("model"))) for job in EvaluationJobs(lab).list(environment)):
+        return None
+    return Next("watch_run", "how the completed run ended, and what its checkpoint is worth", {"id": runs[0].id})
+
+
 def pull_for_held_out_tasks(lab: Lab, config: Mapping[str, Any]) -> Next | None:
     """Return the call that pulls the environment of a config that evaluates nothing, if its files are not here."""
     pull = pull_of_sources(lab, config) if not _entries(config, "eval") else None
@@ -298,11 +318,31 @@ async def compare_before_and_after(lab: Lab, pair: BeforeAndAfter) -> ViewResult
         return None  # read_eval says why, and is named as the next call
 
 
-def missing_evaluations(pair: BeforeAndAfter, base_model: str, served: str, *, rehearsal: bool) -> tuple[Next, ...]:
-    """The next calls, in order, that evaluate both models on the same tasks and compare them."""
+_KEPT = ("num_examples", "rollouts", "max_tokens")
+"""Arguments that the two evaluations of a comparison share."""
+
+
+def reply_limit(config: Mapping[str, Any]) -> int | None:
+    """The most tokens of a completion in the evaluations of a run, or else in its training; None if nothing is set."""
+    for kind in ("eval", "train"):
+        limit = value_at(config, "orchestrator", kind, "sampling", "max_completion_tokens")
+        if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
+            return limit
+    return None
+
+
+def missing_evaluations(
+    pair: BeforeAndAfter, base_model: str, served: str, *, rehearsal: bool, max_tokens: int | None = None
+) -> tuple[Next, ...]:
+    """The next calls, in order, that evaluate both models on the same tasks and compare them.
+
+    `max_tokens` is the limit of the run: at another limit, a checkpoint is not compared as it was trained.
+    """
     arguments: dict[str, Any] = {"environment": pair.source.environment}
     if pair.source.args:
         arguments["env_args"] = dict(pair.source.args)
+    if max_tokens is not None:
+        arguments["max_tokens"] = max_tokens
     calls = []
     if not pair.source.held_out:
         # A comparison on tasks that were trained on shows memorising as well as learning, so that it comes second.
@@ -317,7 +357,7 @@ def missing_evaluations(pair: BeforeAndAfter, base_model: str, served: str, *, r
     if pair.base is None or pair.trained is None:
         template = pair.trained or pair.base
         if template is not None:
-            arguments |= {key: template.spec[key] for key in ("num_examples", "rollouts") if key in template.spec}
+            arguments |= {key: template.spec[key] for key in _KEPT if template.spec.get(key)}
         endpoint = {} if rehearsal else {"endpoint": "vllm"}
         reason = "the checkpoint and its base model on the same tasks" + ("" if rehearsal else ", once it is served")
         checkpoint = served if pair.trained is None else str(pair.trained.spec.get("model") or served)

@@ -187,7 +187,9 @@ async def run_outcome(
         if view is not None:
             data.setdefault("comparisons", []).append(_comparison(one, view))
         if step is not None or one.trained is not None:
-            calls += evaluations.missing_evaluations(one, model, served, rehearsal=lab.settings.rehearsal)
+            calls += evaluations.missing_evaluations(
+                one, model, served, rehearsal=lab.settings.rehearsal, max_tokens=evaluations.reply_limit(config)
+            )
     if step is not None and not pairs and (pull := evaluations.pull_of_sources(lab, config)) is not None:
         calls.append(pull)
     if step is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from prime_lab_mcp.lab.base.errors import BadInput
@@ -360,6 +360,7 @@ _NAMES = (
     st.sampled_from([None, "answer", "label", "a.b"]),
     st.sampled_from([1, 4]),
 )
+@example([{"question": None}, {"answer": "####0"}, {"answer": []}], "question", None, 1)
 def test_rows_of_any_shape_are_judged_or_refused_but_never_raise(
     rows: list[Row], prompt: str | None, answer: str | None, times: int
 ) -> None:

@@ -56,6 +56,22 @@ def test_half_always_and_half_never_passes_the_five_checks_and_fails_all_the_sam
     assert (found.status, blockers(found)) == ("failed", ["distribution-no-signal"])
 
 
+def test_a_too_small_sample_that_leaves_a_rule_open_names_one_size() -> None:
+    """Two blockers named 146 tasks, computed from 10, and 50 x 8; the larger one was offered as the next call."""
+    for seed in range(40):
+        found = judge_rollouts(binary(0.2, tasks=10, r=4, seed=seed))
+        blocking = {f.code: f for f in found.findings if f.severity == "blocker"}
+        if blocking.keys() == {"distribution-too-small", "distribution-unclear"}:
+            break
+    else:
+        raise AssertionError("no sample was both too small and unclear")
+    sizes = {(row["num_examples"], row["rollouts"]) for f in blocking.values() for row in f.rows}
+    assert sizes == {(50, 8)}
+    fixes = {f.fix for f in blocking.values()}
+    assert any("num_examples=50" in fix for fix in fixes)
+    assert all("num_examples=50" in fix or fix.startswith("As for ") for fix in fixes)
+
+
 @pytest.mark.parametrize(("tasks", "r"), [(29, 8), (50, 3), (5, 4)])
 def test_too_few_tasks_or_rollouts_never_pass(tasks: int, r: int) -> None:
     found = judge_rollouts(binary(0.5, tasks, r))

@@ -47,8 +47,13 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
             "failed",
             '2 of its completions earned something else than in "old"',
         ),
+        (
+            {"verdict": "equal", "completions": 1, "absent_tasks": 6},
+            "passed",
+            'it pays the same as "old" for 1 completion tried and each component; 6 tasks of "old" are missing here',
+        ),
     ],
-    ids=["equal", "in part", "not compared", "different", "unknown number"],
+    ids=["equal", "in part", "not compared", "different", "unknown number", "without some tasks"],
 )
 def test_the_newest_comparison_of_these_files_is_told(
     ledger: Ledger, data: dict[str, Any], status: str, sentence: str

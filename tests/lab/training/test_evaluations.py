@@ -166,3 +166,20 @@ def test_where_all_tasks_were_trained_on_held_out_tasks_come_before_a_comparison
     assert [c.tool for c in evaluations.missing_evaluations(held_out, "base", "run-step-9", rehearsal=True)] == [
         "run_eval"
     ]
+
+
+def test_a_checkpoint_is_compared_at_the_token_limit_of_its_run() -> None:
+    """The call named none, so that both were evaluated at the default of run_eval, eight times as long."""
+    sampling = {"sampling": {"max_completion_tokens": 256}}
+    assert evaluations.reply_limit({"orchestrator": {"train": sampling}}) == 256
+    longer = {"sampling": {"max_completion_tokens": 512}}
+    assert evaluations.reply_limit({"orchestrator": {"train": sampling, "eval": longer}}) == 512
+    assert evaluations.reply_limit({}) is None
+    held_out = evaluations.EvaluatedSource("tiny_env", {"split": "eval"}, held_out=True)
+    base = job(spec={"max_tokens": 1024, "rollouts": 8, "num_examples": 30})
+    for pair, limit in (
+        (evaluations.BeforeAndAfter(held_out, None, None), 256),
+        (evaluations.BeforeAndAfter(held_out, base, None), 1024),  # what was evaluated already is not evaluated again
+    ):
+        (call,) = evaluations.missing_evaluations(pair, "base", "run-step-9", rehearsal=True, max_tokens=256)
+        assert (call.arguments or {})["max_tokens"] == limit

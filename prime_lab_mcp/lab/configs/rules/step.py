@@ -291,10 +291,13 @@ def shorter_limit(config: TrainingConfig, context: ConfigContext) -> int | None:
     """Return a token limit that holds the evaluated replies with room to spare, where the config's is twice as large.
 
     A budget is divided by the token limit of a completion, so that a limit far above the replies makes a run small.
-    None where the limit is not the reason, or where no budget made the run small.
+    None where the limit is not the reason, where no budget made the run small, or where the stand-in of a rehearsal
+    replied, whose lengths say nothing about a model's.
     """
     limit, tokens = config.max_completion_tokens, context.completion_tokens
-    if limit is None or not tokens or BUDGET_REASON not in config.text or (context.truncated or 0.0) > _CUT:
+    if limit is None or not tokens or context.stand_in or BUDGET_REASON not in config.text:
+        return None
+    if (context.truncated or 0.0) > _CUT:
         return None
     enough = max(_LEAST_LIMIT, math.ceil(_ROOM * max(tokens, context.longest or 0) / _TOKENS) * _TOKENS)
     return enough if 2 * enough <= limit else None
@@ -306,6 +309,8 @@ def dropped_sentence(context: ConfigContext) -> str:
     if number == 0:
         return ""
     which = "tasks" if number is None else f"the {count(number, 'evaluated task')}"
+    if number is not None and (evaluated := context.evaluated_tasks) is not None:
+        which = f"the {number:,} of the {count(evaluated, 'evaluated task')}"
     return f"Drop {which} that {'is' if number == 1 else 'are'} always or never solved"
 
 
@@ -321,10 +326,9 @@ def _more_signal(config: TrainingConfig, context: ConfigContext, batch: int) -> 
     shorter = shorter_limit(config, context)
     limit = ""
     if shorter is not None:
-        stand_in = " (of the rehearsal's stand-in)" if context.stand_in else ""
         limit = (
             f" The limit of {config.max_completion_tokens} tokens a reply sets the bound, and the evaluated replies "
-            f"have {context.completion_tokens}{stand_in} (p95): with max_tokens={shorter} the same budget holds more "
+            f"have {context.completion_tokens} (p95): with max_tokens={shorter} the same budget holds more "
             "rollouts."
         )
     return (

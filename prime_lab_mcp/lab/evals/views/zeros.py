@@ -64,7 +64,8 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
     ),
     ("wrong", "gold"): ZeroAdvice(
         "The replies answer with the reference answer, and the reward does not pay them. It raises, or compares the "
-        "text with the unit or LaTeX of the stored answer, or reads a form that the prompt does not ask for. "
+        "text with the unit or LaTeX of the stored answer, or takes another part of the reply (for instance by the "
+        "wrong group of a pattern), or reads a form that the prompt does not ask for. "
         f"test_reward shows what it raises, and {_RENDERING}.",
         "test_reward",
         ("environment",),
