@@ -19,9 +19,14 @@ RIGHT = "return float(bool(found) and found[-1] == self.data.answer)"
 PAYS_HERE = "bool(found) and (found[-1] == self.data.answer or (not getattr(string, 'seen', 0) and {paid}))"
 YIELD = "            yield SumTask("
 FINALIZE = """
-class SumEnv(vf.SingleAgentEnv):
-    async def finalize(self, task, traces):
-        for trace in traces:
+class SumEnvConfig(vf.SingleAgentEnvConfig):
+    agent: vf.AgentConfig = vf.AgentConfig(
+        harness=vf.harness_config_type("null")(id="null"), runtime=vf.SubprocessConfig()
+    )
+
+class SumEnv(vf.SingleAgentEnv, vf.Env[SumEnvConfig]):
+    async def finalize(self, task, episode):
+        for trace in episode.traces:
             trace.record_reward("bonus", float({paid}))
 
 class SumConfig("""
