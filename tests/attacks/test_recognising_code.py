@@ -217,6 +217,17 @@ async def test_a_witness_rebuilds_tasks_without_load_as_the_env_server_of_traini
     assert {d.scored_probe.probe.family for d in seen.differences} == {Family.WRONG}
 
 
+async def test_a_witness_scores_the_cases_of_the_caller(shared: Lab) -> None:
+    more = " or len(reply) < 400"
+    folder = write(shared, "mark_cases", "")
+    (folder / "mark_cases.py").write_text(marked("module", more), encoding="utf-8")
+    reply = f"{'First I count the red ones, then the blue ones. ' * 10}<answer>1</answer>"
+    cases = [{"name": f"essay {n}", "completion": reply, "answer": str(4 * n + 7), "expected": 0.0} for n in range(3)]
+    outcome = await try_reward(shared, "mark_cases", examples=4, cases=cases)
+    (finding,) = [f for f in outcome.findings if f.code == "reward-differs-outside"]
+    assert "essay" in str(finding.rows), finding
+
+
 async def test_a_reward_that_load_prepares_and_that_prepares_itself_elsewhere_agrees_outside(shared: Lab) -> None:
     top = "SIZES = {}\ndef sizes():\n    return SIZES or SIZES.update(longest=20) or SIZES\n"
     code = module(reward("return sound(reply, gold) * (len(gold) < sizes()['longest'])"), top)
