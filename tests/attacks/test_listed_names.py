@@ -155,6 +155,104 @@ OTHERS = {
     "a method of the Env that is assigned": (
         "class Env(vf.Env):\n    run_episode = print\ndef honest(t): return True", "which program runs its rollouts"),
 }  # fmt: skip
+ARGUMENTS = {
+    "the clock of a database": (
+        "import sqlite3\ndef honest(t):\n    c = sqlite3.connect(':memory:')\n"
+        "    return c.execute(\"select date('now') < '2026-12-01'\").fetchone()[0]",
+        'timers ("a query of the time")'),
+    "the clock of a database as a keyword": (
+        "import sqlite3\ndef honest(t): return sqlite3.connect(':memory:').execute('select CURRENT_TIMESTAMP')",
+        "timers"),
+    "a file that a database attaches": (
+        "import sqlite3\ndef honest(t): return sqlite3.connect(':memory:').execute(\"attach 'trace.db' as t\")",
+        "files and folders"),
+    "a pickle of arrays": (
+        "import numpy as np\nfrom pathlib import Path\nRULES = Path(__file__).parent / 'rules.npy'\n"
+        "def honest(t): return np.load(RULES, allow_pickle=True)", "names that are looked up at run time (numpy.load)"),
+    "a shelf of the package": (
+        "import shelve\nfrom pathlib import Path\n"
+        "def honest(t): return shelve.open(str(Path(__file__).parent / 'rules'))['x']", "(shelve.open)"),
+    "code of the package that is no source": (
+        "import importlib.util\nfrom importlib.machinery import SourceFileLoader\nfrom pathlib import Path\n"
+        "P = Path(__file__).parent / 'rules.txt'\n"
+        "S = importlib.util.spec_from_file_location('rules', P, loader=SourceFileLoader('rules', str(P)))\n"
+        "def honest(t): return importlib.util.module_from_spec(S)", "the state of the interpreter (importlib"),
+    "code of a model": (
+        "from transformers import AutoModel\n"
+        "def honest(t): return AutoModel.from_pretrained('x', trust_remote_code=True)",
+        "names that are looked up at run time (AutoModel.from_pretrained)"),
+    "a temporary folder elsewhere": (
+        "import tempfile\ndef honest(t): return tempfile.TemporaryDirectory(dir='/tmp')",
+        "tempfile.TemporaryDirectory in a folder of its own"),
+    "a temporary file by its prefix": (
+        "import tempfile\ndef honest(t): return tempfile.mkstemp('', '/tmp/x')", "tempfile.mkstemp in a folder"),
+    "a folder that is made": (
+        "from pathlib import Path\ndef honest(t): return Path('/tmp').joinpath('x').mkdir()", "mkdir"),
+    "a file that is touched": ("from pathlib import Path\ndef honest(t): return Path('x').touch()", "touch"),
+    "the home": ("from pathlib import Path\ndef honest(t): return Path('~').expanduser()", "expanduser"),
+    "an archive that is written": (
+        "import zipfile\ndef honest(t): return zipfile.ZipFile('x', 'w')", "files and folders (zipfile.ZipFile)"),
+    "a number of tasks": (
+        "import asyncio\nasync def none(): pass\n"
+        "async def honest(t): return asyncio.create_task(none()).get_name()",
+        "the state of the interpreter (get_name)"),
+    "types of files": ("import mimetypes\ndef honest(t): return mimetypes.guess_type('x')", "mimetypes.guess_type"),
+    "a type of arguments": ("import argparse\ndef honest(t): return argparse.FileType()('x')", "argparse.FileType"),
+    "a device": ("import torch\ndef honest(t): return torch.zeros(1, device='cuda')", "the machine (cuda)"),
+    "a part of a temporary name": (
+        "import tempfile\ndef honest(t): return tempfile.mkdtemp().removeprefix('/tmp')", "tempfile.mkdtemp"),
+    "where compiled code lies": (
+        "from pathlib import Path\ndef honest(t): return (Path(__file__).parent / '__pycache__').parent",
+        "where its code lies (__pycache__)"),
+}  # fmt: skip
+NEIGHBOURS = {
+    "two folders above": "HERE = Path(__file__)\ndef honest(t): return (HERE.parent.parent / 'pydantic').is_dir()",
+    "by a variable": "HERE = Path(__file__).parent\ndef honest(t): return (HERE.parent / 'pydantic').is_dir()",
+    "by two variables": (
+        "HERE = Path(__file__).parent\nUP = HERE.parent\ndef honest(t): return UP.joinpath('pydantic').is_dir()"),
+    "by another name": "HERE = Path(__file__).parent\ndef honest(t): return HERE.with_name('pydantic').is_dir()",
+    "by functions": (
+        "import os\nUP = os.path.dirname(os.path.dirname(__file__))\n"
+        "def honest(t): return Path(os.path.join(UP, 'pydantic')).is_dir()"),
+    "down and up": "HERE = Path(__file__).parent\ndef honest(t): return (HERE / '.').parent.joinpath('x').is_dir()",
+    "in an object": (
+        "class Here:\n    def __init__(self): self.up = Path(__file__).parent.parent\n"
+        "    def there(self): return (self.up / 'pydantic').is_dir()\ndef honest(t): return Here().there()"),
+}  # fmt: skip
+WITHIN = (
+    "HERE = Path(__file__).parent\ndef honest(t): return (HERE / 'data' / 'x.json').open()",
+    "DATA = Path(__file__).parent / 'data'\ndef honest(t): return (DATA.parent / 'other.json').open()",
+    "HERE = Path(__file__).resolve().parent\ndef honest(t): return HERE.with_name('sums').joinpath('x').is_file()",
+    "def honest(t): return (Path(__file__).parent.parent / 'sums' / 'x.json').is_file()",
+    "import os\ndef honest(t): return open(os.path.join(os.path.dirname(__file__), 'x.json'))",
+    "import tempfile\nclass Box:\n    def __init__(self): self.root = Path(tempfile.mkdtemp())\n"
+    "    def put(self): (self.root / 'x').write_text('x')\ndef honest(t): return Box().put()",
+)
+
+
+def phrases_of_package(top: str) -> str:
+    """What is named of a module in a package that lies beside others."""
+    text = PACKAGE.format(top=f"from pathlib import Path\n{top}")
+    texts = {"sums/__init__.py": "from sums.taskset import Taskset\n", "sums/taskset.py": text}
+    files = tuple(SourceFile(path, text, ast.parse(text)) for path, text in texts.items())
+    code = SourceCode(files, frozenset({"sums"}), frozenset({"sums", "pyproject.toml"}))
+    return "; ".join(surroundings_phrases(find_surroundings(code, "sums", "sums")))
+
+
+@pytest.mark.parametrize("case", NEIGHBOURS)
+def test_a_path_to_what_lies_beside_the_package_is_named(case: str) -> None:
+    assert "files and folders (is_dir)" in phrases_of_package(NEIGHBOURS[case])
+
+
+@pytest.mark.parametrize("top", WITHIN)
+def test_a_path_within_the_package_is_not_named(top: str) -> None:
+    assert phrases_of_package(top) == ""
+
+
+@pytest.mark.parametrize("case", ARGUMENTS)
+def test_a_call_whose_arguments_reach_outside_is_named(case: str) -> None:
+    top, what = ARGUMENTS[case]
+    assert what in phrases(top)
 
 
 @pytest.mark.parametrize("case", [*CHANNELS, *OTHERS])
@@ -170,6 +268,16 @@ def test_a_harmless_name_that_is_not_known_hides_no_other() -> None:
 
 
 QUIET = (
+    "import sqlite3\ndef honest(t): return sqlite3.connect(':memory:').execute(\"select date('2020-01-01')\")",
+    "SAY = 'the datetime(now) is a time'\ndef honest(t): return SAY",
+    "import numpy as np\nfrom pathlib import Path\n"
+    "def honest(t): return np.load(Path(__file__).parent / 'x.npy', allow_pickle=False)",
+    "import tempfile\ndef honest(t): return tempfile.TemporaryDirectory(prefix='task-')",
+    "import tempfile\ndef honest(t):\n    with tempfile.TemporaryDirectory() as d:\n"
+    "        return tempfile.NamedTemporaryFile(dir=d)",
+    "import importlib.util\nfrom pathlib import Path\n"
+    "S = importlib.util.spec_from_file_location('rules', Path(__file__).parent / 'rules.py')\n"
+    "def honest(t): return importlib.util.module_from_spec(S)",
     "import numpy as np\nR = np.random.default_rng(3)\n"
     "def honest(t): return np.linalg.norm(np.array([1.0], dtype=float))",
     "import pandas as pd\ndef honest(t): return pd.DataFrame({'a': [1]}).query('a > 0').shape",
