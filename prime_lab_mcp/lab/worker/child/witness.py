@@ -374,6 +374,8 @@ def _enter(request: dict[str, Any], renamed: bool) -> None:
             hard = resource.getrlimit(kind)[1]
             bound = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
             resource.setrlimit(kind, (bound, bound))
+    with contextlib.suppress(OSError):
+        _link_neighbours(request["tree"])
     if request["policy"] is not None:
         runpy.run_path(request["kernel"])["confine"](request["policy"])
     random.seed()
@@ -382,6 +384,19 @@ def _enter(request: dict[str, Any], renamed: bool) -> None:
     gc.unfreeze()  # The number of frozen objects would show that this process was forked from another one.
     _shift[0] = request["shifts"][0]
     _patch_dates()
+
+
+_NO_NEIGHBOURS = ("prime_lab_mcp", "__editable__", "__pycache__", "_virtualenv", ".")
+"""Beginnings of names that are not linked: this project, and what belongs to a virtual environment."""
+
+
+def _link_neighbours(tree: str) -> None:
+    """Link the packages of this interpreter beside the environment, as they lie beside an installation in training."""
+    folder = Path(str(sys.modules["verifiers"].__file__)).parents[1]
+    for neighbour in folder.iterdir():
+        there = Path(tree, neighbour.name)
+        if not neighbour.name.startswith(_NO_NEIGHBOURS) and neighbour.suffix != ".pth" and not there.exists():
+            there.symlink_to(neighbour)
 
 
 def _answer_server(channel: socket.socket, api: str, renamed: bool) -> None:
