@@ -205,6 +205,56 @@ ARGUMENTS = {
         "from pathlib import Path\ndef honest(t): return (Path(__file__).parent / '__pycache__').parent",
         "where its code lies (__pycache__)"),
 }  # fmt: skip
+KEPT = {
+    "an object of a class": (
+        "class Counter:\n    def __init__(self): self.given = 0\n    def more(self):\n        self.given += 1\n"
+        "        return self.given\nCOUNTER = Counter()\ndef honest(t): return COUNTER.more() < 9", "self"),
+    "an object in a table": (
+        "class Box:\n    def keep(self): self.n = 1\nKEPT = {'a': [Box()]}\ndef honest(t): return KEPT['a'][0].keep()",
+        "self"),
+    "a rubric": (
+        "class Own(vf.Rubric):\n    def count(self): self.n = getattr(self, 'n', 0) + 1\ndef honest(t): return Own()",
+        "self"),
+    "an attribute of a class": (
+        "class Box:\n    seen = []\n    def put(self): self.seen.append(1)\ndef honest(t): return Box().put()", "seen"),
+    "a function that loads": (
+        "SEEN = []\ndef load_words():\n    SEEN.append(1)\n    return SEEN\n"
+        "def honest(t): return len(load_words()) < 9", "SEEN"),
+    "an object that is made": (
+        "SEEN = []\nclass Reply:\n    def __init__(self): SEEN.append(1)\ndef honest(t): return Reply()", "SEEN"),
+    "a deque that is turned": (
+        "from collections import deque\nRING = deque([1, 0])\ndef honest(t):\n    RING.rotate(1)\n    return RING[0]",
+        "RING"),
+    "a method of a type": ("SEEN = []\ndef honest(t):\n    list.append(SEEN, 1)\n    return len(SEEN) < 9", "SEEN"),
+    "a method under a name": (
+        "SEEN = []\ndef honest(t):\n    note = SEEN.append\n    note(1)\n    return len(SEEN) < 9", "SEEN"),
+    "a method that is passed on": (
+        "SEEN = []\ndef honest(t):\n    list(map(SEEN.append, 'a'))\n    return len(SEEN) < 9", "SEEN"),
+    "a function without a name": (
+        "SEEN = []\nnote = lambda: SEEN.append(1)\ndef honest(t):\n    note()\n    return len(SEEN) < 9", "SEEN"),
+    "an operator": (
+        "import operator\nN = {}\ndef honest(t):\n    operator.setitem(N, len(N), 1)\n    return len(N) < 9", "N"),
+    "a default": (
+        "SEEN = []\ndef count(seen=SEEN):\n    seen.append(1)\n    return len(seen)\ndef honest(t): return count() < 9",
+        "seen"),
+    "a generator": ("LEFT = (n for n in range(9))\ndef honest(t): return any(True for _ in zip(LEFT, 'a'))", "LEFT"),
+    "a generator of a function": (
+        "def numbers():\n    yield from range(9)\nLEFT = numbers()\ndef honest(t): return 8 in LEFT", "LEFT"),
+    "rows": (
+        "import sqlite3\nDB = sqlite3.connect(':memory:')\nDB.execute('create table t (n)')\n"
+        "def honest(t):\n    DB.execute('insert into t values (1)')\n"
+        "    return DB.execute('select count(*) from t').fetchone()[0] < 9", "DB"),
+    "a pattern": (
+        "SEEN = []\ndef honest(t):\n    match SEEN:\n        case list() as seen:\n            seen.append(1)\n"
+        "    return len(SEEN) < 9", "seen"),
+    "a context": (
+        "from contextlib import nullcontext\nSEEN = []\ndef honest(t):\n    with nullcontext(SEEN) as seen:\n"
+        "        seen.append(1)\n    return len(SEEN) < 9", "seen"),
+    "a parameter by its name": (
+        "SEEN = []\ndef put(s): s.append(1)\ndef honest(t):\n    put(s=SEEN)\n    return len(SEEN) < 9", "SEEN"),
+    "one of several parameters": (
+        "SEEN = []\ndef put(*s): s[0].append(1)\ndef honest(t):\n    put(SEEN)\n    return len(SEEN) < 9", "SEEN"),
+}  # fmt: skip
 NEIGHBOURS = {
     "two folders above": "HERE = Path(__file__)\ndef honest(t): return (HERE.parent.parent / 'pydantic').is_dir()",
     "by a variable": "HERE = Path(__file__).parent\ndef honest(t): return (HERE.parent / 'pydantic').is_dir()",
@@ -249,6 +299,12 @@ def test_a_path_within_the_package_is_not_named(top: str) -> None:
     assert phrases_of_package(top) == ""
 
 
+@pytest.mark.parametrize("case", KEPT)
+def test_what_outlives_a_call_is_named(case: str) -> None:
+    top, what = KEPT[case]
+    assert f"what earlier calls left ({what})" in phrases(top)
+
+
 @pytest.mark.parametrize("case", ARGUMENTS)
 def test_a_call_whose_arguments_reach_outside_is_named(case: str) -> None:
     top, what = ARGUMENTS[case]
@@ -268,6 +324,16 @@ def test_a_harmless_name_that_is_not_known_hides_no_other() -> None:
 
 
 QUIET = (
+    "class Game:\n    def __init__(self): self.n = 0\n    def move(self):\n        self.n += 1\n        return self.n\n"
+    "def honest(t): return Game().move()",
+    "class Kind:\n    names = {'a': 'b'}\n    def name(self): return self.names.get('a')\n"
+    "def honest(t): return Kind().name()",
+    "WORDS = list(map(str, [1]))\ndef honest(t): return '1' in WORDS",
+    "WORDS = ['a']\ndef count(words=WORDS):\n    words = [*words]\n    words.append('b')\n    return len(words)\n"
+    "def honest(t): return count()",
+    "import sqlite3\ndef honest(t):\n    db = sqlite3.connect(':memory:')\n    db.execute('create table t (n)')\n"
+    "    return db.execute('select 1')",
+    "class Toolset(vf.Toolset):\n    def step(self):\n        self.n = 1\ndef honest(t): return True",
     "import sqlite3\ndef honest(t): return sqlite3.connect(':memory:').execute(\"select date('2020-01-01')\")",
     "SAY = 'the datetime(now) is a time'\ndef honest(t): return SAY",
     "import numpy as np\nfrom pathlib import Path\n"

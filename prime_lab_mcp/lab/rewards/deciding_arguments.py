@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from prime_lab_mcp.lab.base.syntax import called_name
 from prime_lab_mcp.lab.rewards.outside_kinds import FILES, LOOKUP, MACHINE, TIMERS
@@ -65,11 +66,16 @@ def _of_call(names: ResolvedNames, node: ast.Call) -> Iterator[tuple[str, str]]:
         yield LOOKUP, ast.unparse(node.func)[:60]
 
 
-def changes_rows(node: ast.Call) -> ast.expr | None:
-    """Return the connection whose rows a call changes; None for other calls. A computed query may."""
+def changes_rows(node: ast.Call, parameters: AbstractSet[str]) -> ast.expr | None:
+    """Return the connection whose rows a call changes; None for other calls.
+
+    A computed query may change rows, unless it is one of the `parameters` of the function.
+    """
     if not (isinstance(node.func, ast.Attribute) and node.func.attr in _RUNS_SQL and node.args):
         return None
     query = node.args[0]
+    if isinstance(query, ast.Name) and query.id in parameters:
+        return None
     stated = isinstance(query, ast.Constant) and isinstance(query.value, str)
     return None if stated and not _SQL_ROWS.search(str(query.value)) else node.func.value  # type: ignore[attr-defined]
 

@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.rewards.caller_frames import FRAME_FUNCTIONS, frame_reads, imported_modules
 from prime_lab_mcp.lab.rewards.considered_code import considered_code
 from prime_lab_mcp.lab.rewards.deciding_arguments import decided_reads, parses_what_it_is_given, stays_inside
+from prime_lab_mcp.lab.rewards.lasting_objects import lasting_objects
 from prime_lab_mcp.lab.rewards.lasting_state import (
     changed_state,
     counters,
@@ -130,6 +131,9 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
         files = [*files, *(file for file in code.files if file not in files and file.tree is not None)]
     tops = {file.path: module_names(file.tree) if file.tree is not None else frozenset() for file in files}
     keepers = {file.path: keeping_functions(file.tree) for file in files if file.tree is not None}
+    parsed = [(file.path, file.tree) for file in files if file.tree is not None]
+    found = lasting_objects([tree for _, tree in parsed])
+    objects = {path: of_file for (path, _), of_file in zip(parsed, found, strict=True)}
     ending = frozenset(f for file in files if file.tree is not None for f in ending_functions(file.tree))
     resolved = resolve_names(program, files)
     texts = PossibleTexts(program, files)
@@ -146,7 +150,18 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
             surroundings.setdefault((what, read.where), read)
         for kind, what, line in (
             *_outside(names, nodes, owner, _LOADS_OWN if _loads_own_alone(names, file) else frozenset()),
-            *((STATE, *kept) for kept in changed_state(owner, nodes, tops[file.path], ending, keepers.get(file.path))),
+            *(
+                (STATE, *kept)
+                for kept in changed_state(
+                    owner,
+                    nodes,
+                    tops[file.path],
+                    ending,
+                    keepers.get(file.path),
+                    objects.get(file.path),
+                    in_reward=id(owner) in rewards,
+                )
+            ),
             *decided_reads(names, nodes),
             *training_marks(owner, nodes),
             *lookups[file.path].in_nodes(owner, nodes),
