@@ -196,6 +196,9 @@ ARGUMENTS = {
         "import asyncio\nasync def none(): pass\n"
         "async def honest(t): return asyncio.create_task(none()).get_name()",
         "the state of the interpreter (get_name)"),
+    "a number of threads": (
+        "import threading\ndef honest(t):\n    one = threading.Thread()\n    return one.name",
+        "the state of the interpreter (name)"),
     "types of files": ("import mimetypes\ndef honest(t): return mimetypes.guess_type('x')", "mimetypes.guess_type"),
     "a type of arguments": ("import argparse\ndef honest(t): return argparse.FileType()('x')", "argparse.FileType"),
     "a device": ("import torch\ndef honest(t): return torch.zeros(1, device='cuda')", "the machine (cuda)"),
@@ -240,6 +243,11 @@ KEPT = {
     "a generator": ("LEFT = (n for n in range(9))\ndef honest(t): return any(True for _ in zip(LEFT, 'a'))", "LEFT"),
     "a generator of a function": (
         "def numbers():\n    yield from range(9)\nLEFT = numbers()\ndef honest(t): return 8 in LEFT", "LEFT"),
+    "a config that load changes": (
+        "class Other(vf.Taskset):\n    def load(self):\n        self.config.task.seen = 1\n        return []\n"
+        "def honest(t): return getattr(t.config, 'seen', 0)", "self.config"),
+    "a queue under a name": (
+        "import queue\nQ = queue.Queue()\ndef honest(t):\n    put = Q.put\n    put(1)\n    return Q.qsize() < 9", "Q"),
     "rows": (
         "import sqlite3\nDB = sqlite3.connect(':memory:')\nDB.execute('create table t (n)')\n"
         "def honest(t):\n    DB.execute('insert into t values (1)')\n"

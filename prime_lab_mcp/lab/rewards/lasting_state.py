@@ -28,7 +28,7 @@ _CHANGES = frozenset(
 """Methods that change their object, or whose result depends on earlier calls."""
 _PASSED_ON = frozenset(
     {"append", "add", "update", "setdefault", "popitem", "extend", "insert", "discard", "appendleft", "put_nowait",
-     "__next__", "__setitem__", "rotate"}
+     "__next__", "__setitem__", "rotate", "put", "send", "remove", "clear", "pop", "popleft"}
 )  # fmt: skip
 """Methods of `_CHANGES` that change their object even if they are only passed on, as `map(SEEN.append, ...)` does."""
 _COUNTERS = frozenset({"itertools.count", "itertools.cycle", "iter", "io.BytesIO", "io.StringIO", "threading.local"})
@@ -164,6 +164,8 @@ def changed_state(
             yield ", ".join(node.names), line
         elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
             name = _root(node) or _made_by(node, makers)
+            if owner.name == "load" and ast.unparse(node).startswith("self.config."):
+                yield "self.config", line
             if name in lasting or name in makers or name == "cls" or _is_of_class(node.value):
                 yield name or "the class", line
         elif isinstance(node, ast.Call):

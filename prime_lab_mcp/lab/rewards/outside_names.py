@@ -112,6 +112,8 @@ class ResolvedNames:
         """Variables that hold a temporary path, with the function that made the path."""
         self._loggers: set[str] = set()
         """Variables that hold a logger."""
+        self._threads: set[str] = set()
+        """Variables that hold a thread, whose name counts the threads of the process."""
         self._data: set[str] = set()
         """Variables that hold what was read from data."""
         self.package_paths: dict[str, int] = {}
@@ -157,6 +159,7 @@ class ResolvedNames:
         self._tops = frozenset(module_of(path).partition(".")[0] for path in program.by_file)
         for _ in range(2):
             self._loggers |= {target for target, value in pairs if self._is_logger(value)}
+        self._threads = {target for target, value in pairs if self._is_thread(value)}
         for target, value in pairs:
             made = (self.temporary_path(part) for part in ast.walk(value))
             if function := next(filter(None, made), ""):
@@ -355,6 +358,8 @@ class ResolvedNames:
             return TIMERS
         if node.attr in ("get_name", "getName") and (self._imports("asyncio") or self._imports("threading")):
             return INTERPRETER
+        if node.attr in ("name", "ident", "native_id") and self._is_thread(node.value):
+            return INTERPRETER
         if node.attr == "cuda" and self._imports("torch"):
             return MACHINE
         if node.attr in _PATH_CHANGES and self._imports("pathlib"):
@@ -405,6 +410,11 @@ class ResolvedNames:
             return "logging.getLogger" in self.of(node.func)
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         return name in self._loggers or "logging.root" in self.of(node)
+
+    def _is_thread(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.Call):
+            return bool(self.of(node.func) & {"threading.Thread", "threading.Timer"})
+        return isinstance(node, ast.Name) and node.id in self._threads
 
     def imports_module(self, module: str) -> bool:
         """Whether the file imports a module or something of it."""
