@@ -32,9 +32,9 @@ from prime_lab_mcp.lab.evals.rescore.served import (
     EXTREMES_MS,
     MEND,
     Scores,
+    compare_replays,
     extreme_rollouts,
     is_apart,
-    replay_findings,
     score_text,
     witness_cases,
     witnessed,
@@ -124,8 +124,12 @@ async def _findings(lab: Lab, source: RescoreSource, say: Say | None) -> list[Fi
         if not unfit:
             left_out = await anyio.to_thread.run_sync(files_left_out, lab.settings, snapshot)
             found, unfit = await _scored_again(scoring, source, survey, left_out)
-        if not found and (unfit or scoring.turns) and spec.api == "v1":
-            found = await replay_findings(env.worker, scoring, _some_rollouts(scoring, source, survey))
+        played = not found and (unfit or scoring.turns) and spec.api == "v1" and not env.loaded.container
+        compared = await compare_replays(env.worker, scoring, _some_rollouts(scoring, source, survey)) if played else ""
+    if isinstance(compared, Finding):
+        found = [compared]
+    else:
+        unfit = unfit or compared
     return [*found, *([_impossible(unfit)] if unfit else ())]
 
 

@@ -16,6 +16,7 @@ import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
@@ -26,7 +27,7 @@ from prime_lab_mcp.lab.evals.rescore.scoring import CASE_SECONDS, Scoring
 from prime_lab_mcp.lab.evals.rescore.stored import StoredRecord
 from prime_lab_mcp.lab.rewards.thresholds import same_reward
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.scoring import Case, RequestedRollout, RolloutResult, Scored
+from prime_lab_mcp.lab.worker.scoring import Case, RequestedRollout, RolloutResult, Rollouts, Scored
 from prime_lab_mcp.lab.worker.witness import SHIFTS, Witness, WitnessedScore
 
 EXTREMES = 24
@@ -205,46 +206,55 @@ def score_text(value: float | None) -> str:
     return "no reward" if value is None else f"{value:.3g}"
 
 
-async def replay_findings(worker: Worker, scoring: Scoring, stored: Sequence[StoredRecord]) -> list[Finding]:
+async def compare_replays(worker: Worker, scoring: Scoring, stored: Sequence[StoredRecord]) -> Finding | str:
     """Play stored replies where the environment is loaded and where its tasks are rebuilt, and compare the rewards.
 
-    Nothing is found where no rollout can be played here, or where playing one twice gives two rewards.
+    Returns the finding on a difference that repeats itself, or the reason why nothing was compared. The text is empty
+    if the rewards agree, and where no rollout can be played here at all.
     """
     plays = list(_plays(scoring, stored))
-    rows = [play.row for play in plays]
-    if not plays:
-        return []
     try:
-        data = await worker.task_data(rows)
+        data = await worker.task_data([play.row for play in plays]) if plays else []
         sent = [(play, one) for play, one in zip(plays, data, strict=True) if one is not None]
-        loaded = [play for play, _ in sent]
-        rebuilt = [RequestedRollout(n, play.script) for n, (play, _) in enumerate(sent)]
-        first, again = [
-            (await worker.rollout(loaded, seconds=_REPLAY_SECONDS, in_order=True, held=True)).results for _ in range(2)
-        ]
+        here = await worker.rollout([p for p, _ in sent], seconds=_REPLAY_SECONDS, in_order=True, held=True)
+        if not any(result.reward is not None for result in here.results):
+            return ""
         async with worker.in_another_process() as other:
-            served = [
-                (await other.serve_rollouts([one for _, one in sent], rebuilt, seconds=_REPLAY_SECONDS)).results
-                for _ in range(2)
-            ]
-    except LabError:
-        return []
-    quads = zip(first, again, *served, strict=False)
-    apart = [
-        (here.reward, there.reward)
-        for here, twice, there, repeated in quads
-        if _steady(here, twice) and _steady(there, repeated) and not same_reward(here.reward, there.reward)
-    ]
-    if not apart:
-        return []
-    here, there = apart[0]
-    return [
-        _differs(
-            f"{len(apart)} of {count(len(sent), 'stored conversation')} that were played again earn something else in "
-            f"a process with tasks that are rebuilt from their data{_WITHOUT_LOAD} ({score_text(here)} here, "
-            f"{score_text(there)} there)"
-        )
-    ]
+            there = await _served(other, sent)
+            apart = [n for n, pair in enumerate(zip(here.results, there.results, strict=False)) if _differ(*pair)]
+            if not apart:
+                failed = here.results and not any(result.reward is not None for result in there.results)
+                return _FAILS_THERE if failed else ""
+            twice = await _served(other, sent)
+        again = await worker.rollout([p for p, _ in sent], seconds=_REPLAY_SECONDS, in_order=True, held=True)
+    except LabError as error:
+        return f"{_FAILS_THERE}: {error.message}"
+    steady = [n for n in apart if _same(here.results, again.results, n) and _same(there.results, twice.results, n)]
+    if not steady:
+        return ""
+    one, other_reward = here.results[steady[0]].reward, there.results[steady[0]].reward
+    return _differs(
+        f"{len(steady)} of {count(len(sent), 'stored conversation')} that were played again earn something else in a "
+        f"process with tasks that are rebuilt from their data{_WITHOUT_LOAD} ({score_text(one)} here, "
+        f"{score_text(other_reward)} there)"
+    )
+
+
+_FAILS_THERE = "stored conversations could not be played with tasks that are rebuilt from their data"
+
+
+async def _served(worker: Worker, sent: Sequence[tuple[RequestedRollout, Mapping[str, Any]]]) -> Rollouts:
+    rebuilt = [RequestedRollout(n, play.script) for n, (play, _) in enumerate(sent)]
+    return await worker.serve_rollouts([data for _, data in sent], rebuilt, seconds=_REPLAY_SECONDS)
+
+
+def _differ(one: RolloutResult, two: RolloutResult) -> bool:
+    """Whether two rollouts came to an end with different rewards."""
+    return one.reward is not None and two.reward is not None and not same_reward(one.reward, two.reward)
+
+
+def _same(one: Sequence[RolloutResult], two: Sequence[RolloutResult], number: int) -> bool:
+    return number < min(len(one), len(two)) and same_reward(one[number].reward, two[number].reward)
 
 
 def _plays(scoring: Scoring, stored: Sequence[StoredRecord]) -> Iterator[RequestedRollout]:
@@ -260,9 +270,3 @@ def _plays(scoring: Scoring, stored: Sequence[StoredRecord]) -> Iterator[Request
             number += 1
             tasks.add(record.task)
             yield play
-
-
-def _steady(one: RolloutResult, two: RolloutResult) -> bool:
-    """Whether a rollout ended twice with the same reward."""
-    ended = one.end == two.end == "ended" and one.reward is not None and two.reward is not None
-    return ended and same_reward(one.reward, two.reward)
