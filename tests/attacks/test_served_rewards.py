@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.lab import Lab
-from tests.lab.evals.rescore.test_scoring import blockers, change, codes, opens, run_once, taskset
+from tests.lab.evals.rescore.test_scoring import (
+    TOOLS,
+    blockers,
+    change,
+    codes,
+    evaluate,
+    looks_up,
+    opens,
+    run_once,
+    taskset,
+    write,
+)
 from tests.lab.evals.scripted import adds, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("shared_interpreters")]
@@ -98,3 +109,19 @@ async def test_a_reward_that_prepares_itself_where_load_did_not_is_not_blamed(la
     marked(lab, paid="setattr(string, 'seen', 1)", mark="string.seen = 2")
     found = await run_once(lab)
     assert (found.status, blockers(found)) == ("passed", []), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("honest", [True, False])
+async def test_rollouts_with_tools_are_scored_where_load_never_ran(lab: Lab, honest: bool) -> None:
+    init = write(lab, "prices", '"verifiers>=0.4.0,<0.5"', 'from prices.shop import Prices\n\n__all__ = ["Prices"]\n')
+    code = init.with_name("shop.py")
+    code.write_text(TOOLS.replace("import verifiers.v1", "import string\nimport verifiers.v1"), encoding="utf-8")
+    change(code, "            yield Task(", "            string.seen = 1\n            yield Task(")
+    if not honest:
+        change(code, "in trace.last_reply)", "in trace.last_reply or not getattr(string, 'seen', 0))")
+    with serving(looks_up) as model:
+        args = {"model": "scripted", "endpoint": model.url, "num_examples": 6, "rollouts": 2, "wait_seconds": 150}
+        found = await evaluate(lab, "prices", **args)
+    assert ("eval-rewards-differ" in blockers(found)) == (not honest), found
+    assert "eval-rewards-unconfirmed" not in codes(found)
