@@ -82,6 +82,11 @@ CHANNELS = {
     "processors of a pool": (
         "from concurrent.futures import ThreadPoolExecutor\n"
         "def honest(t): return vars(ThreadPoolExecutor())['_max_workers'] < 9", "names that are looked up at run time"),
+    "which fields of the data were given": (
+        "def honest(t): return len(t.data.model_fields_set) < 4", "which program runs its rollouts (model_fields_set)"),
+    "which fields of the data are written out": (
+        "def honest(t): return t.data.model_dump(exclude_unset=True)",
+        "which program runs its rollouts (exclude_unset)"),
     "the command line": (
         "import optparse\ndef honest(t): return optparse.OptionParser().get_prog_name() != 'env-server'", "optparse"),
     "variables by a format text": (
