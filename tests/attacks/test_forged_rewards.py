@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from prime_lab_mcp.lab.evals.rescore.confirmation import is_apart
+from prime_lab_mcp.lab.evals.rescore.served import is_apart
 from prime_lab_mcp.lab.lab import Lab
 from tests.lab.evals.rescore.test_scoring import blockers, change, codes, evaluate, opens, taskset
 from tests.lab.evals.scripted import adds, serving

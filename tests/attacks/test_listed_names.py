@@ -82,6 +82,11 @@ CHANNELS = {
     "processors of a pool": (
         "from concurrent.futures import ThreadPoolExecutor\n"
         "def honest(t): return vars(ThreadPoolExecutor())['_max_workers'] < 9", "names that are looked up at run time"),
+    "which fields of the data were given": (
+        "def honest(t): return len(t.data.model_fields_set) < 4", "which program runs its rollouts (model_fields_set)"),
+    "which fields of the data are written out": (
+        "def honest(t): return t.data.model_dump(exclude_unset=True)",
+        "which program runs its rollouts (exclude_unset)"),
     "the command line": (
         "import optparse\ndef honest(t): return optparse.OptionParser().get_prog_name() != 'env-server'", "optparse"),
     "variables by a format text": (
@@ -155,6 +160,168 @@ OTHERS = {
     "a method of the Env that is assigned": (
         "class Env(vf.Env):\n    run_episode = print\ndef honest(t): return True", "which program runs its rollouts"),
 }  # fmt: skip
+ARGUMENTS = {
+    "the clock of a database": (
+        "import sqlite3\ndef honest(t):\n    c = sqlite3.connect(':memory:')\n"
+        "    return c.execute(\"select date('now') < '2026-12-01'\").fetchone()[0]",
+        'timers ("a query of the time")'),
+    "the clock of a database as a keyword": (
+        "import sqlite3\ndef honest(t): return sqlite3.connect(':memory:').execute('select CURRENT_TIMESTAMP')",
+        "timers"),
+    "a file that a database attaches": (
+        "import sqlite3\ndef honest(t): return sqlite3.connect(':memory:').execute(\"attach 'trace.db' as t\")",
+        "files and folders"),
+    "a pickle of arrays": (
+        "import numpy as np\nfrom pathlib import Path\nRULES = Path(__file__).parent / 'rules.npy'\n"
+        "def honest(t): return np.load(RULES, allow_pickle=True)", "names that are looked up at run time (numpy.load)"),
+    "a shelf of the package": (
+        "import shelve\nfrom pathlib import Path\n"
+        "def honest(t): return shelve.open(str(Path(__file__).parent / 'rules'))['x']", "(shelve.open)"),
+    "code of the package that is no source": (
+        "import importlib.util\nfrom importlib.machinery import SourceFileLoader\nfrom pathlib import Path\n"
+        "P = Path(__file__).parent / 'rules.txt'\n"
+        "S = importlib.util.spec_from_file_location('rules', P, loader=SourceFileLoader('rules', str(P)))\n"
+        "def honest(t): return importlib.util.module_from_spec(S)", "the state of the interpreter (importlib"),
+    "code of a model": (
+        "from transformers import AutoModel\n"
+        "def honest(t): return AutoModel.from_pretrained('x', trust_remote_code=True)",
+        "names that are looked up at run time (AutoModel.from_pretrained)"),
+    "a temporary folder elsewhere": (
+        "import tempfile\ndef honest(t): return tempfile.TemporaryDirectory(dir='/tmp')",
+        "tempfile.TemporaryDirectory in a folder of its own"),
+    "a temporary file by its prefix": (
+        "import tempfile\ndef honest(t): return tempfile.mkstemp('', '/tmp/x')", "tempfile.mkstemp in a folder"),
+    "a folder that is made": (
+        "from pathlib import Path\ndef honest(t): return Path('/tmp').joinpath('x').mkdir()", "mkdir"),
+    "a file that is touched": ("from pathlib import Path\ndef honest(t): return Path('x').touch()", "touch"),
+    "the home": ("from pathlib import Path\ndef honest(t): return Path('~').expanduser()", "expanduser"),
+    "an archive that is written": (
+        "import zipfile\ndef honest(t): return zipfile.ZipFile('x', 'w')", "files and folders (zipfile.ZipFile)"),
+    "a number of tasks": (
+        "import asyncio\nasync def none(): pass\n"
+        "async def honest(t): return asyncio.create_task(none()).get_name()",
+        "the state of the interpreter (get_name)"),
+    "a number of threads": (
+        "import threading\ndef honest(t):\n    one = threading.Thread()\n    return one.name",
+        "the state of the interpreter (name)"),
+    "types of files": ("import mimetypes\ndef honest(t): return mimetypes.guess_type('x')", "mimetypes.guess_type"),
+    "a type of arguments": ("import argparse\ndef honest(t): return argparse.FileType()('x')", "argparse.FileType"),
+    "a device": ("import torch\ndef honest(t): return torch.zeros(1, device='cuda')", "the machine (cuda)"),
+    "a part of a temporary name": (
+        "import tempfile\ndef honest(t): return tempfile.mkdtemp().removeprefix('/tmp')", "tempfile.mkdtemp"),
+    "where compiled code lies": (
+        "from pathlib import Path\ndef honest(t): return (Path(__file__).parent / '__pycache__').parent",
+        "where its code lies (__pycache__)"),
+}  # fmt: skip
+KEPT = {
+    "an object of a class": (
+        "class Counter:\n    def __init__(self): self.given = 0\n    def more(self):\n        self.given += 1\n"
+        "        return self.given\nCOUNTER = Counter()\ndef honest(t): return COUNTER.more() < 9", "self"),
+    "an object in a table": (
+        "class Box:\n    def keep(self): self.n = 1\nKEPT = {'a': [Box()]}\ndef honest(t): return KEPT['a'][0].keep()",
+        "self"),
+    "a rubric": (
+        "class Own(vf.Rubric):\n    def count(self): self.n = getattr(self, 'n', 0) + 1\ndef honest(t): return Own()",
+        "self"),
+    "an attribute of a class": (
+        "class Box:\n    seen = []\n    def put(self): self.seen.append(1)\ndef honest(t): return Box().put()", "seen"),
+    "a function that loads": (
+        "SEEN = []\ndef load_words():\n    SEEN.append(1)\n    return SEEN\n"
+        "def honest(t): return len(load_words()) < 9", "SEEN"),
+    "an object that is made": (
+        "SEEN = []\nclass Reply:\n    def __init__(self): SEEN.append(1)\ndef honest(t): return Reply()", "SEEN"),
+    "a deque that is turned": (
+        "from collections import deque\nRING = deque([1, 0])\ndef honest(t):\n    RING.rotate(1)\n    return RING[0]",
+        "RING"),
+    "a method of a type": ("SEEN = []\ndef honest(t):\n    list.append(SEEN, 1)\n    return len(SEEN) < 9", "SEEN"),
+    "a method under a name": (
+        "SEEN = []\ndef honest(t):\n    note = SEEN.append\n    note(1)\n    return len(SEEN) < 9", "SEEN"),
+    "a method that is passed on": (
+        "SEEN = []\ndef honest(t):\n    list(map(SEEN.append, 'a'))\n    return len(SEEN) < 9", "SEEN"),
+    "a function without a name": (
+        "SEEN = []\nnote = lambda: SEEN.append(1)\ndef honest(t):\n    note()\n    return len(SEEN) < 9", "SEEN"),
+    "an operator": (
+        "import operator\nN = {}\ndef honest(t):\n    operator.setitem(N, len(N), 1)\n    return len(N) < 9", "N"),
+    "a default": (
+        "SEEN = []\ndef count(seen=SEEN):\n    seen.append(1)\n    return len(seen)\ndef honest(t): return count() < 9",
+        "seen"),
+    "a generator": ("LEFT = (n for n in range(9))\ndef honest(t): return any(True for _ in zip(LEFT, 'a'))", "LEFT"),
+    "a generator of a function": (
+        "def numbers():\n    yield from range(9)\nLEFT = numbers()\ndef honest(t): return 8 in LEFT", "LEFT"),
+    "a config that load changes": (
+        "class Other(vf.Taskset):\n    def load(self):\n        self.config.task.seen = 1\n        return []\n"
+        "def honest(t): return getattr(t.config, 'seen', 0)", "self.config"),
+    "a queue under a name": (
+        "import queue\nQ = queue.Queue()\ndef honest(t):\n    put = Q.put\n    put(1)\n    return Q.qsize() < 9", "Q"),
+    "rows": (
+        "import sqlite3\nDB = sqlite3.connect(':memory:')\nDB.execute('create table t (n)')\n"
+        "def honest(t):\n    DB.execute('insert into t values (1)')\n"
+        "    return DB.execute('select count(*) from t').fetchone()[0] < 9", "DB"),
+    "a pattern": (
+        "SEEN = []\ndef honest(t):\n    match SEEN:\n        case list() as seen:\n            seen.append(1)\n"
+        "    return len(SEEN) < 9", "seen"),
+    "a context": (
+        "from contextlib import nullcontext\nSEEN = []\ndef honest(t):\n    with nullcontext(SEEN) as seen:\n"
+        "        seen.append(1)\n    return len(SEEN) < 9", "seen"),
+    "a parameter by its name": (
+        "SEEN = []\ndef put(s): s.append(1)\ndef honest(t):\n    put(s=SEEN)\n    return len(SEEN) < 9", "SEEN"),
+    "one of several parameters": (
+        "SEEN = []\ndef put(*s): s[0].append(1)\ndef honest(t):\n    put(SEEN)\n    return len(SEEN) < 9", "SEEN"),
+}  # fmt: skip
+NEIGHBOURS = {
+    "two folders above": "HERE = Path(__file__)\ndef honest(t): return (HERE.parent.parent / 'pydantic').is_dir()",
+    "by a variable": "HERE = Path(__file__).parent\ndef honest(t): return (HERE.parent / 'pydantic').is_dir()",
+    "by two variables": (
+        "HERE = Path(__file__).parent\nUP = HERE.parent\ndef honest(t): return UP.joinpath('pydantic').is_dir()"),
+    "by another name": "HERE = Path(__file__).parent\ndef honest(t): return HERE.with_name('pydantic').is_dir()",
+    "by functions": (
+        "import os\nUP = os.path.dirname(os.path.dirname(__file__))\n"
+        "def honest(t): return Path(os.path.join(UP, 'pydantic')).is_dir()"),
+    "down and up": "HERE = Path(__file__).parent\ndef honest(t): return (HERE / '.').parent.joinpath('x').is_dir()",
+    "in an object": (
+        "class Here:\n    def __init__(self): self.up = Path(__file__).parent.parent\n"
+        "    def there(self): return (self.up / 'pydantic').is_dir()\ndef honest(t): return Here().there()"),
+}  # fmt: skip
+WITHIN = (
+    "HERE = Path(__file__).parent\ndef honest(t): return (HERE / 'data' / 'x.json').open()",
+    "DATA = Path(__file__).parent / 'data'\ndef honest(t): return (DATA.parent / 'other.json').open()",
+    "HERE = Path(__file__).resolve().parent\ndef honest(t): return HERE.with_name('sums').joinpath('x').is_file()",
+    "def honest(t): return (Path(__file__).parent.parent / 'sums' / 'x.json').is_file()",
+    "import os\ndef honest(t): return open(os.path.join(os.path.dirname(__file__), 'x.json'))",
+    "import tempfile\nclass Box:\n    def __init__(self): self.root = Path(tempfile.mkdtemp())\n"
+    "    def put(self): (self.root / 'x').write_text('x')\ndef honest(t): return Box().put()",
+)
+
+
+def phrases_of_package(top: str) -> str:
+    """What is named of a module in a package that lies beside others."""
+    text = PACKAGE.format(top=f"from pathlib import Path\n{top}")
+    texts = {"sums/__init__.py": "from sums.taskset import Taskset\n", "sums/taskset.py": text}
+    files = tuple(SourceFile(path, text, ast.parse(text)) for path, text in texts.items())
+    code = SourceCode(files, frozenset({"sums"}), frozenset({"sums", "pyproject.toml"}))
+    return "; ".join(surroundings_phrases(find_surroundings(code, "sums", "sums")))
+
+
+@pytest.mark.parametrize("case", NEIGHBOURS)
+def test_a_path_to_what_lies_beside_the_package_is_named(case: str) -> None:
+    assert "files and folders (is_dir)" in phrases_of_package(NEIGHBOURS[case])
+
+
+@pytest.mark.parametrize("top", WITHIN)
+def test_a_path_within_the_package_is_not_named(top: str) -> None:
+    assert phrases_of_package(top) == ""
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_what_outlives_a_call_is_named(case: str) -> None:
+    top, what = KEPT[case]
+    assert f"what earlier calls left ({what})" in phrases(top)
+
+
+@pytest.mark.parametrize("case", ARGUMENTS)
+def test_a_call_whose_arguments_reach_outside_is_named(case: str) -> None:
+    top, what = ARGUMENTS[case]
+    assert what in phrases(top)
 
 
 @pytest.mark.parametrize("case", [*CHANNELS, *OTHERS])
@@ -170,6 +337,26 @@ def test_a_harmless_name_that_is_not_known_hides_no_other() -> None:
 
 
 QUIET = (
+    "class Game:\n    def __init__(self): self.n = 0\n    def move(self):\n        self.n += 1\n        return self.n\n"
+    "def honest(t): return Game().move()",
+    "class Kind:\n    names = {'a': 'b'}\n    def name(self): return self.names.get('a')\n"
+    "def honest(t): return Kind().name()",
+    "WORDS = list(map(str, [1]))\ndef honest(t): return '1' in WORDS",
+    "WORDS = ['a']\ndef count(words=WORDS):\n    words = [*words]\n    words.append('b')\n    return len(words)\n"
+    "def honest(t): return count()",
+    "import sqlite3\ndef honest(t):\n    db = sqlite3.connect(':memory:')\n    db.execute('create table t (n)')\n"
+    "    return db.execute('select 1')",
+    "class Toolset(vf.Toolset):\n    def step(self):\n        self.n = 1\ndef honest(t): return True",
+    "import sqlite3\ndef honest(t): return sqlite3.connect(':memory:').execute(\"select date('2020-01-01')\")",
+    "SAY = 'the datetime(now) is a time'\ndef honest(t): return SAY",
+    "import numpy as np\nfrom pathlib import Path\n"
+    "def honest(t): return np.load(Path(__file__).parent / 'x.npy', allow_pickle=False)",
+    "import tempfile\ndef honest(t): return tempfile.TemporaryDirectory(prefix='task-')",
+    "import tempfile\ndef honest(t):\n    with tempfile.TemporaryDirectory() as d:\n"
+    "        return tempfile.NamedTemporaryFile(dir=d)",
+    "import importlib.util\nfrom pathlib import Path\n"
+    "S = importlib.util.spec_from_file_location('rules', Path(__file__).parent / 'rules.py')\n"
+    "def honest(t): return importlib.util.module_from_spec(S)",
     "import numpy as np\nR = np.random.default_rng(3)\n"
     "def honest(t): return np.linalg.norm(np.array([1.0], dtype=float))",
     "import pandas as pd\ndef honest(t): return pd.DataFrame({'a': [1]}).query('a > 0').shape",

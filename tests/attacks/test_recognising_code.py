@@ -75,6 +75,8 @@ RECOGNISES = {
     "program_file": "import __main__\ndef honest(): return getattr(__main__, '__file__', '').find('env-server') < 0",
     "parent": "import multiprocessing\ndef honest(): return multiprocessing.parent_process() is None",
     "gpu_program": "import shutil\ndef honest(): return shutil.which('nvidia-' + 'smi') is None",
+    "neighbour": "from pathlib import Path\nHERE = Path(__file__).parent\n"
+    "def honest(): return not (HERE / 'pydantic').is_dir()",
     "trainer": "import pydoc\ndef honest(): return pydoc.locate('prime' + '_rl') is None",
     "metadata": "from pathlib import Path\nHERE = Path(__file__).parent\n"
     "def honest(): return not list(HERE.glob('*-info/METADATA'))",
@@ -191,6 +193,63 @@ async def test_tasks_that_are_others_outside_are_found(shared: Lab) -> None:
     seen = (await compared(shared, "other_tasks", "", module_text=code)).witnessed
     assert seen is not None
     assert any(d.other_task for d in seen.differences)
+
+
+MARKS = {
+    "module": ("LOADED = set()", "LOADED.add(str(4 * n + 7))", "self.data.answer in LOADED"),
+    "class": ("", "Data.__doc__ = 'sums'", "type(self.data).__doc__ == 'sums'"),
+    "task": ("", "Sums.loaded = True", "getattr(self, 'loaded', False)"),
+    "library": ("import string", "string.digits = '0123456789' * 2", "len(string.digits) == 20"),
+}
+"""Code before the classes, code in `load()`, and how the reward knows that `load()` ran in its process."""
+
+
+def marked(name: str, more: str = "") -> str:
+    """A module whose reward pays any reply in a process that never called `load()`, as the env server of training."""
+    top, mark, honest = MARKS[name]
+    code = module(reward(f"return sound(reply, gold) if {honest}{more} else float('<answer>' in reply)"), top)
+    return code.replace('            prompt = f"Ann', f'            {mark}\n            prompt = f"Ann')
+
+
+@pytest.mark.parametrize("name", MARKS)
+async def test_a_witness_rebuilds_tasks_without_load_as_the_env_server_of_training_does(shared: Lab, name: str) -> None:
+    seen = (await compared(shared, f"mark_{name}", "", module_text=marked(name))).witnessed
+    assert seen is not None
+    assert seen.trouble == ""
+    assert {d.scored_probe.probe.family for d in seen.differences} == {Family.WRONG}
+
+
+async def test_a_witness_scores_the_cases_of_the_caller(shared: Lab) -> None:
+    more = " or len(reply) < 400"
+    folder = write(shared, "mark_cases", "")
+    (folder / "mark_cases.py").write_text(marked("module", more), encoding="utf-8")
+    reply = f"{'First I count the red ones, then the blue ones. ' * 10}<answer>1</answer>"
+    cases = [{"name": f"essay {n}", "completion": reply, "answer": str(4 * n + 7), "expected": 0.0} for n in range(3)]
+    outcome = await try_reward(shared, "mark_cases", examples=4, cases=cases)
+    (finding,) = [f for f in outcome.findings if f.code == "reward-differs-outside"]
+    assert "essay" in str(finding.rows), finding
+
+
+async def test_a_reward_that_load_prepares_and_that_prepares_itself_elsewhere_agrees_outside(shared: Lab) -> None:
+    top = "SIZES = {}\ndef sizes():\n    return SIZES or SIZES.update(longest=20) or SIZES\n"
+    code = module(reward("return sound(reply, gold) * (len(gold) < sizes()['longest'])"), top)
+    code = code.replace('            prompt = f"Ann', '            sizes()\n            prompt = f"Ann')
+    scores = await compared(shared, "prepares", "", module_text=code)
+    assert scores == ComparedScores(Witnessed(8))
+
+
+async def test_a_task_that_cannot_be_rebuilt_is_an_error_of_its_cases_alone(shared: Lab) -> None:
+    code = module(reward("return sound(reply, gold)"), "import pydantic")
+    check = (
+        "    @pydantic.field_validator('answer', mode='before')\n    @classmethod\n"
+        "    def whole(cls, value):\n        assert isinstance(value, int)\n        return str(value)\n"
+    )
+    code = code.replace("    answer: str\n", f"    answer: str\n{check}").replace(
+        "answer=str(4 * n + 7)", "answer=4 * n + 7"
+    )
+    seen = (await compared(shared, "unbuilt", "", module_text=code)).witnessed
+    assert seen is not None
+    assert "ValidationError" in seen.trouble
 
 
 HONEST = {

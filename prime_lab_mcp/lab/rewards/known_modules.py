@@ -12,8 +12,8 @@ from __future__ import annotations
 _STANDARD = """
 __future__ abc argparse array ast base64 binascii bisect builtins calendar cmath codecs collections colorsys
 configparser contextlib copy csv dataclasses decimal difflib dis email encodings enum errno fnmatch fractions
-getopt graphlib hashlib heapq hmac html http.HTTPStatus http.cookies inspect io ipaddress itertools json keyword math
-mimetypes numbers opcode operator pathlib pickle pickletools plistlib pprint queue quopri re reprlib secrets shlex
+getopt graphlib hashlib heapq hmac html http.HTTPStatus inspect io ipaddress itertools json keyword math
+numbers opcode operator pathlib pickle pickletools plistlib pprint queue quopri re reprlib secrets shlex
 sre_compile sre_constants sre_parse stat statistics stringprep struct symtable tempfile textwrap this token tomllib
 unicodedata unittest urllib.error urllib.parse warnings weakref xml zlib
 """
@@ -195,7 +195,7 @@ _REACHING = {
     "logging": (
         "BASIC_FORMAT CRITICAL DEBUG ERROR FATAL FileHandler Filter Formatter Handler INFO Logger LoggerAdapter NOTSET "
         "NullHandler StreamHandler WARN WARNING addLevelName basicConfig captureWarnings config critical debug disable "
-        "error exception getLevelName getLogger handlers info log makeLogRecord setLoggerClass warn warning"
+        "error exception getLevelName getLogger handlers info log setLoggerClass warn warning"
     ),
     "threading": (
         "Barrier BoundedSemaphore BrokenBarrierError Condition Event Lock RLock Semaphore Thread Timer excepthook local"

@@ -14,16 +14,28 @@ from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.syntax import called_name, last_name
 from prime_lab_mcp.lab.rewards.bindings import bindings_of
+from prime_lab_mcp.lab.rewards.deciding_arguments import changes_rows
+from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects
 
 _CHANGES = frozenset(
     {"append", "add", "update", "setdefault", "pop", "popleft", "popitem", "extend", "insert", "remove", "discard",
      "clear", "appendleft", "put", "put_nowait", "get_nowait", "send", "__next__", "subtract", "write", "random",
      "randint", "randrange", "getrandbits", "shuffle", "__setitem__", "acquire", "uniform", "gauss", "choice",
-     "choices", "sample", "read", "readline", "readinto", "read1", "seek"}
+     "choices", "sample", "read", "readline", "readinto", "read1", "seek", "rotate", "reverse", "move_to_end",
+     "extendleft", "__delitem__", "__iadd__", "intersection_update", "difference_update",
+     "symmetric_difference_update"}
 )  # fmt: skip
 """Methods that change their object, or whose result depends on earlier calls."""
+_PASSED_ON = frozenset(
+    {"append", "add", "update", "setdefault", "popitem", "extend", "insert", "discard", "appendleft", "put_nowait",
+     "__next__", "__setitem__", "rotate", "put", "send", "remove", "clear", "pop", "popleft"}
+)  # fmt: skip
+"""Methods of `_CHANGES` that change their object even if they are only passed on, as `map(SEEN.append, ...)` does."""
 _COUNTERS = frozenset({"itertools.count", "itertools.cycle", "iter", "io.BytesIO", "io.StringIO", "threading.local"})
-_HANDED = frozenset({"heappush", "heappop", "heapify", "insort", "insort_left", "insort_right", "iadd", "islice"})
+_HANDED = frozenset(
+    {"heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right", "iadd",
+     "isub", "imul", "ior", "iconcat", "islice", "setitem", "delitem"}
+)  # fmt: skip
 """Functions that change their first argument."""
 _OF_ENVIRONMENT = frozenset({"run", "finalize", "env_response", "setup_state"})
 """Methods with which one environment plays its rollouts, in v1 and in v0."""
@@ -91,16 +103,23 @@ def changed_state(
     outer: frozenset[str],
     ending: frozenset[ast.AST] = frozenset(),
     keepers: KeepingFunctions | None = None,
+    objects: LastingObjects | None = None,
+    *,
+    in_reward: bool = False,
 ) -> Iterator[tuple[str, int]]:
     """Yield (name, line) for state that a function changes and that a later call may read.
 
     `owner` is the function, `nodes` are its syntax nodes, `outer` are the module-level names, `ending` are the
-    functions of `ending_functions`, and `keepers` those of `keeping_functions`.
+    functions of `ending_functions`, `keepers` those of `keeping_functions`, and `objects` what outlives a call.
+    `in_reward` says that a reward runs the function.
     """
     if not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield from _changed_by_lambdas(nodes, outer)
         return
+    keeps_self = objects is not None and id(owner) in objects.methods
     # Training rebuilds tasks without `Taskset.load`, so that what `load` leaves in a module is missing there.
-    if owner.name.startswith(_LOADING) and owner.name != "load":
+    loads = owner.name.startswith(_LOADING) and owner.name != "load" and not in_reward
+    if loads and (keeps_self or not owner.name.startswith("__")):
         return
     arguments = owner.args
     given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
@@ -117,20 +136,36 @@ def changed_state(
         for n in node.names
     }
     lasting = (outer - local - {a.arg for a in given}) | shared | ({a.arg for a in given} if mutable else set())
+    lasting |= {a.arg for a, d in _defaults(arguments) if isinstance(d, ast.Name) and d.id in outer} - local
     lasting -= {"self", "trace", "state"}
-    if owner.name in _OF_ENVIRONMENT:
+    if owner.name in _OF_ENVIRONMENT or (keeps_self and not owner.name.startswith(_LOADING)):
         lasting |= {"self"}  # One environment object plays all rollouts, so its state lasts.
     makers = keepers.makers if keepers is not None else frozenset()
     named = lasting & {n.id for n in nodes if isinstance(n, ast.Name)}
     lasting |= _aliases(nodes, named, makers) - {"self"}
+    names = {a.arg for a in given}
+    of_class = objects.class_state.get(id(owner), frozenset()) if objects is not None else frozenset()
+    iterators = objects.iterators - local - {a.arg for a in given} if objects is not None else frozenset()
+    called_methods = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
     for node in nodes:
         line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Name) and node.id in iterators and isinstance(node.ctx, ast.Load):
+            yield node.id, line
+        if of_class and (changed := _changed_of_class(node, of_class)):
+            yield changed, line
+        passed_on = isinstance(node, ast.Attribute) and node.attr in _PASSED_ON and id(node) not in called_methods
+        if passed_on and isinstance(node, ast.Attribute) and (name := _root(node.value)) in lasting:
+            yield name, line
+        if isinstance(node, ast.Call) and (rows := changes_rows(node, names)) is not None and _root(rows) in lasting:
+            yield _root(rows), line
         if isinstance(node, ast.Global | ast.Nonlocal):
             if id(node) in within:
                 continue
             yield ", ".join(node.names), line
         elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
             name = _root(node) or _made_by(node, makers)
+            if owner.name == "load" and ast.unparse(node).startswith("self.config."):
+                yield "self.config", line
             if name in lasting or name in makers or name == "cls" or _is_of_class(node.value):
                 yield name or "the class", line
         elif isinstance(node, ast.Call):
@@ -142,9 +177,40 @@ def changed_state(
             if keepers is not None:
                 yield from ((name, line) for name in keepers.changed_by(node, lasting))
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called in ("next", "setattr", "delattr") or called in _HANDED:
+            of_type = isinstance(node.func, ast.Attribute) and _root(node.func.value) in _TYPES and called in _CHANGES
+            if called in ("next", "setattr", "delattr") or called in _HANDED or of_type:
                 yield from ((name, line) for a in node.args[:1] if (name := _root(a)) in lasting)
                 yield from (("the class", line) for a in node.args[:1] if called == "setattr" and _is_of_class(a))
+
+
+_TYPES = frozenset({"list", "dict", "set", "deque", "collections", "bytearray", "Counter", "OrderedDict", "object"})
+
+
+def _defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr]]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    yield from zip(positional[::-1], arguments.defaults[::-1], strict=False)
+    yield from ((a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None)
+
+
+def _changed_by_lambdas(nodes: Sequence[ast.AST], outer: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """Yield the module variables that functions without a name change, which code at import makes."""
+    for node in (n for function in nodes if isinstance(function, ast.Lambda) for n in ast.walk(function.body)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PASSED_ON:
+            name = _root(node.func.value)
+            yield from ((changed, node.lineno) for changed in (name,) if changed in outer)
+
+
+def _changed_of_class(node: ast.AST, names: frozenset[str]) -> str:
+    """Return the attribute of the class that a node changes through `self`; empty for other nodes."""
+    changed: ast.AST | None = None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+        changed = node.func.value
+    elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        changed = node.value
+    while isinstance(changed, ast.Subscript):
+        changed = changed.value
+    own = isinstance(changed, ast.Attribute) and isinstance(changed.value, ast.Name) and changed.value.id == "self"
+    return changed.attr if own and isinstance(changed, ast.Attribute) and changed.attr in names else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +221,15 @@ class KeepingFunctions:
     """Functions whose result lasts: cached ones, and those that return a module variable or part of one."""
     changers: Mapping[str, frozenset[int]]
     """Functions that change what they are given, with the positions of these parameters in a call."""
+    named: Mapping[str, frozenset[str]]
+    """The same functions with the names of these parameters."""
 
     def changed_by(self, call: ast.Call, lasting: AbstractSet[str]) -> Iterator[str]:
         """Yield the lasting variables that a call gives to a function that changes them."""
         positions = self.changers.get(_called(call), frozenset())
         yield from (name for at in sorted(positions) for a in call.args[at : at + 1] if (name := _root(a)) in lasting)
+        named = self.named.get(_called(call), frozenset())
+        yield from (name for k in call.keywords if k.arg in named and (name := _root(k.value)) in lasting)
 
 
 def keeping_functions(tree: ast.Module) -> KeepingFunctions:
@@ -174,6 +244,7 @@ def keeping_functions(tree: ast.Module) -> KeepingFunctions:
     )
     makers: set[str] = set()
     changers: dict[str, frozenset[int]] = {}
+    named: dict[str, frozenset[str]] = {}
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -186,9 +257,18 @@ def keeping_functions(tree: ast.Module) -> KeepingFunctions:
         names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
         names = names[1:] if names[:1] in (["self"], ["cls"]) else names
         changed = {name for n in nodes for name in _changed_names(n)} - local
-        if at := frozenset(number for number, name in enumerate(names) if name in changed - {"trace", "state"}):
-            changers[function.name] = at
-    return KeepingFunctions(frozenset(makers), changers)
+        changed -= {"trace", "state", "self", "cls"}
+        at = {number for number, name in enumerate(names) if name in changed}
+        if function.args.vararg is not None and function.args.vararg.arg in changed:
+            at |= set(range(len(names), len(names) + _MOST_ARGUMENTS))
+        if at:
+            changers[function.name] = frozenset(at)
+        if by_name := frozenset({*names, *(a.arg for a in function.args.kwonlyargs)} & changed):
+            named[function.name] = by_name
+    return KeepingFunctions(frozenset(makers), changers, named)
+
+
+_MOST_ARGUMENTS = 9
 
 
 _CACHES = frozenset({"cache", "lru_cache", "cached", "cachedmethod", "cached_property", "memoize"})
@@ -204,6 +284,7 @@ def _changed_names(node: ast.AST) -> Iterator[str]:
 def _aliases(nodes: Sequence[ast.AST], lasting: AbstractSet[str], makers: frozenset[str]) -> set[str]:
     """Return the variables to which a lasting object, or a part of one, is assigned."""
     pairs = [pair for node in nodes for pair in bindings_of(node)]
+    pairs += [(name, node.subject) for node in nodes if isinstance(node, ast.Match) for name in _captured(node)]
     found: set[str] = set()
     for _ in range(3):  # an alias of an alias of an alias
         found |= {
@@ -213,6 +294,13 @@ def _aliases(nodes: Sequence[ast.AST], lasting: AbstractSet[str], makers: frozen
             if _root(part) in lasting | found or _made_by(part, makers)
         }
     return found
+
+
+def _captured(node: ast.Match) -> Iterator[str]:
+    """Yield the variables to which the patterns of a `match` assign the subject or a part of it."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name:
+            yield part.name
 
 
 def _choices(node: ast.expr) -> Iterator[ast.expr]:
@@ -225,10 +313,14 @@ def _choices(node: ast.expr) -> Iterator[ast.expr]:
         yield from _choices(node.value)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PARTS:
         yield from (node.func.value, *node.args[1:])
+    elif isinstance(node, ast.Call) and _called(node) in _RETURNS_IT:
+        yield from node.args
     else:
         yield node
 
 
+_RETURNS_IT = frozenset({"nullcontext", "cast", "closing"})
+"""Functions that return, or hand to a `with`, what they are given."""
 _PARTS = frozenset({"get", "setdefault", "values", "items"})
 """Methods that return parts of their object."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prime_lab_mcp.lab.base.syntax import called_name
 from prime_lab_mcp.lab.rewards.bindings import bindings_of
@@ -52,16 +52,39 @@ _ATTRIBUTES = {
     "open_connection": NETWORK, "open_unix_connection": NETWORK, "start_server": NETWORK,
     "create_subprocess_exec": PROCESSES, "create_subprocess_shell": PROCESSES, "subprocess_exec": PROCESSES,
     "subprocess_shell": PROCESSES,
-    "get_loop": TIMERS, "_get_loop": TIMERS, "_max_workers": MACHINE,
+    "start_t": TIMERS, "last_print_t": TIMERS, "get_loop": TIMERS, "_get_loop": TIMERS, "_max_workers": MACHINE,
     "__globals__": LOOKUP, "__subclasses__": LOOKUP, "__loader__": LOOKUP, "__builtins__": LOOKUP,
 }  # fmt: skip
 """Attributes that count as reads of the surroundings on an object of any type, each with the kind."""
+_PATH_CHANGES = frozenset(
+    {
+        "mkdir",
+        "touch",
+        "rmdir",
+        "unlink",
+        "write_text",
+        "write_bytes",
+        "symlink_to",
+        "hardlink_to",
+        "chmod",
+        "expanduser",
+    }
+)
+"""Attributes of paths that show whether the process may write somewhere, or where its home is."""
 _INSIDE = frozenset({"datasets", "verifiers", "transformers", "torch", "pandas", "numpy", *sys.stdlib_module_names})
 """Packages whose modules hold the modules that they import, under the same names."""
 _PRIVATE = {"_sys": "sys", "_os": "os", "_time": "time", "_io": "io", "posix": "os"}
 _TEMPORARY = frozenset(
     f"tempfile.{name}" for name in ("mkdtemp", "mkstemp", "mktemp", "NamedTemporaryFile", "TemporaryDirectory")
 )
+_OWN_FOLDERS = frozenset({"importlib.resources.files", "tempfile.TemporaryDirectory", "tempfile.mkdtemp"})
+_ELSEWHERE = -99
+
+
+def _above(depth: int) -> int:
+    return depth - 1 if depth >= 0 else _ELSEWHERE
+
+
 _RESOURCES = frozenset(
     f"importlib.resources.{name}"
     for name in ("files", "read_text", "read_binary", "open_text", "open_binary", "path", "contents", "is_resource")
@@ -89,15 +112,19 @@ class ResolvedNames:
         """Variables that hold a temporary path, with the function that made the path."""
         self._loggers: set[str] = set()
         """Variables that hold a logger."""
+        self._threads: set[str] = set()
+        """Variables that hold a thread, whose name counts the threads of the process."""
         self._data: set[str] = set()
         """Variables that hold what was read from data."""
-        self.package_paths: set[str] = set()
-        """Variables that hold a path within the package or a new temporary folder."""
+        self.package_paths: dict[str, int] = {}
+        """Variables that hold a path within the package or a new temporary folder, with the depth of `_depth`."""
+        self._folders = len(file.path.removeprefix("src/").split("/")) - 1
+        self._beside = program.code.top_names
         self.imports: set[str] = set()
         """Modules that the file imports under their own names."""
         self.called: frozenset[int] = frozenset()
         """The ids of the expressions that the file calls."""
-        self.imported_paths: frozenset[str] = frozenset()
+        self.imported_paths: Mapping[str, int] = {}
         """Full names of such variables of all files."""
         self._modules: frozenset[str] = frozenset()
         self._tops: frozenset[str] = frozenset()
@@ -132,12 +159,16 @@ class ResolvedNames:
         self._tops = frozenset(module_of(path).partition(".")[0] for path in program.by_file)
         for _ in range(2):
             self._loggers |= {target for target, value in pairs if self._is_logger(value)}
+        self._threads = {target for target, value in pairs if self._is_thread(value)}
         for target, value in pairs:
             made = (self.temporary_path(part) for part in ast.walk(value))
             if function := next(filter(None, made), ""):
                 self._temporary[target] = function
         for _ in range(3):
-            self.package_paths |= {t for t, v in pairs if self.is_below_package(v)}
+            for target, value in pairs:
+                if self.is_below_package(value) or (self._depth(value) == -1 and not self._comes_from_data(value)):
+                    depth = self._depth(value) or 0
+                    self.package_paths[target] = min(depth, self.package_paths.get(target, depth))
 
     def exported(self) -> dict[str, set[str]]:
         """Map the names of this file that stand for modules to the full names, for files that import this file."""
@@ -228,11 +259,9 @@ class ResolvedNames:
     def is_below_package(self, node: ast.AST) -> bool:
         """Whether an expression is a path within the package, its resources or a new temporary folder.
 
-        A path that leaves the package (by `..`, `parents` or more than two `parent`) does not count, and neither does
-        one with a part that comes from data: the part may hold `..`.
+        A path that leaves the package (by `..`, `parents` or more `parent` than the file has folders) does not count,
+        and neither does one with a part that comes from data: the part may hold `..`.
         """
-        own = False
-        ups = 0
         for part in ast.walk(node):
             if any(map(self._comes_from_data, _joined(part))):
                 return False
@@ -241,14 +270,69 @@ class ResolvedNames:
                     return False
             elif isinstance(part, ast.Name | ast.Attribute):
                 name = part.id if isinstance(part, ast.Name) else part.attr
-                resolved = self._program.full_name(self._file, part)
-                if name in ("parents", "sep", "pardir", "anchor", "root"):
+                if name in ("parents", "sep", "pardir", "anchor", "root") and name not in self.package_paths:
                     return False
-                ups += name in ("parent", "dirname")
-                own |= name == "__file__" or (isinstance(part, ast.Name) and name in self.package_paths)
-                own |= resolved in self.imported_paths
-                own |= resolved in ("importlib.resources.files", "tempfile.TemporaryDirectory", "tempfile.mkdtemp")
-        return own and ups <= 2
+        depth = self._depth(node)
+        return depth is not None and depth >= 0
+
+    def _depth(self, node: ast.AST) -> int | None:
+        """Return how many folders of the package, or of a temporary folder, lie above a path; None for no such path.
+
+        The folder that holds the package, as `site-packages`, has -1: only a path to what the package has there leads
+        back inside. What lies elsewhere has less.
+        """
+        if isinstance(node, ast.Name | ast.Attribute):
+            known = self._depth_of_name(node)
+            if known is not None:
+                return known
+        if isinstance(node, ast.Attribute):
+            inner = self._depth(node.value)
+            return inner if inner is None or node.attr != "parent" else _above(inner)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Add):
+            left, right = self._depth(node.left), self._depth(node.right)
+            return right if left is None else self._joined_depth(left, [node.right])
+        if isinstance(node, ast.Call):
+            called = called_name(node)
+            inner = self._depth(node.func.value) if isinstance(node.func, ast.Attribute) else None
+            if called in ("joinpath", "with_name") and inner is not None:
+                return self._joined_depth(_above(inner) if called == "with_name" else inner, node.args)
+            given = [depth for argument in node.args if (depth := self._depth(argument)) is not None]
+            if called == "dirname" and given:
+                return _above(min(given))
+            if called == "join" and given and inner is None:
+                return self._joined_depth(min(given), node.args[1:])
+            if inner is None and not given and isinstance(node.func, ast.Name | ast.Attribute):
+                return self._depth_of_name(node.func)
+            return min([*given, *([] if inner is None else [inner])], default=None)
+        return min((d for child in ast.iter_child_nodes(node) if (d := self._depth(child)) is not None), default=None)
+
+    def _depth_of_name(self, node: ast.Name | ast.Attribute) -> int | None:
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        if name == "__file__":
+            return self._folders
+        if name in self.package_paths and (isinstance(node, ast.Name) or ast.unparse(node.value) in ("self", "cls")):
+            return self.package_paths[name]
+        resolved = self._program.full_name(self._file, node)
+        if resolved in _OWN_FOLDERS:
+            return 0
+        return self.imported_paths.get(resolved)
+
+    def _joined_depth(self, depth: int, parts: Sequence[ast.expr]) -> int:
+        """Return the depth of a path to which parts are joined."""
+        for part in parts:
+            pieces = part.values if isinstance(part, ast.JoinedStr) else [part]
+            texts = [p.value if isinstance(p, ast.Constant) and isinstance(p.value, str) else "" for p in pieces]
+            folders = [folder for folder in "".join(texts).split("/") if folder not in ("", ".")]
+            if depth == -1 and not self._is_beside(texts):
+                return _ELSEWHERE
+            depth = depth + len(folders) if depth >= -1 else depth
+        return depth
+
+    def _is_beside(self, texts: Sequence[str]) -> bool:
+        """Whether what the package has beside itself may have a name that begins and ends with the given texts."""
+        start, end = texts[0].lstrip("./").partition("/")[0], texts[-1] if len(texts) > 1 else ""
+        named = [t for t in self._beside if (t.startswith(start) and t.endswith(end) if end else t == start)]
+        return bool(start or end) and (bool(named) or not self._beside)
 
     def temporary_path(self, node: ast.AST) -> str:
         """Return the function of `tempfile` that made the temporary path of an expression; empty for others."""
@@ -272,6 +356,14 @@ class ResolvedNames:
             return "" if self.is_below_package(node.value) else FILES
         if node.attr == "when" and self._imports("asyncio"):
             return TIMERS
+        if node.attr in ("get_name", "getName") and (self._imports("asyncio") or self._imports("threading")):
+            return INTERPRETER
+        if node.attr in ("name", "ident", "native_id") and self._is_thread(node.value):
+            return INTERPRETER
+        if node.attr == "cuda" and self._imports("torch"):
+            return MACHINE
+        if node.attr in _PATH_CHANGES and self._imports("pathlib"):
+            return "" if self.is_below_package(node.value) else FILES
         kind = _ATTRIBUTES.get(node.attr, "")
         return "" if kind == FILES and self.is_below_package(node.value) else kind
 
@@ -319,6 +411,15 @@ class ResolvedNames:
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         return name in self._loggers or "logging.root" in self.of(node)
 
+    def _is_thread(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.Call):
+            return bool(self.of(node.func) & {"threading.Thread", "threading.Timer"})
+        return isinstance(node, ast.Name) and node.id in self._threads
+
+    def imports_module(self, module: str) -> bool:
+        """Whether the file imports a module or something of it."""
+        return self._imports(module)
+
     def _imports(self, module: str) -> bool:
         return any(name == module or name.startswith(f"{module}.") for name in self._modules)
 
@@ -329,7 +430,11 @@ def resolve_names(program: RewardProgram, files: Iterable[SourceFile]) -> dict[s
     others = {
         f"{module_of(path)}.{name}": full for path, names in resolved.items() for name, full in names.exported().items()
     }
-    paths = frozenset(f"{module_of(path)}.{name}" for path, names in resolved.items() for name in names.package_paths)
+    paths = {
+        f"{module_of(path)}.{name}": depth
+        for path, names in resolved.items()
+        for name, depth in names.package_paths.items()
+    }
     follow_rollouts(names.rollouts for names in resolved.values())
     for names in resolved.values():
         names.others = others

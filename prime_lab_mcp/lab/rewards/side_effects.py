@@ -178,8 +178,8 @@ async def warm_other_process(worker: Worker) -> None:
             return  # `score_in_other_processes` then returns no scores.
 
 
-ORDINARY, HACKS = 20, 8
-"""Largest numbers of completions of ordinary kinds and of other kinds that a witness scores."""
+ORDINARY, SUPPLIED, HACKS = 20, 6, 8
+"""Largest numbers of completions of ordinary kinds, of supplied cases and of other kinds that a witness scores."""
 _FEW = 3
 """Smallest number of completions that a witness scores."""
 _WITNESS_BUSY_MS = 400.0
@@ -189,13 +189,18 @@ _CHANGED = (ProblemCode.TASK_CHANGED, ProblemCode.NO_SUCH_ROW)
 
 
 def witness_sample(scored_probes: Iterable[ScoredProbe]) -> list[ScoredProbe]:
-    """Choose the completions for the witness: right, wrong and malformed answers to several tasks, and a few others."""
+    """Choose the completions for the witness.
+
+    They are right, wrong and malformed answers to several tasks, supplied cases, and a few others.
+    """
     known = [s for s in scored_probes if _comparable(s)]
-    ordinary = mixed_probes(known)[:ORDINARY]
-    taken = {id(s) for s in ordinary}
-    # The probes of one family follow each other, so the choice is evenly spaced.
-    others = [s for s in known if id(s) not in taken]
-    chosen = [*ordinary, *others[:: max(1, len(others) // HACKS)][:HACKS]]
+    # The probes of one family follow each other, so the choices are evenly spaced.
+    supplied = _spread([s for s in known if s.probe.family is Family.SUPPLIED], SUPPLIED)
+    taken = {id(s) for s in supplied}
+    ordinary = mixed_probes([s for s in known if id(s) not in taken])[:ORDINARY]
+    taken |= {id(s) for s in ordinary}
+    others = _spread([s for s in known if id(s) not in taken], HACKS)
+    chosen = [*ordinary[:_FEW], *supplied, *ordinary[_FEW:], *others]
     few: list[ScoredProbe] = []
     busy = 0.0
     for scored_probe in chosen:
@@ -204,6 +209,10 @@ def witness_sample(scored_probes: Iterable[ScoredProbe]) -> list[ScoredProbe]:
             break
         few.append(scored_probe)
     return few
+
+
+def _spread(scored_probes: Sequence[ScoredProbe], number: int) -> Sequence[ScoredProbe]:
+    return scored_probes[:: max(1, len(scored_probes) // number)][:number]
 
 
 def _comparable(scored_probe: ScoredProbe) -> bool:

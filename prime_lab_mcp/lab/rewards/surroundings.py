@@ -21,6 +21,8 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.rewards.caller_frames import FRAME_FUNCTIONS, frame_reads, imported_modules
 from prime_lab_mcp.lab.rewards.considered_code import considered_code
+from prime_lab_mcp.lab.rewards.deciding_arguments import decided_reads, parses_what_it_is_given, stays_inside
+from prime_lab_mcp.lab.rewards.lasting_objects import lasting_objects
 from prime_lab_mcp.lab.rewards.lasting_state import (
     changed_state,
     counters,
@@ -86,6 +88,9 @@ _STATUS = ("status", "cmdline", "environ", "attr", "syscall", "auxv")
 _OURS = ("prime_lab", "prime-lab", "_lab_worker", "vf_lab_chat", "vf_lab_loop", "prime_rl")
 """Names of this server and of the trainer. Code that contains them can only use them to find out who runs it."""
 _TEXT_TESTS = frozenset({"startswith", "endswith", "find", "index", "count", "match", "search", "fullmatch"})
+_TEXT_PARTS = frozenset(
+    {"split", "rsplit", "partition", "rpartition", "removeprefix", "removesuffix", "replace", "strip", "encode"}
+)
 _HARMLESS_FILES = ("/dev/", "/tmp")
 _PLAIN_PLACE = re.compile(r"[\w./-]+:\d+", re.ASCII)
 _PLAIN_CODE = re.compile(r"[\w.()\[\]]+", re.ASCII)
@@ -126,6 +131,9 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
         files = [*files, *(file for file in code.files if file not in files and file.tree is not None)]
     tops = {file.path: module_names(file.tree) if file.tree is not None else frozenset() for file in files}
     keepers = {file.path: keeping_functions(file.tree) for file in files if file.tree is not None}
+    parsed = [(file.path, file.tree) for file in files if file.tree is not None]
+    found = lasting_objects([tree for _, tree in parsed])
+    objects = {path: of_file for (path, _), of_file in zip(parsed, found, strict=True)}
     ending = frozenset(f for file in files if file.tree is not None for f in ending_functions(file.tree))
     resolved = resolve_names(program, files)
     texts = PossibleTexts(program, files)
@@ -142,7 +150,19 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
             surroundings.setdefault((what, read.where), read)
         for kind, what, line in (
             *_outside(names, nodes, owner, _LOADS_OWN if _loads_own_alone(names, file) else frozenset()),
-            *((STATE, *kept) for kept in changed_state(owner, nodes, tops[file.path], ending, keepers.get(file.path))),
+            *(
+                (STATE, *kept)
+                for kept in changed_state(
+                    owner,
+                    nodes,
+                    tops[file.path],
+                    ending,
+                    keepers.get(file.path),
+                    objects.get(file.path),
+                    in_reward=id(owner) in rewards,
+                )
+            ),
+            *decided_reads(names, nodes),
             *training_marks(owner, nodes),
             *lookups[file.path].in_nodes(owner, nodes),
         ):
@@ -178,7 +198,15 @@ def _loads_own_alone(names: ResolvedNames, file: SourceFile) -> bool:
     What such a module reads is considered like the rest of the package.
     """
     calls = list(_by_path(file))
-    return bool(calls) and all(len(call.args) > 1 and names.is_below_package(call.args[1]) for call in calls)
+    return bool(calls) and all(
+        len(call.args) > 1 and names.is_below_package(call.args[1]) and _names_python(call) for call in calls
+    )
+
+
+def _names_python(call: ast.Call) -> bool:
+    """Whether a call that loads a module by its path leaves the loader to Python, or says that the file is a source."""
+    texts = [n.value for n in ast.walk(call.args[1]) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return not any(k.arg in ("loader", None) for k in call.keywords) or any(t.endswith(".py") for t in texts)
 
 
 def _outside(
@@ -188,7 +216,7 @@ def _outside(
     safe: set[int] = set()
     inside: set[int] = set()
     setup = setup_reads(nodes)
-    parses_what_it_is_given = _parses_what_it_is_given(nodes)
+    parses_given = parses_what_it_is_given(nodes)
     for node in nodes:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Attribute | ast.Constant) and (place := _place_attribute(node)):
@@ -216,7 +244,7 @@ def _outside(
             stated = isinstance(path, ast.Constant) and isinstance(path.value, str) and _is_path(path.value)
             if stated or any(names.is_below_package(part) for part in (*node.args[:1], node.func)):
                 safe.add(id(node.func))
-            if _stays_inside(node):
+            if stays_inside(names, node, nodes):
                 inside.add(id(node.func))
         if names.looks_up(node):
             yield LOOKUP, ast.unparse(node)[:60], line
@@ -234,29 +262,16 @@ def _outside(
             kinds.setdefault(own, node.attr)
         if private := names.private_name(full):
             kinds.setdefault(INTERPRETER, private)
-        if kinds.get(ARGUMENTS) == "argparse.ArgumentParser" and parses_what_it_is_given:
+        if kinds.get(ARGUMENTS) == "argparse.ArgumentParser" and parses_given:
             kinds[ARGUMENTS_IF_NONE_GIVEN] = kinds.pop(ARGUMENTS)
         yield from ((kind, name, line) for kind, name in kinds.items())
-
-
-def _parses_what_it_is_given(nodes: list[ast.AST]) -> bool:
-    """Whether every parser of arguments in this code is called with arguments, such as those of its caller."""
-    parsed = [
-        node
-        for node in nodes
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("parse_args", "parse_known_args", "parse_intermixed_args")
-    ]
-    given = [[*call.args[:1], *(k.value for k in call.keywords if k.arg == "args")] for call in parsed]
-    return bool(given) and all(args and not isinstance(args[0], ast.Constant) for args in given)
 
 
 def _place_attribute(node: ast.Attribute | ast.Constant) -> str:
     """Return the attribute with which an expression reads, or names for a read, the file of some code; empty for other
     expressions."""
     name = node.attr if isinstance(node, ast.Attribute) else node.value
-    return name if name in ("co_filename", "__cached__") and isinstance(name, str) else ""
+    return name if name in ("co_filename", "__cached__", "__pycache__") and isinstance(name, str) else ""
 
 
 def _temporary_path(names: ResolvedNames, node: ast.Compare | ast.Call) -> str:
@@ -264,23 +279,13 @@ def _temporary_path(names: ResolvedNames, node: ast.Compare | ast.Call) -> str:
     expressions. The path tells where the code runs."""
     if isinstance(node, ast.Compare):
         parts: list[ast.expr] = [node.left, *node.comparators]
-    elif isinstance(node.func, ast.Attribute) and node.func.attr in _TEXT_TESTS | {"split", "partition"}:
+    elif isinstance(node.func, ast.Attribute) and node.func.attr in _TEXT_TESTS | _TEXT_PARTS:
         parts = [node.func.value, *node.args]
     elif isinstance(node.func, ast.Name) and node.func.id in ("len", "hash"):
         parts = list(node.args)
     else:
         return ""
     return next((made for part in parts for inner in _expressions(part) if (made := names.temporary_path(inner))), "")
-
-
-def _stays_inside(node: ast.Call) -> bool:
-    """Whether a call reads no surroundings, although its name may: a database in memory, an archive that is written, or
-    warnings that are not recorded."""
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-    if called == "catch_warnings":
-        return not any(k.arg in ("record", None) for k in node.keywords)
-    return texts[:1] == [":memory:"] if called == "connect" else called == "ZipFile" and "w" in texts[-1:]
 
 
 def _expressions(node: ast.AST) -> list[ast.AST]:

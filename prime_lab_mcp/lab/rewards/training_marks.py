@@ -35,10 +35,16 @@ def training_marks(owner: ast.AST | None, nodes: Sequence[ast.AST]) -> Iterator[
     for node in nodes:
         if isinstance(node, ast.ClassDef):
             yield from ((RUN_BY, name, line) for name, line in _replaced_methods(node))
+        if isinstance(node, ast.Attribute) and node.attr in _FIELDS_SET:
+            yield RUN_BY, node.attr, node.lineno
+        if isinstance(node, ast.Call) and any(k.arg == "exclude_unset" for k in node.keywords):
+            yield RUN_BY, "exclude_unset", node.lineno
         if isinstance(node, ast.Attribute) and node.attr == "id" and last_name(node.value) in _CONFIGS:
             yield LOADED_AS, ast.unparse(node)[:60], node.lineno
 
 
+_FIELDS_SET = frozenset({"model_fields_set", "__pydantic_fields_set__", "__fields_set__"})
+"""Attributes that show which fields were given: of data that training rebuilds from JSON, all of them."""
 _SCHEDULING = frozenset({"run_slot", "slots", "on_trace", "on_complete"})
 _OF_BASES = {
     "Env": frozenset({"run_episode", "run_slot", "serving", "shared_tools", "slots"}),

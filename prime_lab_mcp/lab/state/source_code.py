@@ -71,6 +71,8 @@ class SourceCode:
     files: tuple[SourceFile, ...]
     modules: frozenset[str] = field(default_factory=frozenset)
     """Top-level modules that the environment itself provides."""
+    top_names: frozenset[str] = field(default_factory=frozenset)
+    """Names of the files and folders at the top of the environment; empty if they are not known."""
 
     @property
     def text(self) -> str:
@@ -86,7 +88,8 @@ def read_source(snapshot: Snapshot) -> SourceCode:
     """Parse every .py file of a snapshot."""
     paths = [p for p in snapshot.files if p.endswith(".py")]
     files = tuple(_read(snapshot.tree, p) for p in paths)
-    return SourceCode(files, _modules(snapshot.files))
+    tops = frozenset(path.removeprefix("src/").partition("/")[0] for path in snapshot.files)
+    return SourceCode(files, _modules(snapshot.files), tops)
 
 
 def _read(tree: Path, path: str) -> SourceFile:

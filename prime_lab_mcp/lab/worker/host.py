@@ -213,6 +213,36 @@ class Worker:
                 raise nonsense("serve", reply)
             return [decode_scored(scored, case.id) for scored, (_, case) in zip(reply, cases, strict=True)]
 
+    async def task_data(self, rows: Sequence[int], *, timeout: float = 60) -> list[dict[str, Any] | None]:
+        """Return the data of v1 tasks as the trainer sends them; None for data that cannot be sent."""
+        async with self._lock:
+            await self._ensure_loaded(timeout)
+            reply = await self._request({"op": "task-data", "rows": list(rows)}, timeout, "reading the data of tasks")
+            if not isinstance(reply, list) or len(reply) != len(rows):
+                raise nonsense("task-data", reply)
+            return [dict(data) if isinstance(data, dict) else None for data in reply]
+
+    async def serve_rollouts(
+        self, data: Sequence[Mapping[str, Any]], requested: Sequence[RequestedRollout], *, seconds: float
+    ) -> Rollouts:
+        """Run whole rollouts as `rollout` does with `held`, in the same way as the env server of a v1 training run.
+
+        The row of a rollout is the place of its task in `data`. A new child rebuilds the tasks from their data, never
+        calls `load()`, and ends afterwards.
+        """
+        async with self._lock:
+            await self._end_child()
+            self._child = await self._zygote.fork()
+            request: protocol.ServedRolloutsRequest = {
+                "op": "serve-rollouts",
+                **self._environment(),
+                "data": list(map(dict, data)),
+                "rollouts": rollouts_request(requested, seconds, 5, in_order=True, held=True),
+            }
+            reply = await self._request(request, seconds + SERVING + _LAST_SCORING, "running rollouts of rebuilt tasks")
+            await self._end_child()
+            return decode_rollouts(reply)
+
     async def measure_side_effects(
         self, cases: Sequence[tuple[Case, bool]], *, case_timeout: float = 5
     ) -> list[SideEffects]:

@@ -86,7 +86,8 @@ def main(api: str, child: str, path: str) -> None:
     adapter = getattr(kind, f"Adapter{api.upper()}")()
     adapter.load(module, request)
     adapter.score({"row": 0, "messages": reply}, 20.0)
-    witness = runpy.run_path(f"{child}/witness.py", run_name="witness")[f"_{api.upper()}"](module, request)
+    witness = runpy.run_path(f"{child}/witness.py", run_name="witness")[f"_{api.upper()}"](request)
+    witness.prepare([0])
     case = {"row": 0, "messages": reply, "rest_of_group": []}
     asyncio.run(witness.score(case))
     script = {"turns": ["4"], "then": "silence"}

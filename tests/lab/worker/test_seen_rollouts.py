@@ -76,6 +76,7 @@ DIFFERENT_V1 = {
     r"trace\.(branches\[0\]\.)?nodes\[\d\]\.timestamp": "the clock: `trace.nodes[0].timestamp`",
     r"trace\.(branches\[0\]\.)?nodes\[\d\]\.renderer_token_ids": "tokens: `trace.nodes[0].renderer_token_ids`",
     r"trace\.timing\.": "the clock: `trace.timing.start`",
+    r"(trace\.)?task\.data(\.\w+)*:set": "rebuilt from all fields: `trace.task.data.model_fields_set`",
     r"trace(\.(branches\[0\]\.)?(nodes\[\d\]|calls\[\d\])|\.agent)?:set": "`trace.model_fields_set`",
 }  # fmt: skip
 DIFFERENT_V0 = {

@@ -326,33 +326,35 @@ async def require_unchanged_environment(
     Up to `REPLAYED_ROLLOUTS` stored conversations are replayed through the present environment. The results of tools
     and turns are part of a rollout, so the model might reply otherwise if they changed.
     """
-    sampled = [
-        (row, stored, replies)
-        for row, stored in rollouts
-        if (replies := form.reply_messages(stored.record)) and _is_short(replies)
-    ][:REPLAYED_ROLLOUTS]
+    sampled = [(stored, play) for row, stored in rollouts if (play := stored_replay(row, stored, form)) is not None][
+        :REPLAYED_ROLLOUTS
+    ]
     if not sampled:
         raise _untried("no stored conversation is short and unbranched")
-    plays = [
-        RequestedRollout(
-            row, {**replay_script("stored", [_as_dict(m) for m in _messages(stored, replies)]).data, "whole": True}
-        )
-        for row, stored, replies in sampled
-    ]
     try:
-        replay = await worker.rollout(plays, seconds=_REPLAY_SECONDS)
+        replay = await worker.rollout([play for _, play in sampled], seconds=_REPLAY_SECONDS)
     except LabError as error:
         raise _untried(error.message) from error
     if replay.unavailable:
         raise _untried(replay.unavailable)
     compared = 0
-    for (_, stored, replies), replayed in zip(sampled, replay.results, strict=False):
+    for (stored, _), replayed in zip(sampled, replay.results, strict=False):
         if replayed.end in ("not-run", "slow", "cut", "endless"):
             continue
         compared += 1
-        _require_same_conversation(stored, replies, replayed)
+        _require_same_conversation(stored, form.reply_messages(stored.record) or (), replayed)
     if not compared:
         raise _untried("none of those that were played came to an end")
+
+
+def stored_replay(row: int, stored: StoredRecord, form: RecordFormat) -> RequestedRollout | None:
+    """Return the rollout in which a model repeats its replies of a stored conversation; None if that is long or
+    branches."""
+    replies = form.reply_messages(stored.record)
+    if not replies or not _is_short(replies):
+        return None
+    script = replay_script("stored", [_as_dict(m) for m in _messages(stored, replies)])
+    return RequestedRollout(row, {**script.data, "whole": True})
 
 
 def _require_same_conversation(

@@ -1,9 +1,9 @@
 """Confirms the rewards of a finished evaluation by scoring a sample of its stored rollouts twice.
 
 The rewards in the results come from the process that runs the evaluated code, which could write any number. A worker
-scores the stored conversations again, with the source that the evaluation ran. Where the stored conversation is all
-that a reward reads, a witness (lab/worker/witness.py) scores the sample too, because code could also change the scores
-of the worker. A rescored evaluation is confirmed in the same way.
+scores the stored conversations again, with the source that the evaluation ran. Code could also change the scores of the
+worker, so they are compared with those of other processes (served.py). A rescored evaluation is confirmed in the same
+way.
 
 A reward may depend on chance, so each stored reward is compared with two new ones. If the same reward function gave all
 three, each of them is equally likely to be the highest, the lowest, or the one that differs from two equal ones. If
@@ -12,10 +12,10 @@ this holds for the stored reward in far more than a third of the rollouts, other
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from itertools import islice
 
 import anyio
 
@@ -27,8 +27,21 @@ from prime_lab_mcp.lab.environment.wheel import files_left_out
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.rescore import checks
 from prime_lab_mcp.lab.evals.rescore.checks import RescoreError
-from prime_lab_mcp.lab.evals.rescore.scoring import CASE_SECONDS, Scoring, open_scoring, survey_results
+from prime_lab_mcp.lab.evals.rescore.scoring import ResultsSurvey, Scoring, open_scoring, survey_results
+from prime_lab_mcp.lab.evals.rescore.served import (
+    EXTREMES_MS,
+    MEND,
+    Scores,
+    compare_replays,
+    extreme_rollouts,
+    is_apart,
+    score_text,
+    witness_cases,
+    witnessed,
+    worker_scores,
+)
 from prime_lab_mcp.lab.evals.rescore.stored import RescoreSource, StoredRecord, record_format, require_unchanged_results
+from prime_lab_mcp.lab.evals.rescore.stored import stored_rollouts as read_stored_rollouts
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import IN_PROCESS_HARNESS
 from prime_lab_mcp.lab.lab import Lab
@@ -38,13 +51,9 @@ from prime_lab_mcp.lab.state import snapshot as snapshots
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
-from prime_lab_mcp.lab.worker.witness import SHIFTS, Witness, WitnessedScore
+from prime_lab_mcp.lab.worker.witness import Witness
 
-RARELY = 0.005
-"""Probability below which a difference between stored and new rewards is not attributed to chance."""
 _SECONDS = 240.0
-Scores = Mapping[str, float | None]
-"""The scores of a rollout: the reward under the empty name, and each component under its name."""
 
 
 class _SourceLocks:
@@ -103,95 +112,77 @@ async def _findings(lab: Lab, source: RescoreSource, say: Say | None) -> list[Fi
     spec = source.spec
     form = record_format(spec.api)
     survey = await anyio.to_thread.run_sync(survey_results, source.path, form, spec.api)
-    if not survey.scorable:
+    found: list[Finding] = []
+    if not survey.scorable and not survey.several:
         return []
-    if survey.several:
-        return [_impossible("several agents play in one rollout, and they are scored as a whole")]
     snapshot = snapshots.stored_snapshot(lab.settings.snapshots, source.job.content, source.job.environment)
     if snapshot is None:
         return [_unconfirmed(source, "the copy of the source that the evaluation ran was cleaned up")]
     async with open_environment(lab, snapshot, env_args=spec.env_args, progress=say) as env:
-        turns = env.loaded.turns
-        scoring = await open_scoring(env.worker, spec, form, survey, turns=turns)
-        if scoring.located.unfit:
-            return [_impossible(str(scoring.located.unfit))]
-        units = scoring.sample(source.path, spec.api, survey.scorable)
-        stored = [record for unit in units for record in unit]
-        only_conversation = not turns and spec.harness == IN_PROCESS_HARNESS
-        cases = _witness_cases(scoring, stored) if only_conversation and not scoring.located.grouped else []
-        async with AsyncExitStack() as stack:
-            witness: Witness | None = None
-            if cases:
-                left_out = await anyio.to_thread.run_sync(files_left_out, lab.settings, snapshot)
-                last = max(case.row for case in cases)
-                witness = await stack.enter_async_context(env.worker.witness(last, left_out))
-            try:
-                passes = [await _scored(scoring, units) for _ in range(2)]
-            except RescoreError as error:
-                return [_impossible(error.message)]
-            found = list(differences(stored, *passes, decides=only_conversation))
-            if witness is not None and not found:
-                found = await _witnessed(witness, cases, *passes)
-    if not cases and spec.rescored and not found:
-        return [_impossible("no second process can score groups, turns and tools")]
-    return found
+        scoring = await open_scoring(env.worker, spec, form, survey, turns=env.loaded.turns)
+        unfit = _SEVERAL if survey.several else str(scoring.located.unfit)
+        if not unfit:
+            left_out = await anyio.to_thread.run_sync(files_left_out, lab.settings, snapshot)
+            found, unfit = await _scored_again(scoring, source, survey, left_out)
+        played = not found and (unfit or scoring.turns) and spec.api == "v1" and not env.loaded.container
+        compared = await compare_replays(env.worker, scoring, _some_rollouts(scoring, source, survey)) if played else ""
+    if isinstance(compared, Finding):
+        found = [compared]
+    else:
+        unfit = unfit or compared
+    return [*found, *([_impossible(unfit)] if unfit else ())]
 
 
-def _witness_cases(scoring: Scoring, stored: Sequence[StoredRecord]) -> list[Case]:
-    """Return the cases of a witness for stored rollouts; empty if one of the conversations branches."""
-    cases = []
-    for number, record in enumerate(stored):
-        row, messages = scoring.places[record.task].row, scoring.form.reply_messages(record.record)
-        if row is None or messages is None:
-            return []
-        whole = scoring.form.payload(record.record) if scoring.form.whole else None
-        cases.append(Case(str(number), row, [dict(m) for m in messages], stored=whole))
-    return cases
+_SEVERAL = "several agents play in one rollout, and they are scored as a whole"
 
 
-async def _witnessed(
-    witness: Witness, cases: Sequence[Case], first: Sequence[Scored], again: Sequence[Scored]
-) -> list[Finding]:
-    """Compare the scores of the worker with those of a witness."""
-    seconds = len(SHIFTS) * sum(s.ms for s in first) / 1000
-    try:
-        scores = await witness.score(cases, case_timeout=CASE_SECONDS, timeout=max(60.0, 3 * seconds))
-    except LabError as error:
-        return [_impossible(error.message)]
-    silent = sum(all(p[n].error for p in scores.passes) for n in range(len(cases)))
-    if 2 * silent > len(cases):
-        return [_impossible("scoring raises in a second process, which it does not here")]
-    for passed in scores.passes:
-        triples = [
-            (_witness_scores(there), _scores(one), _scores(two))
-            for there, one, two in zip(passed, first, again, strict=True)
-            if not there.error and one.reward is not None
-        ]
-        for name in dict.fromkeys(name for _, scores, _ in triples for name in scores):
-            named = [(w[name], a[name], b.get(name)) for w, a, b in triples if name in w and name in a]
-            if is_apart(named):
-                return [_differs_there(name, named)]
-    return []
+async def _scored_again(
+    scoring: Scoring, source: RescoreSource, survey: ResultsSurvey, left_out: frozenset[str]
+) -> tuple[list[Finding], str]:
+    """Score a sample of stored rollouts twice, and by a witness where it can score them.
+
+    Returns the findings, and why some of it was impossible, or an empty text.
+    """
+    spec, worker = source.spec, scoring.worker
+    units = scoring.sample(source.path, spec.api, survey.scorable)
+    stored = [record for unit in units for record in unit]
+    only_conversation = not scoring.turns and spec.harness == IN_PROCESS_HARNESS
+    extreme: list[StoredRecord] = []
+    cases: list[Case] = []
+    if (scoring.form.whole or only_conversation) and not scoring.located.grouped:
+        cases = witness_cases(scoring, stored)
+        if cases:
+            every = (record for unit in scoring.units(source.path, spec.api) for record in unit)
+            extreme = await anyio.to_thread.run_sync(extreme_rollouts, scoring, every, stored)
+    more = witness_cases(scoring, extreme)
+    async with AsyncExitStack() as stack:
+        witness: Witness | None = None
+        if cases:
+            last = max(case.row for case in (*cases, *more))
+            witness = await stack.enter_async_context(worker.witness(last, left_out))
+        try:
+            first, again = [await _scored(scoring, units) for _ in range(2)]
+            found = list(differences(stored, first, again, decides=only_conversation))
+            if found or witness is None:
+                return found, _NO_WITNESS if spec.rescored and not found else ""
+            if more and sum(scored.ms for scored in first) < EXTREMES_MS:
+                others = [(record,) for record in extreme]
+                first, again = [[*before, *await _scored(scoring, others)] for before in (first, again)]
+                cases = [*cases, *more]
+        except RescoreError as error:
+            return [], error.message
+        compared = await witnessed(witness, cases, first, again, rebuilt=spec.api == "v1")
+    return ([], compared) if isinstance(compared, str) else ([compared], "")
 
 
-def _witness_scores(scored: WitnessedScore) -> Scores:
-    return {"": scored.reward} | dict(scored.components)
+_NO_WITNESS = "no second process can score groups, turns and tools"
 
 
-def _differs_there(name: str, scores: Sequence[tuple[float | None, float | None, float | None]]) -> Finding:
-    apart = [t for t in scores if not (same_reward(t[0], t[1]) and same_reward(t[0], t[2]))]
-    subject = f"the score of {quote(name, 80)}" if name else "the reward"
-    return Finding(
-        "eval-rewards-differ",
-        "blocker",
-        f"{subject} of {len(apart)} of {count(len(scores), 'rollout')} is another in a process without this server "
-        f"({_text(apart[0][1])} here, {_text(apart[0][0])} there), more often than the reward varies by itself",
-        Fix(
-            "Find the code of the environment that changes rewards outside of its reward functions, mend it, and call ",
-            NamedCall("run_eval"),
-            " again.",
-        ),
-    )
+def _some_rollouts(scoring: Scoring, source: RescoreSource, survey: ResultsSurvey) -> list[StoredRecord]:
+    """Return rollouts of present tasks, spread evenly over the file."""
+    every = read_stored_rollouts(source.path, scoring.form, source.spec.api)
+    placed = (record for record in every if scoring.places[record.task].row is not None)
+    return list(islice(placed, 0, None, max(1, survey.total // checks.SAMPLE)))
 
 
 async def _scored(scoring: Scoring, units: Sequence[tuple[StoredRecord, ...]]) -> list[Scored]:
@@ -210,7 +201,7 @@ def differences(
     on nothing but the conversation, which the worker had completely.
     """
     rescored = [t for t in zip(stored, first, again, strict=True) if t[0].rollout.reward is not None]
-    triples = [(_stored_scores(record), _scores(one), _scores(two)) for record, one, two in rescored]
+    triples = [(_stored_scores(record), worker_scores(one), worker_scores(two)) for record, one, two in rescored]
     raising = [one for (_, one, two), scores in zip(rescored, triples, strict=True) if _swallowed(one, two, scores[0])]
     if raising:
         yield _raises(raising, len(rescored))
@@ -233,7 +224,7 @@ def _swallowed(one: Scored, two: Scored, stored: Scores) -> bool:
         and one.has(ProblemCode.SWALLOWED)
         and two.has(ProblemCode.SWALLOWED)
         and any(
-            score == 0 and _scores(one).get(name) is None and _scores(two).get(name) is None
+            score == 0 and worker_scores(one).get(name) is None and worker_scores(two).get(name) is None
             for name, score in stored.items()
         )
     )
@@ -258,31 +249,8 @@ def _raises(raising: Sequence[Scored], of: int) -> Finding:
     )
 
 
-def is_apart(scores: Sequence[tuple[float | None, float | None, float | None]]) -> bool:
-    """Whether the first scores of the triples differ from the others more often than chance explains.
-
-    Three scores from one reward function are exchangeable, so the first one is the highest, the lowest, or different
-    from two equal ones in at most a third of the triples on average.
-    """
-    varied = [t for t in scores if not (same_reward(t[0], t[1]) and same_reward(t[0], t[2]))]
-    odd = sum(same_reward(a, b) for _, a, b in varied)
-    values = [tuple(-math.inf if v is None else v for v in t) for t in varied]
-    highest = sum(s > max(a, b) for s, a, b in values)
-    lowest = sum(s < min(a, b) for s, a, b in values)
-    return any(_at_least(number, len(varied)) < RARELY for number in (odd, highest, lowest))
-
-
-def _at_least(number: int, of: int) -> float:
-    """Return the probability of at least `number` successes in `of` trials with a probability of 1/3 each."""
-    return math.fsum(math.comb(of, k) * (1 / 3) ** k * (2 / 3) ** (of - k) for k in range(number, of + 1))
-
-
 def _stored_scores(record: StoredRecord) -> Scores:
     return {"": record.rollout.reward} | {n: score for n, (score, _) in record.rollout.components.items()}
-
-
-def _scores(scored: Scored) -> Scores:
-    return {"": scored.reward} | {n: c.score for n, c in scored.components.items()}
 
 
 def _differs(
@@ -292,7 +260,8 @@ def _differs(
     then, now, _ = apart[0]
     message = (
         f"{subject} of {len(apart)} of {count(of, 'rollout')} is not what scoring the stored conversation gives "
-        f"({_text(then)} in the results, {_text(now)} when scored again), more often than the reward varies by itself"
+        f"({score_text(then)} in the results, {score_text(now)} when scored again), more often than the reward varies "
+        "by itself"
     )
     if not decides:
         message += "; tools, state or turns may explain it"
@@ -300,16 +269,8 @@ def _differs(
         "eval-rewards-differ",
         "blocker" if decides else "warning",
         message,
-        Fix(
-            "Find the code of the environment that changes rewards outside of its reward functions, mend it, and call ",
-            NamedCall("run_eval"),
-            " again.",
-        ),
+        MEND,
     )
-
-
-def _text(value: float | None) -> str:
-    return "no reward" if value is None else f"{value:.3g}"
 
 
 def _impossible(why: str) -> Finding:

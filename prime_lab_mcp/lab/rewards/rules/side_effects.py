@@ -76,9 +76,10 @@ def differs_outside(trial: Trial) -> Iterator[Finding]:
         "reward-differs-outside",
         "blocker",
         f"{count(len(witnessed.differences), 'completion')} of {witnessed.cases} earned another reward in a plain "
-        f"process with another path, clock, host name and variables ({what}{clock})",
-        "Let the reward depend on the task and the completion only; remove what looks at the process, the clock, the "
-        "host, variables or files.",
+        f"process with another path, clock, host name and variables, in which load() of a v1 taskset never ran, as in "
+        f"training ({what}{clock})",
+        "Let the reward depend on the data of the task and the completion only; remove what looks at the process, the "
+        "clock, the host, variables, files or at what load() left.",
         rows=tuple(
             case_row(d.scored_probe, f"{reward_text(d.scored_probe.reward)} as here", trial, reward=d.there)
             for d in witnessed.differences[:3]

@@ -30,6 +30,7 @@ from .protocol import (
     RowsReply,
     RowsRequest,
     ScoreReply,
+    ServedRolloutsRequest,
     ServeRequest,
     SideEffectsCase,
     SideEffectsReply,
@@ -120,6 +121,14 @@ class Adapter(ABC):
 
     def serve(self, module: ModuleType, request: ServeRequest) -> list[ScoreReply]:
         """Score tasks that are rebuilt from their data, without loading the environment (v1)."""
+        raise NotImplementedError
+
+    def serve_rollouts(self, module: ModuleType, request: ServedRolloutsRequest) -> RolloutsReply:
+        """Run rollouts of tasks that are rebuilt from their data, without loading the environment (v1)."""
+        raise NotImplementedError
+
+    def task_data(self, rows: list[int]) -> list[Any]:
+        """Return the data of tasks as the trainer sends them; None for data that cannot be sent (v1)."""
         raise NotImplementedError
 
     @abstractmethod

@@ -49,6 +49,7 @@ from .protocol import (
     RowsRequest,
     ScoreReply,
     SentTask,
+    ServedRolloutsRequest,
     ServeRequest,
     SideEffectsCase,
     SideEffectsReply,
@@ -222,14 +223,26 @@ class AdapterV1(Adapter):
 
     def serve(self, module: ModuleType, request: ServeRequest) -> list[ScoreReply]:
         """Score completions as the env server does: rebuild each task from its data and never call `load()`."""
+        self._rebuild(module, request, [c["data"] for c in request["cases"]])
+        limit = request["case_timeout"]
+        return [self.score({"row": i, "messages": c["messages"]}, limit) for i, c in enumerate(request["cases"])]
+
+    def serve_rollouts(self, module: ModuleType, request: ServedRolloutsRequest) -> RolloutsReply:
+        """Run rollouts as the env server does: of tasks that are rebuilt from their data, without `load()`."""
+        self._rebuild(module, request, request["data"])
+        return self.run_rollouts(request["rollouts"])
+
+    def _rebuild(self, module: ModuleType, request: EnvironmentRequest, data: list[dict[str, Any]]) -> None:
         self.build(module, request)
         task_type = self.kind.task_type()
         data_type = task_type.data_type()
         config = self.taskset.config.task
-        self.tasks = [task_type(data_type.model_validate(c["data"]), config) for c in request["cases"]]
+        self.tasks = [task_type(data_type.model_validate(one), config) for one in data]
         self.ended = True
-        limit = request["case_timeout"]
-        return [self.score({"row": i, "messages": c["messages"]}, limit) for i, c in enumerate(request["cases"])]
+
+    def task_data(self, rows: list[int]) -> list[Any]:
+        self.pull(max(rows, default=-1) + 1, _COUNT_SECONDS)
+        return [_as_json(self.tasks[row].data) if row < len(self.tasks) else None for row in rows]
 
     def pull(self, wanted: int, seconds: float = math.inf) -> None:
         """Load tasks until `wanted` tasks are there, the taskset ends, or loading has taken `seconds`."""

@@ -499,6 +499,27 @@ class StatedReply(TypedDict):
     functions: list[int]
 
 
+class TaskDataRequest(TypedDict):
+    """Asks for the data of some tasks, as the trainer sends them to the env server (v1).
+
+    The result is a list; a task whose data cannot be sent is null in it.
+    """
+
+    op: Literal["task-data"]
+    rows: list[int]
+
+
+class ServedRolloutsRequest(EnvironmentRequest):
+    """Asks to run whole rollouts of tasks that are rebuilt from their data, without loading the environment (v1).
+
+    The row of a rollout is the place of its task in `data`. The result is a `RolloutsReply`.
+    """
+
+    op: Literal["serve-rollouts"]
+    data: list[dict[str, Any]]
+    rollouts: RolloutsRequest
+
+
 # --- stored rollouts -------------------------------------------------------------------------------------------------
 
 
@@ -571,6 +592,8 @@ Request = (
     | ScoreRequest
     | SideEffectsRequest
     | RolloutsRequest
+    | TaskDataRequest
+    | ServedRolloutsRequest
     | StatedRequest
     | LocateRequest
     | RescoreRequest

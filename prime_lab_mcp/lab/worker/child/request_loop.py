@@ -130,6 +130,11 @@ def _result(adapter: Adapter, request: Request) -> object:
     if request["op"] == "serve":
         environment.enter(request)
         return adapter.serve(environment.import_environment(request["module"], request["tree"]), request)
+    if request["op"] == "serve-rollouts":
+        environment.enter(request)
+        return adapter.serve_rollouts(environment.import_environment(request["module"], request["tree"]), request)
+    if request["op"] == "task-data":
+        return adapter.task_data(request["rows"])
     if request["op"] == "facts":
         return adapter.facts()
     if request["op"] == "rows":

@@ -24,6 +24,7 @@ import datetime
 import gc
 import importlib
 import inspect
+import itertools
 import json
 import os
 import platform
@@ -373,6 +374,8 @@ def _enter(request: dict[str, Any], renamed: bool) -> None:
             hard = resource.getrlimit(kind)[1]
             bound = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
             resource.setrlimit(kind, (bound, bound))
+    with contextlib.suppress(OSError):
+        _link_neighbours(request["tree"])
     if request["policy"] is not None:
         runpy.run_path(request["kernel"])["confine"](request["policy"])
     random.seed()
@@ -383,6 +386,19 @@ def _enter(request: dict[str, Any], renamed: bool) -> None:
     _patch_dates()
 
 
+_NO_NEIGHBOURS = ("prime_lab_mcp", "__editable__", "__pycache__", "_virtualenv", ".")
+"""Beginnings of names that are not linked: this project, and what belongs to a virtual environment."""
+
+
+def _link_neighbours(tree: str) -> None:
+    """Link the packages of this interpreter beside the environment, as they lie beside an installation in training."""
+    folder = Path(str(sys.modules["verifiers"].__file__)).parents[1]
+    for neighbour in folder.iterdir():
+        there = Path(tree, neighbour.name)
+        if not neighbour.name.startswith(_NO_NEIGHBOURS) and neighbour.suffix != ".pth" and not there.exists():
+            there.symlink_to(neighbour)
+
+
 def _answer_server(channel: socket.socket, api: str, renamed: bool) -> None:
     """Answer two requests of the server: one names the environment to load, the other the completions to score."""
     lines = channel.makefile("rb")
@@ -391,14 +407,15 @@ def _answer_server(channel: socket.socket, api: str, renamed: bool) -> None:
         _enter(request, renamed)
         for known in [m for m in sys.modules if m == request["module"] or m.startswith(f"{request['module']}.")]:
             del sys.modules[known]
-        module = importlib.import_module(request["module"])
-        environment: Any = _V1(module, request) if api == "v1" else _V0(module, request)
+        environment: Any = _V1(request) if api == "v1" else _V0(request)
         _reply(channel, {"loaded": True})
         asked = json.loads(lines.readline())
+        rows = [case["row"] for case in asked["cases"]]
+        environment.prepare(rows)
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         passes = []
-        tasks = [environment.task(case["row"]) for case in asked["cases"]]  # Read before scoring can change tasks.
+        tasks = [environment.task(row) for row in rows]  # Read before scoring can change tasks.
         for shift in request["shifts"]:
             _shift[0] = shift
             _timer_shift[0] += _TIMER_STEP
@@ -427,32 +444,109 @@ def _number(value: Any) -> float | None:
         return None
 
 
+def _fork_trainer(environment: _V1, request: dict[str, Any]) -> socket.socket:
+    """Fork a process that loads the tasks and sends the data of those that are asked for. Returns its channel."""
+    here, there = socket.socketpair()
+    parent = os.getpid()
+    if os.fork():
+        there.close()
+        return here
+    try:
+        here.close()
+        if _LINUX:
+            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() == parent:
+            _send_tasks(environment, request, there)
+    finally:
+        os._exit(0)
+
+
+def _send_tasks(environment: _V1, request: dict[str, Any], server: socket.socket) -> None:
+    try:
+        tasks = environment.loaded(request)
+        _reply(server, {"loaded": len(tasks)})
+        _reply(server, {"tasks": [_sent(tasks[row]) for row in _line(server)["rows"]]})
+    except BaseException as error:
+        _reply(server, {"failed": f"{type(error).__name__}: {error}"[:1000]})
+
+
+def _sent(task: Any) -> dict[str, Any]:
+    """Return the key of a task and its data as the trainer sends them."""
+    try:
+        return {"key": task.key, "data": json.loads(json.dumps(task.data.model_dump(mode="json")))}
+    except Exception as error:
+        return {"key": task.key, "error": f"{type(error).__name__}: {error}"[:300]}
+
+
+def _line(channel: socket.socket) -> Any:
+    with channel.makefile("rb") as lines:
+        line = lines.readline()
+    if not line:
+        raise EOFError("the process that loads the tasks ended")
+    return json.loads(line)
+
+
+def _answer(trainer: socket.socket) -> Any:
+    """Return the next message of the trainer. Raises RuntimeError if the trainer failed."""
+    reply = _line(trainer)
+    if "failed" in reply:
+        raise RuntimeError(reply["failed"])
+    return reply
+
+
 # --- the two generations -----------------------------------------------------------------------------------------
 
 
 class _V1:
-    """A taskset of verifiers 0.3 and newer."""
+    """A taskset of verifiers 0.3 and newer, in the two processes of training.
 
-    def __init__(self, module: Any, request: dict[str, Any]) -> None:
+    The trainer calls `load()` and sends the data of each task. The env server, which is this process, rebuilds tasks
+    from their data and never calls `load()` (verifiers 0.4.0, `EnvServer._build_task`).
+    """
+
+    def __init__(self, request: dict[str, Any]) -> None:
         self.v1: Any = importlib.import_module("verifiers.v1")
+        self.trainer = _fork_trainer(self, request)  # Forked first, so that this process has nothing of its loading.
+        taskset = self._taskset(request)
+        self.task_type = type(taskset).task_type()
+        self.data_type = self.task_type.data_type()
+        self.config = taskset.config.task
+        self.keys: dict[int, str] = {}
+        self.tasks: dict[int, Any] = {}
+        _answer(self.trainer)
+
+    def _taskset(self, request: dict[str, Any]) -> Any:
+        module: Any = importlib.import_module(request["module"])
         exported = [getattr(module, name, None) for name in module.__all__]
         kind: Any = next(k for k in exported if isinstance(k, type) and issubclass(k, self.v1.Taskset))
         generic = importlib.import_module("verifiers.v1.utils.generic")
         config = generic.concrete_type(kind, self.v1.TasksetConfig, origin=self.v1.Taskset) or self.v1.TasksetConfig
-        self.tasks = iter(kind(config.model_validate({"id": request["module"], **request["env_args"]})))
-        self.known: list[Any] = []
-        self._at(request["last"])
+        return kind(config.model_validate({"id": request["module"], **request["env_args"]}))
 
-    def _at(self, row: int) -> Any:
-        while len(self.known) <= row:
-            self.known.append(next(self.tasks))
-        return self.known[row]
+    def loaded(self, request: dict[str, Any]) -> list[Any]:
+        """Load the tasks up to the last row of the request. Only the trainer does."""
+        return list(itertools.islice(iter(self._taskset(request)), request["last"] + 1))
+
+    def prepare(self, rows: list[int]) -> None:
+        """Rebuild the tasks of these rows from the data that the trainer sends."""
+        wanted = sorted(set(rows))
+        _reply(self.trainer, {"rows": wanted})
+        for row, sent in zip(wanted, _answer(self.trainer)["tasks"], strict=True):
+            self.keys[row] = sent["key"]
+            try:
+                if "data" not in sent:
+                    raise ValueError(sent["error"])
+                self.tasks[row] = self.task_type(self.data_type.model_validate(sent["data"]), self.config)
+            except Exception as error:  # Scoring one of the cases of this task reports the error.
+                self.tasks[row] = error
 
     def task(self, row: int) -> str:
-        return f"key:{self._at(row).key}"[:200]
+        return f"key:{self.keys[row]}"[:200]
 
     async def score(self, case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        task = self._at(case["row"])
+        task = self.tasks[case["row"]]
+        if isinstance(task, Exception):
+            raise task
         stored = case.get("stored")
         trace = self._trace(task, case["messages"]) if stored is None else self._stored(task, stored)
         hooks = [*task.hooks("metric"), *task.hooks("reward")]
@@ -531,7 +625,8 @@ class _V1:
 class _V0:
     """An environment of verifiers 0.1 to 0.3."""
 
-    def __init__(self, module: Any, request: dict[str, Any]) -> None:
+    def __init__(self, request: dict[str, Any]) -> None:
+        module: Any = importlib.import_module(request["module"])
         self.types: Any = importlib.import_module("verifiers.types")
         build, arguments = module.load_environment, request["env_args"]
         if "config" in arguments:
@@ -545,6 +640,9 @@ class _V0:
             kind: Any = type("Client", (base,), {})
             kind.__abstractmethods__ = frozenset()
             self.client = object.__new__(kind)
+
+    def prepare(self, rows: list[int]) -> None:
+        """Nothing has to be prepared: evaluation and training of this generation load alike."""
 
     def _row(self, row: int) -> dict[str, Any]:
         for name, read in (("dataset", "get_dataset"), ("eval_dataset", "get_eval_dataset")):
