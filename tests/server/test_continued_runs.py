@@ -93,11 +93,13 @@ async def test_a_rise_on_tasks_that_were_trained_on_is_not_called_better(tmp_pat
 
 async def test_a_config_for_an_environment_of_the_hub_says_that_nothing_held_out_is_known(tmp_path: Path) -> None:
     async with Client(server(tmp_path, 20), mode="auto") as client:
-        written = await call(client, "write_training_config", environments=["primeintellect/reverse-text@0.2.0"])
+        hub = ["primeintellect/reverse-text@0.2.0"]
+        written = await call(client, "write_training_config", environments=hub)
         assert "It evaluates no held-out tasks" in written["summary"]
         path = written["data"]["path"]
         pull = ("create_environment", {"name": "reverse_text", "hub": "primeintellect/reverse-text@0.2.0"})
-        assert calls(written) == [("check_training_config", {"path": path}), pull]
+        smaller = ("write_training_config", {"environments": hub, "budget": 100})  # what the wallet holds
+        assert calls(written) == [smaller, ("check_training_config", {"path": path}), pull]
         checked = await call(client, "check_training_config", path=path)
         assert calls(checked) == [("submit_training", {"config": path}), pull]
         status = await call(client, "workflow_status")
