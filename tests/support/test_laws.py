@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -49,14 +50,14 @@ def test_an_empty_inventory_is_refused() -> None:
         every("name", [])
 
 
-CALLED: list[str] = []
+def test_every_member_is_called_with_the_fixtures_of_the_law(tmp_path: Path) -> None:
+    called: list[str] = []
 
+    @every("name", ["first", "second"])
+    def law(name: str, tmp_path: Path) -> None:
+        assert tmp_path.is_dir()
+        called.append(name)
 
-@every("name", ["first", "second"])
-def test_fixtures_reach_the_law(name: str, tmp_path: Path) -> None:
-    assert tmp_path.is_dir()
-    CALLED.append(name)
-
-
-def test_every_member_was_called() -> None:
-    assert CALLED == ["first", "second"]
+    assert list(inspect.signature(law).parameters) == ["tmp_path"]
+    law(tmp_path=tmp_path)
+    assert called == ["first", "second"]

@@ -16,13 +16,14 @@ from typing import Any
 
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, turn_of, turns_script
 from prime_lab_mcp.lab.rewards.shortcuts import play_pairs
-from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import OfferedTool
 
 _FEWEST_STEPS, _MOST_STEPS, _MOST_COMMANDS, _MOST_UNDOING = 4, 80, 16, 12
 """Numbers of steps of a solution, of commands of a prompt, and of steps that are tried as undoing one (our choice)."""
-_ROUNDS = 8
+_ROUNDS = (8, 4)
+"""Numbers of rounds: the smaller one is tried where the larger one earns at least half (our choice)."""
 _TURN = re.compile(r"^\W*(?P<label>[A-Za-z][A-Za-z ]{0,20}[:>]\s*)?(?P<steps>[A-Za-z_][\w ,;-]*)[.\s]*$")
 _STEP = re.compile(r"[A-Za-z_][\w-]*(?: [\w-]+){0,3}")
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
@@ -95,12 +96,15 @@ async def _of_solution(
     steps = [s for s in steps if any(other != s for other in later)]
     if undoing is not None:
         steps = sorted(steps, key=lambda s: _verb(s) != _verb(undoing))[:2]
-    scripts = {json.dumps(s): _cycle(split, place, s) for s in steps}
-    played = await play_pairs(worker, [(solution.row, script) for script in scripts.values()])
-    for p in played:
-        step = next(s for s in steps if scripts[json.dumps(s)] is p.script)
-        if p.scored and (p.result.reward or 0.0) >= whole and _goes_round(p, split, place):
-            return p, step
+    for rounds in _ROUNDS:
+        scripts = {json.dumps(s): _cycle(split, place, s, rounds) for s in steps}
+        played = await play_pairs(worker, [(solution.row, script) for script in scripts.values()])
+        of_step = [(next(s for s in steps if scripts[json.dumps(s)] is p.script), p) for p in played if p.scored]
+        for step, p in of_step:
+            if (p.result.reward or 0.0) >= whole and _goes_round(p, split, place, rounds):
+                return p, step
+        # Where turns cost something, fewer rounds earn more.
+        steps = [step for step, p in of_step if (p.result.reward or 0.0) >= HALF_SHARE * whole]
     return None, None
 
 
@@ -190,7 +194,7 @@ def _verb(step: Any) -> str:
     return str(step.split(" ")[0] if isinstance(step, str) else step[0]).casefold()
 
 
-def _cycle(split: _Steps, place: int, undoing: Any) -> RolloutScript:
+def _cycle(split: _Steps, place: int, undoing: Any, times: int) -> RolloutScript:
     """Return a script that plays up to the paid step, and then undoes and repeats it, one round in each turn."""
     paid = split.steps[place - 1]
     rounds = [undoing, paid]
@@ -199,11 +203,11 @@ def _cycle(split: _Steps, place: int, undoing: Any) -> RolloutScript:
     shown = " and ".join(step if isinstance(step, str) else str(step[0]) for step in rounds)
     return turns_script(
         f"gives the solution's steps up to the first paid one, and then repeats {shown}",
-        [*split.turns(split.steps[:place]), *of_round * _ROUNDS, *split.turns(split.ending)],
+        [*split.turns(split.steps[:place]), *of_round * times, *split.turns(split.ending)],
     )
 
 
-def _goes_round(played: PlayedScript, split: _Steps, place: int) -> bool:
+def _goes_round(played: PlayedScript, split: _Steps, place: int, times: int) -> bool:
     """Whether the environment says the same after each round, apart from numbers and from the last round."""
     texts: list[str] = []
     messages = played.result.messages
@@ -215,5 +219,5 @@ def _goes_round(played: PlayedScript, split: _Steps, place: int) -> bool:
             at += 1
         elif at >= skipped and (at - skipped + 1) % size == 0:
             texts.append(re.sub(r"\d+", "#", str(message.get("content") or "")))
-    rounds = texts[: _ROUNDS - 1]
+    rounds = texts[: times - 1]
     return len(set(rounds)) <= 1

@@ -188,7 +188,7 @@ def marked_golds_fail(trial: Trial) -> Iterator[Finding]:
             "blocker",
             f"{len(found.refused)} of {count(found.scored, 'right answer')} earn less than half of the others, each as "
             f"a reply without calls; they have {found.mark}, and no paid answer has",
-            "Normalise the reply and the stored answer in the same way, then call test_reward.",
+            Fix("Normalise the reply and the stored answer in the same way, then call ", NamedCall("test_reward"), "."),
             rows=tuple(case_row(s, "what the other right answers earn", trial) for s in found.refused[:5]),
         )
 
