@@ -233,8 +233,8 @@ def layout(package: EnvironmentPackage) -> Iterator[Finding]:
             yield Finding(
                 "syntax-error",
                 "blocker",
-                f"{file.path} is no valid Python: {quote(file.problem, 160)}",
-                "Correct the syntax.",
+                f"{file.path} cannot be read as Python: {quote(file.problem, 160)}",
+                "Correct the syntax, or keep data that makes the file long in a data file.",
                 file.path,
             )
     if not code.modules:

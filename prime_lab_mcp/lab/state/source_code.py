@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 _MAX_FILE_BYTES = 2_000_000
+"""Bytes of a file that is parsed. Code behind the limit would be read by nobody, so a longer file is not parsed at all,
+and has a problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class ImportedName:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One Python file. `tree` is None if the file is not valid Python, and `problem` then says why."""
+    """One Python file. `tree` is None if the file is not valid Python or too long, and `problem` then says why."""
 
     path: str
     text: str
@@ -93,8 +95,14 @@ def read_source(snapshot: Snapshot) -> SourceCode:
 
 
 def _read(tree: Path, path: str) -> SourceFile:
-    raw = (tree / path).read_bytes()[:_MAX_FILE_BYTES]
+    with (tree / path).open("rb") as source:
+        raw = source.read(_MAX_FILE_BYTES + 1)
     text = raw.decode("utf-8", "replace")
+    if len(raw) > _MAX_FILE_BYTES:
+        problem = (
+            f"it has more than {_MAX_FILE_BYTES:,} bytes, and no check reads what it does; keep data in data files"
+        )
+        return SourceFile(path, text, None, problem)
     try:
         return SourceFile(path, text, parse_python(raw, path))
     except SyntaxError as error:

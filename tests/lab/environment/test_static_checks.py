@@ -29,6 +29,7 @@ def test_a_sound_package_has_no_finding(tmp_path: Path) -> None:
         ({"pyproject.toml": pyproject("verifiers>=0.4.0,<0.5", "not a requirement !")}, "requirement-invalid"),
         ({"README.md": None}, "readme-missing"),
         ({"thing.py": "def broken(:\n"}, "syntax-error"),
+        ({"more/long.py": "# no more\n" * 200_001, "thing.py": V1 + "import more.long\n"}, "syntax-error"),
         ({"thing.py": "X = 1\n", "pyproject.toml": pyproject("verifiers")}, "unknown-generation"),
         ({"thing.py": None}, "no-module"),
         ({"pyproject.toml": pyproject(name="textarena"), "textarena.py": V1}, "name-shadowed"),

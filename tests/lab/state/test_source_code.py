@@ -59,6 +59,14 @@ def test_a_file_that_cannot_be_parsed_says_why_and_stops_no_other(tmp_path: Path
     assert [one.module for one in sound.imports()] == ["math"]
 
 
+def test_a_file_that_is_too_long_to_be_read_to_its_end_is_not_parsed(tmp_path: Path) -> None:
+    padding = "# no more\n" * 200_000
+    (long,) = read_source(snapshot(tmp_path, long=f"{padding}import sys\n")).files
+    assert long.tree is None
+    assert long.problem is not None
+    assert "more than 2,000,000 bytes" in long.problem
+
+
 def test_the_texts_and_calls_of_a_file_have_their_lines() -> None:
     file = source("'Says what it is.'\nprint('a', f(1))\na.b.c('d')\n")
     assert sorted(file.strings()) == [("Says what it is.", 1), ("a", 2), ("d", 3)]
