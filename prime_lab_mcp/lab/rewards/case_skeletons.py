@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.rewards.observations import Expected
 from prime_lab_mcp.lab.rewards.probes.catalogue import GIVEN_TEXT, Draft, Probe, given_text
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.programs import failing_programs
+from prime_lab_mcp.lab.rewards.reply_lists import json_values
 from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
 from prime_lab_mcp.lab.worker.description import Row
 
@@ -36,7 +37,6 @@ which a reply is a changed copy of one (our choice)."""
 _FENCE = re.compile(r"```([\w+#-]*)[ \t]*\n.*?```", re.S)
 _PROGRAM = re.compile(r"```(python|py|python3)[ \t]*\n(.*?)(?=```)", re.S)
 _TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>[^<]*</\1>", re.S)
-_DECODER = json.JSONDecoder()
 _PYTHON = frozenset({"python", "py", "python3"})
 
 
@@ -128,7 +128,7 @@ def skeletons(text: str) -> Iterator[str]:
     elif _TAG.search(text):
         yield _TAG.sub(lambda match: f"<{match[1]}></{match[1]}>", text)
     elif found is not None:
-        value, start, end = found
+        start, end, value = found
         yield f"{text[:start]}{json.dumps(_emptied(value))}{text[end:]}"
 
 
@@ -136,22 +136,16 @@ def claims(text: str) -> Iterator[str]:
     """Yield a reply with empty values of its JSON object but for one number, which is doubled, if the object has a list
     too. A reward may believe the sum that a reply states of its list; one that compares the number pays no other."""
     found = _object_in(text)
-    if found is not None and any(isinstance(inner, list) and inner for inner in found[0].values()):
-        value, start, end = found
+    if found is not None and any(isinstance(inner, list) and inner for inner in found[2].values()):
+        start, end, value = found
         for key in _numbers(value)[:_MOST]:
             yield f"{text[:start]}{json.dumps({**_emptied(value), key: 2 * value[key] + 1})}{text[end:]}"
 
 
-def _object_in(text: str) -> tuple[dict[str, Any], int, int] | None:
-    """Return the first JSON object in a text that is not empty, with its place; None if there is none."""
-    for opening in re.finditer(r"\{", text):
-        try:
-            value, end = _DECODER.raw_decode(text, opening.start())
-        except (ValueError, RecursionError):
-            continue
-        if value:
-            return value, opening.start(), end
-    return None
+def _object_in(text: str) -> tuple[int, int, dict[str, Any]] | None:
+    """Return (start, end, value) of the first JSON object of a text that is not empty; None if there is none."""
+    found = ((start, end, value) for start, end, value in json_values(text) if isinstance(value, dict) and value)
+    return next(found, None)
 
 
 def _numbers(value: Mapping[str, Any]) -> list[str]:

@@ -83,7 +83,7 @@ def listed_in(text: str) -> ReplyList | None:
     return replace(found, before=text[:start] + found.before, after=found.after + text[end:])
 
 
-def _values_of(text: str) -> Iterator[tuple[int, int, Any]]:
+def json_values(text: str) -> Iterator[tuple[int, int, Any]]:
     """Yield (start, end, value) for the JSON objects and lists of a text that are not inside of another one."""
     decoder, at = json.JSONDecoder(), 0
     while match := re.compile(r"[\[{]").search(text, at):
@@ -96,12 +96,12 @@ def _values_of(text: str) -> Iterator[tuple[int, int, Any]]:
 
 
 def _has_json(text: str) -> bool:
-    return any(isinstance(value, dict) for _, _, value in _values_of(text))
+    return any(isinstance(value, dict) for _, _, value in json_values(text))
 
 
 def _json_list(text: str) -> ReplyList | None:
     """Return the last JSON value of a text as a list: of its own entries, or of its only list or object."""
-    values = list(_values_of(text))
+    values = list(json_values(text))
     if not values:
         return None
     start, end, value = values[-1]
