@@ -111,7 +111,7 @@ class RolloutSample:
     stated: float = 0.0
     """The largest sum of positive weights in one rollout."""
     # The following columns have one entry for each scored rollout.
-    task: array[int] = field(default_factory=lambda: array("l"))
+    task: array[int] = field(default_factory=lambda: array("i"))
     rewards: array[float] = field(default_factory=lambda: array("d"))
     lengths: array[float] = field(default_factory=lambda: array("f"))
     reply_lengths: array[float] = field(default_factory=lambda: array("f"))
@@ -304,12 +304,12 @@ def rows_by_task(sample: RolloutSample) -> Iterator[array[int]]:
 
     A row number is an index into the columns. The function is a counting sort.
     """
-    starts = array("l", [0]) * (len(sample.index) + 1)
+    starts = array("i", [0]) * (len(sample.index) + 1)
     for number in sample.task:
         starts[number + 1] += 1
     for number in range(len(sample.index)):
         starts[number + 1] += starts[number]
-    places, rows = array("l", starts), array("l", [0]) * len(sample.task)
+    places, rows = array("i", starts), array("i", [0]) * len(sample.task)
     for row, number in enumerate(sample.task):
         rows[places[number]] = row
         places[number] += 1
@@ -359,7 +359,7 @@ def _tasks(sample: RolloutSample, every: array[float], groups: Iterable[array[in
     for task_rows in groups:
         rows = task_rows
         if not whole:
-            rows = array("l", [row for row in task_rows if row < known and every[row] == every[row]])
+            rows = array("i", [row for row in task_rows if row < known and every[row] == every[row]])
             if not rows:
                 continue
         rewards = array("d", map(every.__getitem__, rows))
