@@ -180,6 +180,15 @@ def test_other_arguments_are_named_and_prove_nothing() -> None:
     assert of(need, [], subject).detail == "test_reward has not run on this environment"
 
 
+def test_the_same_values_with_keys_in_another_order_are_said_to_be_just_that() -> None:
+    need = Need("test_reward", "source", "named")
+    subject = replace(HERE, arguments={"levels": {"b": 1, "a": 2}})
+    ordered = of(need, [row(env_args={"levels": {"a": 2, "b": 1}})], subject)
+    assert ordered.why == "never-run"
+    assert "the keys of a table were in another order" in ordered.detail
+    assert "another order" not in of(need, [row(env_args={"levels": {"a": 3}})], subject).detail
+
+
 def test_the_call_of_a_missing_verdict_names_arguments_only_where_they_are_needed() -> None:
     def arguments(need: Need, **changes: Any) -> Any:
         return of(need, [], replace(HERE, **changes)).arguments
@@ -291,6 +300,45 @@ def test_the_next_call_of_an_environment_is_that_of_its_first_missing_evidence(
     states = [of(REWARD, [row()]), of(need, [blocked_by(code, tool=need.tool) for code in history])]
     proposed = upcoming_call("env", "v1", states, {"a": 1}, workspace=WORKSPACE)
     assert (proposed.tool, dict(proposed.arguments or {})) == expected
+
+
+def test_a_reward_test_that_failed_is_not_run_again_on_the_same_files() -> None:
+    unmet = of(REWARD, [blocked_by("reward-constant")]).unmet
+    assert unmet is not None
+    assert unmet.instead == Next(
+        "read_environment",
+        f"{unmet.detail}; mend it with edit_environment, then call test_reward",
+        {"environment": "env"},
+    )
+
+
+def test_a_reward_test_without_a_verdict_leads_to_the_code() -> None:
+    unclear = of(REWARD, [blocked_by("gold-not-understood", status="inconclusive")])
+    proposed = upcoming_call("env", "v1", [unclear], {"a": 1}, workspace=WORKSPACE)
+    assert (proposed.tool, proposed.arguments) == ("read_environment", {"environment": "env"})
+    assert proposed.why == f"{unclear.detail}; mend it with edit_environment"
+
+
+CHECK = Need("check_environment", "content")
+
+
+@pytest.mark.parametrize(
+    ("needs", "failed", "expected"),
+    [
+        ([CHECK, REWARD], False, "test_reward"),
+        ([CHECK, REWARD, SIGNAL], False, "test_reward"),
+        ([CHECK, REWARD, SIGNAL], True, "check_environment"),
+        ([CHECK, SIGNAL], False, "check_environment"),
+    ],
+    ids=lambda value: " ".join(n.tool for n in value) if isinstance(value, list) else None,
+)
+def test_the_reward_test_is_proposed_where_it_runs_the_missing_check_first(
+    needs: list[Need], failed: bool, expected: str
+) -> None:
+    states = [of(need, []) for need in needs]
+    if failed:
+        states[0] = of(CHECK, [blocked_by("load-failed", tool="check_environment")])
+    assert upcoming_call("env", "v1", states, workspace=WORKSPACE).tool == expected
 
 
 def test_after_the_last_gate_comes_the_config_and_a_v0_environment_is_ported() -> None:
