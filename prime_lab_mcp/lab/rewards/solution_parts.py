@@ -91,10 +91,12 @@ async def play_parts(worker: Worker, solved: Solved, prompts: Mapping[int, str])
         found, counts[kind] = await _with_changes(worker, [] if signed else few, kind, changed)
         paid += found
     texts = [p for p in chosen if _FEWEST_TURNS <= len(_turns(p)) <= _MOST_TURNS]
+    with_calls = texts[:FEW_TASKS]
     texts = [p for p in texts if usual <= _LONG_MS or _spoken(p)]  # Tool servers make rollouts slow.
     texts = sorted(texts, key=lambda p: len(_turns(p)))[: FEW_TASKS if usual > _LONG_MS else TASKS]
     if usual > _VERY_LONG_MS or len(texts) < FEW_TASKS:
-        return SolutionParts(tuple(paid), tuple(counts.items()))
+        undone = [] if paid or usual > _VERY_LONG_MS else await _undone(worker, with_calls, prompts, counts)
+        return SolutionParts((*paid, *undone), tuple(counts.items()))
     ends = {json.dumps(_turns(p)[-1]) for p in texts}
     closing = _turns(texts[0])[-1:] if len(ends) == 1 else []
     first, step = await _first_turns(worker, texts[0], closing)
@@ -112,9 +114,17 @@ async def play_parts(worker: Worker, solved: Solved, prompts: Mapping[int, str])
         paid += [part for part in repeated if part is not None]
         counts["repeated"] = len(again)
     if not paid:
-        undone, counts["undone"] = await play_undone(worker, texts, prompts)
-        paid += [PaidPart("undone", p, next(s.result.reward or 0.0 for s in texts if s.row == p.row)) for p in undone]
+        paid += await _undone(worker, texts, prompts, counts)
     return SolutionParts(tuple(paid), tuple(counts.items()))
+
+
+async def _undone(
+    worker: Worker, solutions: Sequence[PlayedScript], prompts: Mapping[int, str], counts: dict[PartKind, int]
+) -> list[PaidPart]:
+    """Return the cycles that undo a paid turn and earn what the solution earns. `counts` gets the number of tasks."""
+    undone, counts["undone"] = await play_undone(worker, solutions, prompts)
+    earned = {solution.row: solution.result.reward or 0.0 for solution in solutions}
+    return [PaidPart("undone", played, earned[played.row]) for played in undone]
 
 
 def _turns(played: PlayedScript) -> list[Any]:

@@ -20,8 +20,10 @@ from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import OfferedTool
 
-_FEWEST_STEPS, _MOST_STEPS, _MOST_COMMANDS, _MOST_UNDOING = 4, 80, 16, 12
+_FEWEST_STEPS, _MOST_STEPS, _MOST_COMMANDS, _MOST_UNDOING = 3, 80, 16, 12
 """Numbers of steps of a solution, of commands of a prompt, and of steps that are tried as undoing one (our choice)."""
+_ENOUGH = 0.9
+"""Share of the solution's reward that a cycle must earn, as its turns may cost something (our choice)."""
 _ROUNDS = (8, 4)
 """Numbers of rounds: the smaller one is tried where the larger one earns at least half (our choice)."""
 _TURN = re.compile(r"^\W*(?P<label>[A-Za-z][A-Za-z ]{0,20}[:>]\s*)?(?P<steps>[A-Za-z_][\w ,;-]*)[.\s]*$")
@@ -101,7 +103,8 @@ async def _of_solution(
         played = await play_pairs(worker, [(solution.row, script) for script in scripts.values()])
         of_step = [(next(s for s in steps if scripts[json.dumps(s)] is p.script), p) for p in played if p.scored]
         for step, p in of_step:
-            if (p.result.reward or 0.0) >= whole and _goes_round(p, split, place, rounds):
+            enough = _ENOUGH * (solution.result.reward or 0.0) - EPSILON
+            if (p.result.reward or 0.0) >= enough and _goes_round(p, split, place, rounds):
                 return p, step
         # Where turns cost something, fewer rounds earn more.
         steps = [step for step, p in of_step if (p.result.reward or 0.0) >= HALF_SHARE * whole]
@@ -136,8 +139,11 @@ async def _first_paid(worker: Worker, solution: PlayedScript, split: _Steps, who
     The steps alone must earn what the solution earned.
     """
     ends = await play_pairs(worker, [(solution.row, turns_script("", split.start(n))) for n in (1, None)])
-    if len(ends) < 2 or (ends[1].result.reward or 0.0) < whole or (ends[0].result.reward or 0.0) > EPSILON:
+    if len(ends) < 2 or (ends[1].result.reward or 0.0) < whole:
         return None
+    start = ends[0].result.reward or 0.0
+    if start > EPSILON:
+        return 1 if start < whole else None
     low, high, earned = 1, len(split.steps), whole
     while high - low > 1:
         middle = (low + high) // 2

@@ -2,7 +2,7 @@
 
 format: numeric
 generation: v1
-finding: reward-order-dependent or reward-constant or reward-gold-fails, blocker
+finding: reward-order-dependent or reward-nondeterministic or reward-constant or reward-gold-fails, blocker
 
 The first reply to a question decides what every later one earns.
 """

@@ -2,7 +2,7 @@
 
 format: numeric
 generation: v1
-finding: reward-order-dependent, blocker
+finding: reward-order-dependent or reward-nondeterministic, blocker
 
 What the same reply earns depends on how many were scored before it, so advantages are noise.
 """

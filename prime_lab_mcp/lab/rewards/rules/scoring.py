@@ -261,17 +261,20 @@ def nondeterministic(trial: Trial) -> Iterator[Finding]:
     differing = [r for r in trial.repeats if differs_on_repeat(r) and not by_judge(r)]
     if not differing:
         return
-    # State that scoring leaves behind stays, so later passes agree with each other but not with the first one.
-    by_order = all(
-        same_reward(r.first.reward, r.again.reward) or same_reward(r.again.reward, r.reverse.reward) for r in differing
-    )
-    if by_order:
+    # State that scoring leaves behind stays, so later passes agree with each other but not with the first one. What is
+    # scored before a completion is the same in the first two passes.
+    as_before = [same_reward(r.first.reward, r.again.reward) for r in differing]
+    stays = [same_reward(r.again.reward, r.reverse.reward) for r in differing]
+    if all(one or other for one, other in zip(as_before, stays, strict=True)):
+        # Of three draws between two values two always agree, now the first two and now the last two.
+        alike = len(differing) > 2 and (all(as_before) or all(stays))
         yield _unsteady(
             trial,
             differing,
             "reward-order-dependent",
-            "what was scored before",
-            "Keep nothing between calls: no module-level or task-level lists, caches or counters in the reward.",
+            "what was scored before" if alike else "what was scored before, or on chance",
+            "Keep nothing between calls: no module-level or task-level lists, caches or counters in the reward"
+            f"{'' if alike else ', and no random numbers'}.",
         )
     else:
         yield _unsteady(

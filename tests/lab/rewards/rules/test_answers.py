@@ -121,6 +121,18 @@ def test_chance_and_shared_state_are_told_apart() -> None:
     assert found(sound(repeats=(state,))) == {("reward-order-dependent", "blocker")}
 
 
+def test_where_two_rewards_alternate_chance_is_named_beside_the_order_of_scoring() -> None:
+    """Of three draws between two values two always agree, now the first two and now the last two."""
+    probe = Draft(Family.GOLD, "g").probe("0/g", 0)
+    last, first = (RepeatedScore(probe, *map(scored, drawn)) for drawn in ((0.1, 0.1, 1.0), (1.0, 0.1, 0.1)))
+    mixed, few, many = (reward_findings(sound(repeats=r))[0] for r in ((last, last, first), (first,), (first,) * 3))
+    assert {found.code for found in (mixed, few, many)} == {"reward-order-dependent"}
+    for unclear in (mixed, few):
+        assert unclear.message.endswith("the reward depends on what was scored before, or on chance")
+        assert "no random numbers" in str(unclear.fix)
+    assert many.message.endswith("the reward depends on what was scored before")
+
+
 def test_reasoning_before_the_answer_must_not_cost_it() -> None:
     assert found(sound(scored_probe(Family.AFTER_REASONING, "reasoning", 0.0))) == {("reward-too-strict", "blocker")}
     assert found(sound(scored_probe(Family.SPELLING, "spaces", 0.0))) == {("reward-too-strict", "warning")}
