@@ -24,6 +24,9 @@ RECORDED = ("check_environment", "test_reward")
 _CHEAP = ("workflow_status", "read_environment", "edit_environment", "read_reference", "inspect_dataset")
 _SETTLING_CALLS = 40
 _FIRST_ANSWER_SECONDS = 60.0
+_DYING_SECONDS = 15.0
+"""Time in which a killed server is gone, also on a busy machine. A server that lives on after it has stopped answering
+is a flaw."""
 _ROUNDS_OF_A_CONFIG = 4
 """Two of these rounds are expensive: what one left unknown is submitted again among the kills of the other."""
 
@@ -100,10 +103,8 @@ class Kills:
             self.tally.count(f"calls under kills: {tool}")
             report = server.call(tool, arguments, 120)
             if report is None:
-                if server.process.poll() is None and server.process.returncode is None:
-                    time.sleep(0.2)
-                    if server.process.poll() is None:
-                        self.tally.flaw("unanswered", f"{tool} {arguments}")
+                if not server.ends_within(_DYING_SECONDS):
+                    self.tally.flaw("unanswered", f"{tool} {arguments}")
                 return
             self._note(tool, arguments, report)
 

@@ -168,6 +168,13 @@ class StdioServer:
         self.process.kill()
         self._over()
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the process ends in time. `poll` says nothing while another thread waits for a killed process."""
+        until = time.monotonic() + seconds
+        while self.process.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        return self.process.poll() is not None
+
     def end(self, seconds: float = 30.0) -> int | None:
         """Close stdin and return the exit code; None if the server did not end."""
         with suppress(OSError, ValueError):
