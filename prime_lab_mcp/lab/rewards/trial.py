@@ -37,6 +37,7 @@ from prime_lab_mcp.lab.rewards.case_skeletons import (
     unchanged_probes,
 )
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
+from prime_lab_mcp.lab.rewards.equal_orders import equal_order_probes
 from prime_lab_mcp.lab.rewards.equal_paths import equal_path_probes
 from prime_lab_mcp.lab.rewards.goldless import goldless_probes, nothing_probes
 from prime_lab_mcp.lab.rewards.golds_alone import find_refused_golds
@@ -359,7 +360,9 @@ class _Observation:
         right: list[tuple[Probe, Expected]] = []
         if style is not None:
             right = [(gold_probe(style, gold), "high") for gold in self.tried.picked]
-        await self._score_more(equal_path_probes([*probes, *right], rows))
+        await self._score_more(
+            [*equal_path_probes([*probes, *right], rows), *equal_order_probes([*probes, *right], rows)]
+        )
         await self._score_more(entry_probes([*probes, *right], rows))
         await self._score_more(changed_probes(right, rows))
         stated = {gold.row for gold in style.golds.golds} if style is not None and self.tried.picked else set()

@@ -24,8 +24,10 @@ _CAPITALS = re.compile(rf"(?i){_REPLY}\bin\s+(?:all\s+)?(?:capitals|capital\s+le
 _LOWER = re.compile(rf"(?i){_REPLY}\bin\s+(?:all\s+)?(?:lower[\s-]?case|small\s+letters)\b")
 _COMMAS = re.compile(
     r"(?i)\b(?:with|use|using)\b[^.\n]{0,25}\b(?:thousands?[- ]separators?|commas? (?:as|for|between) (?:the )?"
-    r"thousands?|separators? (?:for|between) (?:the )?thousands)\b[^\n]{0,40}?\d,\d{3}"
+    r"thousands?|separators? (?:for|between) (?:the )?thousands)\b(?:[^\n]{0,40}?|[^.]{0,90}?:\s+[^\n]{0,40}?)"
+    r"\d,\d{3}"
 )
+"""The demand of thousands separators. An example that has one follows, also on a line of its own behind a colon."""
 _DECIMAL_COMMA = re.compile(
     r"(?i)\bdecimal commas?\b|\bdezimalkomma\b|\bcommas? (?:as|for|before|in place of) (?:the |a )?decimals?\b"
 )
@@ -113,8 +115,9 @@ def _cased(answer: str, change: Callable[[str], str]) -> str:
 
 
 def _with_commas(answer: str, demand: re.Match[str]) -> str:
-    """Return a whole number with commas between the thousands; empty for any other answer."""
-    return f"{int(answer):,}" if re.fullmatch(r"-?\d{4,15}", answer) else ""
+    """Return a number with commas between the thousands; empty for any other answer."""
+    number = re.fullmatch(r"(-?[1-9]\d{3,14})(\.\d{1,6})?", answer)
+    return f"{int(number[1]):,}{number[2] or ''}" if number is not None else ""
 
 
 def _with_decimal_comma(answer: str, demand: re.Match[str]) -> str:

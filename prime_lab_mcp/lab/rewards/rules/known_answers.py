@@ -8,6 +8,8 @@ from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.rewards.equal_orders import OTHER_ORDER
+from prime_lab_mcp.lab.rewards.equal_paths import OTHER_WAY
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import (
@@ -90,25 +92,40 @@ _FEWEST_WAYS = 3
 
 
 def refuses_equal_ways(trial: Trial) -> Iterator[Finding]:
-    """Another way must be paid that is as short as the right one and that the prompt does not tell apart from it.
+    """Another way must be paid that is as short as the right one and that the prompt does not tell apart from it, and
+    so must another order that the prompt allows.
 
-    A blocker: which of the equal ways a model gives is chance, and most right replies earn little. All that were tried
+    A blocker: which of the equal ones a model gives is chance, and most right replies earn little. All that were tried
     must be refused, on at least three tasks.
     """
     right = [*trial.golds, *(s.scored_probe for s in trial.supplied if s.high)]
     paid = {s.probe.row: s.reward or 0.0 for s in right}
-    tried = [s for s in trial.of(Family.OTHER_WAY) if s.reward is not None and paid.get(s.probe.row, 0.0) > EPSILON]
-    refused = [s for s in tried if (s.reward or 0.0) < HALF_SHARE * paid[s.probe.row]]
-    if len(refused) >= _FEWEST_WAYS and len(refused) == len(tried):
-        yield Finding(
-            "reward-too-strict",
-            "blocker",
-            f"the prompt asks for a shortest way, and another one that is as short was refused on all "
-            f"{len(refused)} tasks that were tried: {paid_text(refused[0], trial)}",
+    others = [s for s in trial.of(Family.OTHER_WAY) if s.reward is not None and paid.get(s.probe.row, 0.0) > EPSILON]
+    for variant, asked, fix in (
+        (
+            OTHER_WAY,
+            "the prompt asks for a shortest way, and another one that is as short",
             "Follow the way of the reply step by step, and pay it if each step is allowed and their number is the "
             "smallest; or say in the prompt which of several equal ways is meant.",
-            rows=tuple(case_row(s, "what the stored way earns", trial) for s in refused[:3]),
-        )
+        ),
+        (
+            OTHER_ORDER,
+            "the prompt asks for an order in which each entry comes after those that it names, and another such order",
+            "Go through the order of the reply, and pay it if each entry is there once and comes after all that must "
+            "be earlier; or say in the prompt which of several such orders is meant.",
+        ),
+    ):
+        tried = [s for s in others if s.probe.variant == variant]
+        refused = [s for s in tried if (s.reward or 0.0) < HALF_SHARE * paid[s.probe.row]]
+        tasks = len({s.probe.row for s in refused})
+        if tasks >= _FEWEST_WAYS and len(refused) == len(tried):
+            yield Finding(
+                "reward-too-strict",
+                "blocker",
+                f"{asked} was refused on all {tasks} tasks that were tried: {paid_text(refused[0], trial)}",
+                fix,
+                rows=tuple(case_row(s, "what the stored one earns", trial) for s in refused[:3]),
+            )
 
 
 def cases_suffice(trial: Trial) -> bool:

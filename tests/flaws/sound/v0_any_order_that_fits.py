@@ -1,0 +1,47 @@
+"""Several orders are right, one of them is stored, and the reward pays them all.
+
+format: multi_answer
+generation: v0
+
+The reward goes through the order of the reply and asks what each dish needs.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+
+import verifiers as vf
+from datasets import Dataset
+
+DISHES = (
+    "stock", "dough", "filling", "glaze", "custard", "crumble", "syrup", "salad", "broth", "relish", "mousse", "gravy",
+)  # fmt: skip
+ASK = (
+    "A kitchen makes these things: {names}.\n{needs}\nOne cook makes one thing after the other. Write an order in which "
+    "all of them can be made, as one line with commas between the names, inside <order></order>."
+)
+
+
+def load_environment(**kwargs) -> vf.Environment:
+    chance = random.Random(31)
+    rows, seen = [], set()
+    while len(rows) < 60:
+        names = chance.sample(DISHES, chance.randint(5, 7))
+        needs = {name: sorted(chance.sample(names[:n], min(n, 2))) for n, name in enumerate(names) if n % 2}
+        told = "\n".join(f"The {name} needs the {' and the '.join(first)}." for name, first in needs.items())
+        question = ASK.format(names=", ".join(sorted(names)), needs=told)
+        if question not in seen:
+            seen.add(question)
+            rows.append({"question": question, "answer": ", ".join(names), "info": {"needs": str(needs)}})
+    parser = vf.XMLParser(fields=["order"], answer_field="order")
+
+    def in_order(completion, answer, info, **kwargs):
+        given = [name.strip() for name in (parser.parse_answer(completion) or "").lower().split(",")]
+        if sorted(given) != sorted(answer.split(", ")):
+            return 0.0
+        needs = ast.literal_eval(info["needs"])
+        return float(all(given.index(n) < given.index(name) for name, first in needs.items() for n in first))
+
+    rubric = vf.Rubric(funcs=[in_order], parser=parser)
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), parser=parser, rubric=rubric, **kwargs)
