@@ -20,7 +20,7 @@ from prime_lab_mcp.lab.evals.runner.endings import resuming_call
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
-from prime_lab_mcp.lab.training import control, submission
+from prime_lab_mcp.lab.training import control, resumption, submission
 from prime_lab_mcp.tools.argument_types import Slug, Text
 from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Plan, PlannedTool
 
@@ -150,7 +150,7 @@ async def _still_paused(call: Call, args: Args) -> Outcome:
 
     The user may want to stop the run that continues it.
     """
-    continued_as = await control.continuation_of(call.lab, args.id)
+    continued_as = await resumption.continuation_of(call.lab, args.id)
     message = f"run {args.id} is PAUSED, and the platform left it so; it is not billed, and can be resumed"
     fix = "Leave it, or ask the user to delete it on its page."
     calls = [Next("watch_run", "how it stands", {"id": args.id})]

@@ -19,10 +19,11 @@ from prime_lab_mcp.lab.prime.answers import ValidateAnswer
 from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
-from prime_lab_mcp.lab.training import control, submission
+from prime_lab_mcp.lab.training import submission
 from prime_lab_mcp.lab.training.bound import CostBound, cost_of
 from prime_lab_mcp.lab.training.budget import ConfigBudget, WalletBudget
 from prime_lab_mcp.lab.training.preparation import RunPreparation, prepare_run
+from prime_lab_mcp.lab.training.resumption import require_not_continued, submission_at
 from prime_lab_mcp.lab.training.sources import published_environment_asked_ahead
 from prime_lab_mcp.lab.training.submission import RunStanding, write_checked_copy
 from prime_lab_mcp.tools.budgeting import fuller_sentence, over_budget
@@ -71,7 +72,7 @@ async def plan(call: Call, args: Args) -> Plan[SubmissionPlan]:
         return Plan(SubmissionPlan(args, None), Intent("submit", at.key, exists, ask=False))
     if args.resume_from is not None:
         await _require_paused(call, args.resume_from)
-        await control.require_not_resumed(lab, args.resume_from)
+        await require_not_continued(lab, args.resume_from)
     await call.progress(0.0, 2.0, "asking the platform whether it accepts the config")
     known = await prepare_run(lab, config, await write_checked_copy(lab, config, at.name, at.key), call.platform)
     work = SubmissionPlan(args, known)
@@ -162,10 +163,11 @@ async def run(call: Call, plan: Plan[SubmissionPlan]) -> Outcome:
     _require_agreed(plan.intent, at, cost, known.validation)
     await call.progress(1.0, 2.0, f"submitting {at.name}")
     copy = await write_checked_copy(lab, config, at.name, at.key)
+    sent = submission_at(lab, config, at, cost, copy, args.resume_from)
     if args.resume_from is not None:
-        await control.require_not_resumed(lab, args.resume_from)
+        await require_not_continued(lab, args.resume_from)
     try:
-        started = await submission.submit_run(lab, config, at, cost, args.resume_from, copy)
+        started = await submission.submit_run(lab, sent)
     except LabError as error:
         if error.code != "platform-rejected":
             raise

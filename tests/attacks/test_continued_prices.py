@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.configs.config import parse_config
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.training.bound import CostBound
 from prime_lab_mcp.lab.training.control import prepare_control
+from prime_lab_mcp.lab.training.resumption import submission_at
 from prime_lab_mcp.lab.training.submission import RunStanding, submit_run
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
@@ -136,7 +137,9 @@ async def test_a_run_for_which_the_platform_charges_more_than_it_said_counts_at_
     copy.write_text('name = "sums-abababab"\n', encoding="utf-8")
     prime.price = 4.0
     standing = RunStanding("fresh", "k" * 64, 1, "sums-abababab")
-    started = await submit_run(lab, parse_config(CONFIG, path), standing, CostBound(4.0, 10.0, 2.5, ""), None, copy)
+    started = await submit_run(
+        lab, submission_at(lab, parse_config(CONFIG, path), standing, CostBound(4.0, 10.0, 2.5, ""), copy, None)
+    )
     assert started is not None
     assert (started.price_per_hour, started.max_cost) == (8.0, 10.0)
     assert lab.ledger.spent("rehearsal") == 20.0

@@ -1,8 +1,9 @@
 """However servers, answers and the platform fail: what publishes or costs money takes effect at most once per intent.
 
 Real: `once`, the ledger and the five intents that use them (publishing, submitting, resuming, starting a hosted
-evaluation, uploading one). A model: the platform with what is on its way to it, the clock, and the processes. A kill
-abandons a call where it awaits, and what it had sent may still arrive.
+evaluation, uploading one), and the two intents that continue one paused run, at once. A model: the platform with what
+is on its way to it, the clock, and the processes. A kill abandons a call where it awaits, and what it had sent
+may still arrive.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ from prime_lab_mcp.lab.state.manifest import Manifest
 from prime_lab_mcp.lab.state.once import AtMostOnce, Once
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.training.bound import CostBound
-from prime_lab_mcp.lab.training.control import ResumedRun
-from prime_lab_mcp.lab.training.submission import RunSubmission
+from prime_lab_mcp.lab.training.resumption import AlreadyContinuedError, ResumedRun, submission_at
+from prime_lab_mcp.lab.training.submission import RunStanding, RunSubmission
 from tests.support.evaluations import hosted_spec
 from tests.tools.loopback import CONFIG
 
 KEY = "ab" * 32
 PAUSED = "run-paused"
+SUBMITTED = "sums-abababab"
 SAMPLES = 4
 ANSWERS = ("ok", "ok", "lost", "nothing", "late", "slow", "refused", "ok")
 """lost: done, and the answer did not arrive. nothing: not done, and nobody can tell. late: done after prime gave up.
@@ -107,6 +109,7 @@ class World:
     flying: list[Request] = field(default_factory=list)
     late: list[tuple[float, Callable[[], Any]]] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
     samples: int = 0
     values: list[str] = field(default_factory=list)
     calm: bool = False
@@ -150,7 +153,11 @@ class World:
         return made
 
     async def _called(self, server: Server) -> str:
-        settled = await server.once.send(self.service.intent(self, server))
+        try:
+            settled = await server.once.send(self.service.intent(self, server))
+        except AlreadyContinuedError as error:
+            self.values.append(error.continued_as)
+            return error.continued_as
         if settled is None:
             return "not taken"
         self.values.append(self.service.id_of(settled.value))
@@ -200,9 +207,10 @@ class World:
                 with suppress(LabError):
                     arrive()
 
-    def done(self) -> str:
-        """The effect itself."""
+    def done(self, name: str | None = None) -> str:
+        """The effect itself. `name` is that of a run, where it is not the service's."""
         id = f"made-{next(self.numbers)}"
+        self.names[id] = name or self.service.run_name
         self.effects.append(id)
         assert len(self.effects) == 1, "it took effect twice"
         return id
@@ -270,20 +278,25 @@ class StandInPrime:
     # Training
 
     async def train_submit(self, path: Path, **options: Any) -> Submitted:
-        return Submitted(await self._change(self._world.done), 2.0, 4.0)
+        return Submitted(await self._change(lambda: self._world.done(SUBMITTED)), 2.0, 4.0)
 
     async def train_resume(self, id: str, **options: Any) -> Submitted:
         return Submitted(await self._change(self._world.done), 2.0, 4.0)
 
     async def train_list(self, name: str | None = None, *, limit: int | None = None) -> list[dict[str, Any]]:
-        world, own = self._world, self._world.service.run_name
+        world = self._world
         began = datetime.fromtimestamp(world.clock, UTC).isoformat()
 
         def answer() -> list[dict[str, Any]]:
-            rows = [{"id": id, "name": own, "status": "RUNNING", "created_at": began} for id in world.effects]
-            return [*rows, paused_run()] if world.service.kind == "resume" else rows
+            rows = [
+                {"id": id, "name": world.names[id], "status": "RUNNING", "created_at": began} for id in world.effects
+            ]
+            return [*rows, paused_run()] if world.service.kind in ("resume", "continue") else rows
 
         return [r for r in await self._read(answer) if name in (None, r["name"])]
+
+    async def train_get(self, id: str) -> dict[str, Any]:
+        return dict(await self._read(lambda: paused_run() if id == PAUSED else {"id": id, "status": "RUNNING"}))
 
     # Evaluations
 
@@ -359,6 +372,15 @@ def resumption(world: World, server: Server) -> AtMostOnce[Any]:
     return ResumedRun(server.lab, PAUSED, paused_run(), KEY)
 
 
+def continuation(world: World, server: Server) -> AtMostOnce[Any]:
+    """Every other server submits a config that goes on from the paused run, and the others resume the run."""
+    if server.number % 2:
+        return ResumedRun(server.lab, PAUSED, paused_run(), "cd" * 32)
+    config = parse_config(CONFIG, world.root / "workspace" / "sums.toml")
+    at, cost = RunStanding("fresh", KEY, 1, SUBMITTED), CostBound(4.0, 10.0, 2.5, "")
+    return submission_at(server.lab, config, at, cost, world.root / "copy.toml", PAUSED)
+
+
 def hosted(world: World, server: Server) -> AtMostOnce[Any]:
     lab = server.lab
     return HostedStart(
@@ -372,8 +394,9 @@ def upload(world: World, server: Server) -> AtMostOnce[Any]:
 
 SERVICES = [
     Service("push", "", push, lambda published: f"version {published.version}"),
-    Service("submit", "sums-abababab", submission, lambda run: run.id),
+    Service("submit", SUBMITTED, submission, lambda run: run.id),
     Service("resume", "sums", resumption, lambda run: run.id),
+    Service("continue", "sums", continuation, lambda run: run.id),
     Service("hosted", "", hosted, str),
     Service("upload", "", upload, lambda uploaded: uploaded.id),
 ]
@@ -397,7 +420,8 @@ def live(world: World, tape: Tape) -> None:
             servers[which] = world.start(servers[which].host)
         elif action == "wait":
             world.pass_time((1.0, 30.0, 200.0)[which])
-        elif action == "back up" and which == 0:
+        elif action == "back up" and which == 0 and world.service.kind != "continue":
+            # A platform does not say from which run another one goes on: that is only in the ledger.
             copy_ledger(servers[0].lab.ledger, backup)
         elif action == "restore" and which == 0 and backup.exists():
             for number, server in servers.items():
@@ -442,7 +466,8 @@ def end_well(world: World, tape: Tape) -> None:
     assert set(world.values) == {"version 0.1.0" if world.service.kind == "push" else world.effects[0]}
     if world.service.kind == "upload":
         assert world.samples == SAMPLES
-    assert server.lab.ledger.spent(world.platform) == (10.0 if world.service.kind == "submit" else 0.0)
+    submitted = SUBMITTED in world.names.values() and world.service.kind in ("submit", "continue")
+    assert server.lab.ledger.spent(world.platform) == (10.0 if submitted else 0.0)
 
 
 @pytest.mark.parametrize("platform", ["prime", "rehearsal"])

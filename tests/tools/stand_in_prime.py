@@ -87,6 +87,12 @@ class StandInPrime:
     async def train_progress(self, id: str) -> dict[str, Any]:
         return {"latestStep": self.steps}
 
+    async def version(self) -> str:
+        return "0.0.0"
+
+    async def frontend(self) -> str:
+        return "https://platform.example"
+
     async def models(self) -> PlatformModels:
         return PlatformModels({}, (HostedGpuOffer(GPU, self.price, True, False),))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer, Wallet
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push, Run
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.training import submission
+from prime_lab_mcp.lab.training import resumption, submission
 from prime_lab_mcp.lab.training.bound import CostBound
 from prime_lab_mcp.lab.training.preparation import RunPreparation
 from prime_lab_mcp.resources.catalog import References
@@ -150,18 +152,23 @@ async def test_a_submission_does_not_go_on_from_a_run_that_was_resumed(
     assert caught.value.code == "run-resumed-already"
     assert became in caught.value.message
     prime.runs[0]["status"] = "COMPLETED"
-    await control_run.control.require_not_resumed(labs[1], "p")
+    await resumption.require_not_continued(labs[1], "p")
+
+
+async def agreed_submission(continued: Call) -> Plan[SubmissionPlan]:
+    """The plan of `continued` after its question was answered."""
+    assert continued.config is not None
+    at = await submission.run_standing(continued.lab, read_config(continued.config), resume_from="p")
+    prepared = RunPreparation(
+        CostBound(None, None, None, ""), None, Wallet(9.0, "USD"), ValidateAnswer("not-offered"), (), ()
+    )
+    return Plan(SubmissionPlan(GOES_ON, prepared), Intent("submit", at.key, "Start it."))
 
 
 async def test_a_run_that_is_resumed_while_a_submission_is_approved_is_not_continued_twice(
     labs: list[Lab], prime: StandInPrime, continued: Call
 ) -> None:
-    assert continued.config is not None
-    at = await submission.run_standing(labs[1], read_config(continued.config), resume_from="p")
-    prepared = RunPreparation(
-        CostBound(None, None, None, ""), None, Wallet(9.0, "USD"), ValidateAnswer("not-offered"), (), ()
-    )
-    plan = Plan(SubmissionPlan(GOES_ON, prepared), Intent("submit", at.key, "Start it."))
+    plan = await agreed_submission(continued)
     await control(labs[0], "p", "resume")
     with pytest.raises(LabError) as caught:
         await submit_training.run(continued, plan)
@@ -180,6 +187,76 @@ async def test_a_run_that_a_submission_continues_while_a_resume_is_approved_is_n
     controlled = await control_run.control.carry_out_control(labs[1], steering)
     assert (controlled.id, controlled.was_sent) == ("on", False)
     assert prime.sent == []
+
+
+@pytest.mark.parametrize("first", ["resume", "submit"])
+@pytest.mark.parametrize("delay", [0.0, 0.03, 0.06])
+async def test_a_resume_and_a_submission_at_once_start_one_run(
+    labs: list[Lab], prime: StandInPrime, continued: Call, first: str, delay: float
+) -> None:
+    plan, steering = (
+        await agreed_submission(continued),
+        await control_run.control.prepare_control(labs[0], "resume", "p"),
+    )
+    ids: dict[str, str] = {}
+
+    async def resume() -> None:
+        await anyio.sleep(delay if first == "submit" else 0.0)
+        ids["resume"] = (await control_run.control.carry_out_control(labs[0], steering)).id
+
+    async def submit() -> None:
+        await anyio.sleep(delay if first == "resume" else 0.0)
+        try:
+            ids["submit"] = (await submit_training.run(continued, plan)).data["id"]
+        except LabError as error:
+            ids["submit"] = f"{error.code}: {error.next[0].arguments['id']}"
+
+    async with anyio.create_task_group() as both:
+        both.start_soon(resume)
+        both.start_soon(submit)
+    assert len(prime.sent) == 1
+    assert ids["resume"] == "run-2"
+    assert ids["submit"] == ("run-2" if prime.sent == ["submit"] else "run-resumed-already: run-2")
+
+
+async def test_two_configs_do_not_go_on_from_one_run(labs: list[Lab], prime: StandInPrime, continued: Call) -> None:
+    started = (await submit_training.run(continued, await agreed_submission(continued))).data["id"]
+    assert continued.config is not None
+    continued.config.write_text(continued.config.read_text(encoding="utf-8") + "seq_len = 4096\n", encoding="utf-8")
+    with pytest.raises(LabError) as caught:
+        await submit_training.plan(continued, GOES_ON)
+    assert caught.value.code == "run-resumed-already"
+    assert started in caught.value.message
+    assert prime.sent == ["submit"]
+
+
+async def test_a_resume_finds_the_run_of_a_submission_whose_server_died(
+    labs: list[Lab], prime: StandInPrime, continued: Call
+) -> None:
+    """The dead server's config is gone, and the resume says as which run the paused one goes on."""
+    plan, steering = (
+        await agreed_submission(continued),
+        await control_run.control.prepare_control(labs[0], "resume", "p"),
+    )
+
+    def die() -> None:
+        labs[1].ledger.close()
+        raise RuntimeError("the server was killed")
+
+    prime.after = die
+    with pytest.raises((RuntimeError, sqlite3.ProgrammingError)):
+        await submit_training.run(continued, plan)
+    assert continued.config is not None
+    continued.config.unlink()
+    # Of this process by its number, and not by its token: a process of this number that has ended.
+    labs[0].ledger._db.execute(
+        "UPDATE intents SET holder = replace(holder, substr(holder, 1, instr(holder, '@') - 1), ? || '-ended-0')",
+        (str(os.getpid()),),
+    )
+    found = await control_run.control.carry_out_control(labs[0], steering)
+    assert (found.id, found.was_sent) == ("run-2", False)
+    assert prime.sent == ["submit"]
+    assert labs[0].ledger.runs(id="run-2")[0].data["resumed_from"] == "p"
 
 
 # Restart

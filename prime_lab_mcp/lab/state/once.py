@@ -71,6 +71,8 @@ class AtMostOnce(ABC, Generic[T]):
     kind: ClassVar[str]
     looks_first: ClassVar[bool] = True
     """False only if the platform itself refuses to repeat the request."""
+    subject: str | None = None
+    """What this intent and intents of other kinds would change, of which only one may. The claim is on the subject."""
 
     def __init__(self, key: str, platform: Platform, delays: Delays) -> None:
         self.key = key
@@ -92,6 +94,17 @@ class AtMostOnce(ABC, Generic[T]):
     @abstractmethod
     def had_no_effect(self, error: LabError) -> bool:
         """True if this failure of `send` proves that the request had no effect."""
+
+    def claim_facts(self) -> Mapping[str, Any]:
+        """What another call needs to know of this intent, so that it can settle a claim on the subject."""
+        return {}
+
+    async def rival(self, state: IntentState) -> AtMostOnce[Any]:
+        """The intent that holds the subject, to be settled. Raises LabError."""
+        raise NotImplementedError(f"{type(self).__name__} has a subject, and cannot tell who else claims that")
+
+    async def require_unchanged_subject(self) -> None:
+        """Check, while the subject is claimed, that no other intent has changed the subject. Raises LabError."""
 
     def ended_by_force(self, error: LabError) -> bool:
         """True if the sending program was killed, so that its request may still be on its way."""
@@ -137,8 +150,12 @@ class Once:
 
         Returns None if another call was sending the intent and the platform refused it. Raises LabError.
         """
-        claim = self._ledger.claim(intent.key, intent.kind, intent.platform)
+        claim = self._claimed(intent)
         while claim.state != "open":
+            if claim.key != intent.key:
+                await self.settle(await intent.rival(claim))
+                claim = self._claimed(intent)
+                continue
             state = await self._once_sender_ended(intent)
             if state is None or state.state == "open":
                 return None
@@ -148,8 +165,18 @@ class Once:
             if value is not None:
                 return Settled(value, False)
             # One transaction replaces the old attempt by the new one, so that only one of two waiting servers sends.
-            claim = self._ledger.claim(intent.key, intent.kind, intent.platform, after=state.attempt)
+            claim = self._claimed(intent, after=state.attempt)
         return await self._deliver(intent, claim)
+
+    def _claimed(self, intent: AtMostOnce[T], after: int | None = None) -> IntentState:
+        return self._ledger.claim(
+            intent.key,
+            intent.kind,
+            intent.platform,
+            after=after,
+            subject=intent.subject,
+            facts=intent.claim_facts(),
+        )
 
     async def settle(self, intent: AtMostOnce[T]) -> T | None:
         """Return the outcome of earlier requests; None if the intent may be sent.
@@ -225,6 +252,7 @@ class Once:
         before: Mapping[str, Any] = {}
         sending = False
         try:
+            await intent.require_unchanged_subject()
             if intent.looks_first:
                 there = await intent.look_up(None)
                 if there.value is not None:

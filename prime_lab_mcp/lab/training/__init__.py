@@ -18,6 +18,7 @@ ENTRY = (
     "outcome",
     "own_runs",
     "preparation",
+    "resumption",
     "sources",
     "submission",
     "summary",

@@ -6,8 +6,6 @@ checkpoint. Both spend money again, so both count against the cap.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -17,25 +15,33 @@ import tomlkit
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next
-from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import taskset_identity
 from prime_lab_mcp.lab.hub.ownership import failed_verdicts
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.prime.answers import Submitted, finite_number
-from prime_lab_mcp.lab.prime.refusals import ended_by_force, had_no_effect
+from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.state.ledger.rows import Run
-from prime_lab_mcp.lab.state.once import AtMostOnce, Lookup, Once
-from prime_lab_mcp.lab.training.continuation import continuations
+from prime_lab_mcp.lab.state.once import Lookup, Once
 from prime_lab_mcp.lab.training.continued_cost import (
     ContinuedCost,
     cautions_of_config,
-    cost_to_go_on,
     read_submitted,
     require_agreed,
-    reserved_for,
 )
-from prime_lab_mcp.lab.training.submission import DELAYS, TERMINAL_STATUSES, run_status
-from prime_lab_mcp.lab.training.watch import seconds_of_time
+from prime_lab_mcp.lab.training.resumption import (
+    AlreadyContinuedError,
+    ControlIntent,
+    ResumedRun,
+    continuation_of,
+    control_key,
+    is_live,
+    no_such_run,
+    present_cost,
+    present_run,
+    resume_attempts,
+    resume_key,
+    status_of,
+)
+from prime_lab_mcp.lab.training.submission import TERMINAL_STATUSES, run_status
 
 Action = Literal["resume", "restart"]
 _NEEDS = {"pause": "RUNNING", "restart": "RUNNING", "resume": "PAUSED"}
@@ -70,7 +76,7 @@ class ControlledRun:
 
 async def prepare_control(lab: Lab, action: Action, id: str) -> RunControl:
     """Plan a resume or restart with its cost, or return the run that an earlier one started. Raises LabError."""
-    run = await _present(lab, id)
+    run = await present_run(lab, id)
     return await (_prepare_resume(lab, id, run) if action == "resume" else _prepare_restart(lab, id, run))
 
 
@@ -81,10 +87,13 @@ async def carry_out_control(lab: Lab, control: RunControl) -> ControlledRun:
         continued_as = await continuation_of(lab, control.id)  # a submission may have continued it since the question
     if continued_as is not None:
         return ControlledRun(continued_as, None, False)
-    cost = await _present_cost(lab, control.action, control.id)
+    cost = await present_cost(lab, control.action, control.id)
     require_agreed(control.cost, cost)
     intent = _INTENTS[control.action](lab, control.id, control.run, control.key, cost)
-    settled = await Once(lab.ledger).send(intent)
+    try:
+        settled = await Once(lab.ledger).send(intent)
+    except AlreadyContinuedError as error:
+        return ControlledRun(error.continued_as, None, False)
     if settled is None:
         raise intent.in_flight()
     return ControlledRun(settled.value.id, settled.value.price_per_hour if settled.sent else None, settled.sent)
@@ -92,13 +101,13 @@ async def carry_out_control(lab: Lab, control: RunControl) -> ControlledRun:
 
 async def pause_run(lab: Lab, id: str) -> None:
     """Ask the platform to pause a RUNNING run at its next checkpoint. Raises LabError."""
-    require_status("pause", id, await _present(lab, id), _recorded(lab, id))
+    require_status("pause", id, await present_run(lab, id), _recorded(lab, id))
     await lab.prime.train_pause(id)
 
 
 def require_status(action: str, id: str, run: Mapping[str, Any], recorded: Run | None) -> None:
     """Check that a run's status permits an action. Raises BadInput."""
-    status, needed = _status(run), _NEEDS[action]
+    status, needed = status_of(run), _NEEDS[action]
     if status == needed:
         return
     watch = Next("watch_run", "how it stands", {"id": id})
@@ -134,157 +143,28 @@ def submission_again(recorded: Run | None) -> Next | None:
     return Next("submit_training", why, {"config": recorded.config_path, "again": True})
 
 
-async def continuation_of(lab: Lab, id: str) -> str | None:
-    """The id of the live run that this machine started from a paused run, by a resume or a submission; None without
-    one."""
-    for row in continuations(lab, id):
-        if _live(await run_status(lab, row.id)):
-            return row.id
-    return None
-
-
 # Resume
 
 
 async def _prepare_resume(lab: Lab, id: str, run: Mapping[str, Any]) -> RunControl:
-    key = _resume_key(lab, id, _resume_attempts(lab, id))
+    key = resume_key(lab, id, resume_attempts(lab, id))
     earlier = await Once(lab.ledger).settle(ResumedRun(lab, id, run, key))
     ended = ""
     if earlier is not None and not _goes_on(status := await run_status(lab, earlier.id)):
         ended = f" It was resumed before as {earlier.id}, which is {status}: those steps are paid for again."
-        key, earlier = _resume_key(lab, id, _resume_attempts(lab, id) + 1), None
+        key, earlier = resume_key(lab, id, resume_attempts(lab, id) + 1), None
     continued_as = earlier.id if earlier is not None else await continuation_of(lab, id)
     if continued_as is not None:
         return RunControl(
             "resume", id, key, f"Run {id} was resumed as {continued_as}.", ContinuedCost(), run, continued_as
         )
     require_status("resume", id, run, _recorded(lab, id))
-    cost = await _present_cost(lab, "resume", id)
+    cost = await present_cost(lab, "resume", id)
     question = (
         f"Resume training run {id} from its checkpoint as a new run: {cost.sentence} Billing is by the hour.{ended}"
         f"{_unproven_sentence(lab, id)}"
     )
     return _with_config(lab, RunControl("resume", id, key, question, cost, run))
-
-
-async def require_not_resumed(lab: Lab, id: str) -> None:
-    """Refuse to continue a paused run if `control_run` resumed it before and the new run is live. Raises LabError.
-
-    Also raises while the outcome of that resume is not known.
-    """
-    key = _resume_key(lab, id, _resume_attempts(lab, id))
-    if lab.ledger.intent(key, lab.platform) is None:
-        return
-    resumed = await Once(lab.ledger).settle(ResumedRun(lab, id, await lab.prime.train_get(id), key))
-    if resumed is not None and _live(await run_status(lab, resumed.id)):
-        raise BadInput(
-            f"run {id} was resumed as {resumed.id}, which is live and billed",
-            fix=Fix(
-                f"Watch {resumed.id} with ",
-                NamedCall("watch_run"),
-                ", or stop it with ",
-                NamedCall("control_run"),
-                " and submit again.",
-            ),
-            code="run-resumed-already",
-        )
-
-
-def _resume_attempts(lab: Lab, id: str) -> int:
-    attempt = 1
-    while lab.ledger.intent(_resume_key(lab, id, attempt + 1), lab.platform) is not None:
-        attempt += 1
-    return attempt
-
-
-class _ControlIntent(AtMostOnce[Run]):
-    kind = "control"
-
-    def __init__(self, lab: Lab, id: str, run: Mapping[str, Any], key: str, cost: ContinuedCost | None = None) -> None:
-        super().__init__(key, lab.platform, DELAYS[lab.platform])
-        self._lab, self._id, self._run, self._cost = lab, id, run, cost
-
-    def had_no_effect(self, error: LabError) -> bool:
-        return had_no_effect(error)
-
-    def ended_by_force(self, error: LabError) -> bool:
-        return ended_by_force(error)
-
-    def as_result(self, value: Run) -> Mapping[str, Any]:
-        return {"id": value.id}
-
-    def from_result(self, result: Mapping[str, Any]) -> Run:
-        id = str(result["id"])
-        runs = self._lab.ledger.runs(id=id, platform=self.platform)
-        return runs[0] if runs else Run(id, "training", id, self._lab.key, self.key, self.platform)
-
-
-class ResumedRun(_ControlIntent):
-    """The intent to resume a paused run as a new one."""
-
-    async def send(self) -> Run:
-        return self._row(await self._lab.prime.train_resume(self._id))
-
-    async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[Run]:
-        """Find the new run among the runs that did not exist before. The new run has the old run's name.
-
-        If the earlier runs were not recorded, a live run counts as the new one if it began after this run paused and
-        has the same config.
-        """
-        name = self._run.get("name")
-        same = [r for r in await self._lab.prime.train_list() if r.get("name") == name and r.get("id") != self._id]
-        if before is not None and "runs" in before:
-            new = [r for r in same if str(r.get("id")) not in before["runs"]]
-        else:
-            new = [r for r in same if _live(_status(r)) and self._began_later(r)]
-        if new and self._cost is None:
-            self._cost = await _present_cost(self._lab, "resume", self._id)
-        value = self._row(Submitted(str(new[-1]["id"]), None, None)) if new else None
-        return Lookup(value, {"runs": [str(r.get("id")) for r in same]})
-
-    def _began_later(self, other: Mapping[str, Any]) -> bool:
-        paused = seconds_of_time(self._run.get("completed_at")) or seconds_of_time(self._run.get("created_at"))
-        began = seconds_of_time(other.get("created_at"))
-        configs = [r.get("run_config") for r in (self._run, other)]
-        return paused is not None and began is not None and began >= paused and configs[0] == configs[1]
-
-    def _row(self, answer: Submitted) -> Run:
-        runs = self._lab.ledger.runs(id=self._id, platform=self.platform)
-        older = runs[0] if runs else None
-        cost = self._cost or ContinuedCost()
-        price = finite_number(answer.estimated_cost_per_hour)
-        return Run(
-            id=answer.id,
-            kind="training",
-            name=str(self._run.get("name") or answer.id),
-            workspace=self._lab.key,
-            intent=self.key,
-            platform=self.platform,
-            config_path=older.config_path if older else None,
-            config_sha256=older.config_sha256 if older else None,
-            price_per_hour=price if price is not None else cost.price_per_hour,
-            max_cost=cost.max_cost,
-            data={**(dict(older.data) if older else {}), "resumed_from": self._id},
-        )
-
-    def record(self, value: Run) -> None:
-        ledger = self._lab.ledger
-        ledger.record_run(value)
-        ledger.commit_spend(self.key, reserved_for(value), f"training run {value.id}, resumed", self.platform)
-
-    def in_flight(self) -> LabError:
-        return PrimeError("another server is resuming it", fix="Call again in a minute.", code="resume-in-flight")
-
-    def unknown(self, why: str, seconds: float) -> LabError:
-        return PrimeError(
-            f"whether run {self._id} was resumed is not known: {why}",
-            fix=Fix(
-                "Call ",
-                NamedCall("control_run"),
-                f" again in {max(10, round(seconds) + 5)} seconds; it looks the new run up before it sends anything.",
-            ),
-            code="resume-outcome-unknown",
-        )
 
 
 # Restart
@@ -293,7 +173,7 @@ class ResumedRun(_ControlIntent):
 async def _prepare_restart(lab: Lab, id: str, run: Mapping[str, Any]) -> RunControl:
     attempt = 1
     while True:
-        key = _key(lab, "restart", id, str(attempt))
+        key = control_key(lab, "restart", id, str(attempt))
         intent = lab.ledger.intent(key, lab.platform)
         if intent is None or intent.state != "done":
             break
@@ -301,7 +181,7 @@ async def _prepare_restart(lab: Lab, id: str, run: Mapping[str, Any]) -> RunCont
     if await Once(lab.ledger).settle(RestartedRun(lab, id, run, key)) is not None:
         return RunControl("restart", id, key, f"Run {id} was restarted.", ContinuedCost(), run, id)
     require_status("restart", id, run, _recorded(lab, id))
-    cost = await _present_cost(lab, "restart", id)
+    cost = await present_cost(lab, "restart", id)
     question = (
         f"Restart training run {id} from its last checkpoint: the steps since then are done and paid for again: "
         f"{cost.sentence}{_unproven_sentence(lab, id)}"
@@ -309,7 +189,7 @@ async def _prepare_restart(lab: Lab, id: str, run: Mapping[str, Any]) -> RunCont
     return _with_config(lab, RunControl("restart", id, key, question, cost, run))
 
 
-class RestartedRun(_ControlIntent):
+class RestartedRun(ControlIntent):
     """The intent to restart a run from its last checkpoint."""
 
     async def send(self) -> Run:
@@ -357,15 +237,11 @@ async def stop_run(lab: Lab, id: str) -> tuple[str, bool]:
     LabError."""
     status = await run_status(lab, id)
     if status == "DELETED":
-        raise _no_such_run(id)
+        raise no_such_run(id)
     if status in TERMINAL_STATUSES:
         return status, True
     await lab.prime.train_stop(id)
     return await run_status(lab, id), False
-
-
-async def _present_cost(lab: Lab, action: Action, id: str) -> ContinuedCost:
-    return await cost_to_go_on(lab, id, under_its_id=action == "restart")
 
 
 def _with_config(lab: Lab, control: RunControl) -> RunControl:
@@ -394,47 +270,13 @@ def _unproven_sentence(lab: Lab, id: str) -> str:
     return f" Since it was proven, {'; '.join(failed)}." if failed else ""
 
 
-def _resume_key(lab: Lab, id: str, attempt: int) -> str:
-    return _key(lab, "resume", id, str(attempt))
-
-
-def _key(lab: Lab, *parts: str) -> str:
-    return hashlib.sha256(json.dumps(["control", *parts, lab.platform]).encode()).hexdigest()
-
-
-async def _present(lab: Lab, id: str) -> Mapping[str, Any]:
-    """What the platform says of a run. Raises LabError."""
-    try:
-        return await lab.prime.train_get(id)
-    except LabError as error:
-        if error.code != "platform-not-found":
-            raise
-        raise _no_such_run(id) from error
-
-
-def _no_such_run(id: str) -> LabError:
-    return LabError(
-        f"the account has no run {quote(id, 80)}",
-        fix=Fix("Call ", NamedCall("watch_run"), " without an id to list the runs."),
-        code="run-not-found",
-    )
-
-
 def _recorded(lab: Lab, id: str) -> Run | None:
     return next(iter(lab.ledger.runs(id=id, platform=lab.platform)), None)
 
 
-def _status(run: Mapping[str, Any]) -> str:
-    return str(run.get("status") or "UNKNOWN").upper()
-
-
 def _goes_on(status: str) -> bool:
     """True for a run that needs no other resume: it is live, or it made all its steps."""
-    return _live(status) or status == "COMPLETED"
-
-
-def _live(status: str) -> bool:
-    return status not in TERMINAL_STATUSES and status != "DELETED"
+    return is_live(status) or status == "COMPLETED"
 
 
 _INTENTS: Mapping[Action, type[ResumedRun] | type[RestartedRun]] = {"resume": ResumedRun, "restart": RestartedRun}

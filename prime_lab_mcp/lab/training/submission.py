@@ -162,12 +162,21 @@ class RunSubmission(AtMostOnce[Run]):
             answer = await self._lab.prime.train_submit(self._copy, resume_from=self._resume_from, secrets=keys)
         return await self._row(answer)
 
+    def row_before_sending(self) -> Run:
+        """The ledger row of the run, without the run's id. Needs `cost`, like sending."""
+        if self._cost is None:
+            raise RuntimeError("a submission without its cost can only be settled")
+        return self._row_at(Submitted("", None, None), self._cost)
+
     async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[Run]:
         id = await find_run(self._lab, self.name)
         return Lookup(None if id is None else await self._row(Submitted(id, None, None)))
 
     async def _row(self, answer: Submitted) -> Run:
         cost = self._cost if self._cost is not None else await cost_of(self._lab, self._config)
+        return self._row_at(answer, cost)
+
+    def _row_at(self, answer: Submitted, cost: CostBound) -> Run:
         copy = self._copy or sent_copy_path(self._lab, self._config, self.key)
         return run_row(
             self._lab,
@@ -188,7 +197,7 @@ class RunSubmission(AtMostOnce[Run]):
         return ended_by_force(error)
 
     def as_result(self, value: Run) -> Mapping[str, Any]:
-        return {"id": value.id, "name": value.name}
+        return submitted_result(value)
 
     def from_result(self, result: Mapping[str, Any]) -> Run:
         id = str(result["id"])
@@ -196,9 +205,7 @@ class RunSubmission(AtMostOnce[Run]):
         return runs[0] if runs else Run(id, "training", self.name, self._lab.key, self.key, self.platform)
 
     def record(self, value: Run) -> None:
-        ledger = self._lab.ledger
-        ledger.record_run(value)
-        ledger.commit_spend(self.key, reserved_for(value), f"training run {value.id}", self.platform)
+        record_submitted(self._lab, self.key, value)
 
     def in_flight(self) -> LabError:
         return PrimeError(
@@ -217,6 +224,17 @@ class RunSubmission(AtMostOnce[Run]):
             ),
             code="submit-outcome-unknown",
         )
+
+
+def submitted_result(run: Run) -> Mapping[str, Any]:
+    """What the ledger keeps as the outcome of a submission."""
+    return {"id": run.id, "name": run.name}
+
+
+def record_submitted(lab: Lab, key: str, run: Run) -> None:
+    """Record a submitted run and its bound in the transaction that settles the submission."""
+    lab.ledger.record_run(run)
+    lab.ledger.commit_spend(key, reserved_for(run), f"training run {run.id}", lab.platform)
 
 
 async def find_run(lab: Lab, name: str) -> str | None:
@@ -287,23 +305,11 @@ async def run_status(lab: Lab, id: str) -> str:
         raise
 
 
-async def submit_run(
-    lab: Lab, config: TrainingConfig, standing: RunStanding, cost: CostBound, resume_from: str | None, copy: Path
-) -> Run | None:
+async def submit_run(lab: Lab, submission: RunSubmission) -> Run | None:
     """Start the run. Returns None if this call did not start it.
 
     Then another call submitted the run first, or the platform already had a run of this name; `run_standing` finds it.
     Raises LabError.
     """
-    submission = RunSubmission(
-        lab,
-        config,
-        key=standing.key,
-        name=standing.name,
-        attempt=standing.attempt,
-        resume_from=resume_from,
-        cost=cost,
-        copy=copy,
-    )
     settled = await Once(lab.ledger).send(submission)
     return settled.value if settled is not None and settled.sent else None

@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.once import Once, reserved
 from prime_lab_mcp.lab.training import submission
 from prime_lab_mcp.lab.training.bound import CostBound
+from prime_lab_mcp.lab.training.resumption import submission_at
 from prime_lab_mcp.lab.training.submission import write_sent_copy
 from tests.support.evaluations import hosted_spec
 from tests.support.wheels import quick_wheel
@@ -164,7 +165,7 @@ async def test_a_ledger_from_an_older_backup_starts_no_second_run_of_the_same_na
         started = None
         if at.state == "fresh":
             started = await submission.submit_run(
-                lab, config, at, cost, None, write_sent_copy(lab, config, at.name, at.key)
+                lab, submission_at(lab, config, at, cost, write_sent_copy(lab, config, at.name, at.key), None)
             )
         return started.id if started is not None else (await submission.run_standing(lab, config)).id
 

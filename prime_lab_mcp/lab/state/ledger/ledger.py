@@ -308,23 +308,46 @@ class Ledger(LedgerDatabase):
 
     # Intents: requests that are sent at most once
 
-    def claim(self, key: str, kind: str, platform: Platform, *, after: int | None = None) -> IntentState:
+    def claim(
+        self,
+        key: str,
+        kind: str,
+        platform: Platform,
+        *,
+        after: int | None = None,
+        subject: str | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> IntentState:
         """Claim the right to send an intent, or return the state that prevents sending.
 
         State `open` and `mine`: the caller may send now, and must call `settle` or `release`. `sent`: another claim has
         an unknown outcome; look it up and never send again. `done`: the state holds the result. A sent claim whose
         attempt number is `after` is taken over; the caller knows that it had no effect.
+
+        `subject` names what several intents would change, such as a paused run that can be continued in two ways. While
+        another intent has claimed the subject and its outcome is unknown, the state of that intent is returned, with
+        its key. `facts` are kept with the claim.
         """
+        claimed = {**(facts or {}), "phase": "claimed"} | ({"subject": subject} if subject is not None else {})
         with self.transaction() as db:
+            if subject is not None and (rival := self._claim_on(db, subject, key, platform)) is not None:
+                return rival
             row = db.execute("SELECT * FROM intents WHERE key = ? AND platform = ?", (key, platform)).fetchone()
             if row is None or row["state"] == "open" or (row["state"] == "sent" and row["attempt"] == after):
                 attempt, at = (row["attempt"] if row else 0) + 1, self.now()
                 db.execute(
                     "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, 'sent', ?, ?, ?, ?)",
-                    (key, platform, kind, at, attempt, self._holder, json.dumps({"phase": "claimed"})),
+                    (key, platform, kind, at, attempt, self._holder, json.dumps(claimed)),
                 )
-                return IntentState("open", attempt, True, {}, at, self._holder)
+                return IntentState("open", attempt, True, {}, at, self._holder, key, kind)
             return self._intent(row)
+
+    def _claim_on(self, db: sqlite3.Connection, subject: str, key: str, platform: Platform) -> IntentState | None:
+        """The claim of another intent on a subject; None without one."""
+        rows = db.execute(
+            "SELECT * FROM intents WHERE platform = ? AND state = 'sent' AND key != ? ORDER BY at", (platform, key)
+        )
+        return next((s for s in map(self._intent, rows) if s.result.get("subject") == subject), None)
 
     def note(self, key: str, platform: Platform, attempt: int, facts: Mapping[str, Any]) -> bool:
         """Add facts to this process's claim while its outcome is unknown. Returns False if another holder has the
@@ -519,7 +542,10 @@ class Ledger(LedgerDatabase):
 
     def _intent(self, row: sqlite3.Row) -> IntentState:
         mine = row["holder"] == self._holder
-        return IntentState(row["state"], row["attempt"], mine, json.loads(row["result"]), row["at"], row["holder"])
+        result = json.loads(row["result"])
+        return IntentState(
+            row["state"], row["attempt"], mine, result, row["at"], row["holder"], row["key"], row["kind"]
+        )
 
     @staticmethod
     def _job(row: sqlite3.Row) -> Job:

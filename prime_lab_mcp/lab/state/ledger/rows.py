@@ -175,6 +175,8 @@ class IntentState:
     at: float
     holder: str = ""
     """The holder of the claim (base/process.py, `new_holder`)."""
+    key: str = ""
+    kind: str = ""
 
 
 def evidence_from(
