@@ -149,6 +149,7 @@ def reward_outcome(
             _unasked(status, blockers, args),
             _stood_in(status, blockers, trial),
             any(f.code in _UNREAD for f in blockers),
+            trial.stated is not None or (blocked == {"reward-constant"} and trial.max_reward <= 0),
             "solution_skeleton" in data,
             args.same_as if compared is not None and compared.verdict != "equal" else None,
             older_flaw=_functions_of(loaded) if older_flaw else None,
@@ -379,6 +380,7 @@ def _next(
     unasked: bool,
     stood_in: bool,
     unread: bool,
+    unpaid: bool,
     unsolved: bool,
     unequal_to: str | None,
     *,
@@ -403,6 +405,9 @@ def _next(
                 "lists the files: add data.solution_skeleton, filled in, with edit_environment, then test_reward again"
             )
         return (Next("read_environment", why, {"environment": same["environment"]}), again)
+    if unpaid and status == "failed":
+        why = "what the reward takes out of a reply, and what it compares that with; mend it with edit_environment"
+        return (Next("read_environment", why, {"environment": same["environment"], "path": "*"}), again)
     if older_flaw is not None:
         why = "what pays; to publish, mend the older reward's flaw here on purpose with edit_environment"
         alone = {name: value for name, value in whole.items() if name != "same_as"}

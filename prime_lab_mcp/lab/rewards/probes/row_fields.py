@@ -25,6 +25,8 @@ from prime_lab_mcp.lab.worker.description import Row
 _FIELD = re.compile(r"(?<![\\\w}])\{([A-Za-z_]\w*(?:\.\w+)?)\}")
 """A field of the task in braces, such as `info.unit`, or a part of a field by its number. Braces after a word or
 another brace are LaTeX, such as `\\frac{a}{b}`."""
+_PIECES = re.compile(rf"(</?[\w-]+>)|\n|\.{{3}}|\u2026|{GOLD_MARK}")
+"""What divides the text of a form: tags, ends of lines, dots in the place of reasoning, and the answer."""
 _LONGEST = 200
 """Longest value of a field that belongs to a rendering, in characters."""
 _MOST_NAMED = 20
@@ -55,6 +57,23 @@ class GoldRendering:
     @property
     def fields(self) -> list[str]:
         return _FIELD.findall(self.before + self.composed + self.after)
+
+    @property
+    def template(self) -> str:
+        """The form as the caller would write it, with GOLD or the named fields in braces."""
+        return self.wrapper.wrap(self.composed or f"{self.before}{GOLD_MARK}{self.after}")
+
+    def is_asked_for(self, rows: Sequence[Row]) -> bool:
+        """Whether the prompts of the first tasks show all that the form has besides the answer.
+
+        What stands between fields and tags must be in the prompt as it is, such as `Dose:`; of a pair of tags one is
+        enough. A form of fields alone has nothing that a prompt could show.
+        """
+        pieces = [piece for text in _FIELD.split(self.template)[::2] for piece in _PIECES.split(text) if piece]
+        shown = {" ".join(piece.replace("</", "<").split()).casefold() for piece in pieces}
+        shown = {piece for piece in shown if re.search(r"\w|#", piece) and piece != GOLD_MARK.casefold()}
+        texts = [" ".join(whole_prompt(row).split()).casefold() for row in rows[:20]]
+        return bool(shown and texts) and all(piece in text for piece in shown for text in texts)
 
 
 def rendering_from_template(template: str) -> GoldRendering:
