@@ -671,7 +671,7 @@ async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) 
 
 def test_tasks_that_need_a_container_are_evaluated_in_podman_by_the_smallest_size_that_can_pass() -> None:
     same = {"environment": "boxed"}
-    given = (same, same, "passed", False, False, False, False, None)
+    given = (same, same, "passed", False, False, False, False, False, None)
     [elsewhere] = reward_report._next(*given)
     assert (elsewhere.tool, dict(elsewhere.arguments or {})) == ("run_eval", same)
     [after] = reward_report._next(*given, in_podman=reward_report._ContainerEvaluation(96, 11.0))

@@ -18,7 +18,14 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.golds import gold_text, number_in
-from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold, golds_at, task_fields, whole_prompt
+from prime_lab_mcp.lab.datasets.task_golds import (
+    SampleGolds,
+    TaskGold,
+    gold_candidates,
+    golds_at,
+    task_fields,
+    whole_prompt,
+)
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, GOLD_MARK, AnswerWrapper, wrapper_from_template
 from prime_lab_mcp.lab.worker.description import Row
 
@@ -186,6 +193,30 @@ def filled_replies(template: str, rows: Sequence[Row]) -> dict[int, str]:
         index: filled(template, {name: text for name, text in of_task.items() if text is not None})
         for index, of_task in values.items()
         if None not in of_task.values()
+    }
+
+
+def gold_replies(template: str, rows: Sequence[Row]) -> dict[int, str]:
+    """Return right replies in a form that names further fields, by the index of their task; the last `…` is the gold.
+
+    The result is empty for a form of the gold alone, and for one that the prompts do not ask for.
+    """
+    dots = "\N{HORIZONTAL ELLIPSIS}"
+    before, found, after = template.rpartition(dots)
+    form = f"{before}{GOLD_MARK}{after}"
+    golds = next(iter(gold_candidates(rows)), None)
+    if (
+        not found
+        or golds is None
+        or not _FIELD.search(template)
+        or not rendering_from_template(form).is_asked_for(rows)
+    ):
+        return {}
+    by_index = {gold.row: gold.forms[0] for gold in golds.golds if gold.forms}
+    return {
+        row.index: _filled(before, row) + by_index[row.index] + _filled(after, row)
+        for row in rows
+        if row.index in by_index and all(_value(row, name) is not None for name in _FIELD.findall(template))
     }
 
 
