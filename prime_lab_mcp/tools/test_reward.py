@@ -228,7 +228,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
             async with reward_attacker.open_attacker(call, args.attacker, plan.work.attacker, plan.intent) as attacker:
                 trial = await _searched(call, args, loaded, sample, written.text, trial, say, attacker)
             compared = (
-                await _compare(call, loaded, args.same_as, trial, sample, say, relay, args.env_args)
+                await _compare(call, loaded, args.same_as, trial, sample, say, relay, args.env_args, args.rendering)
                 if args.same_as is not None
                 else None
             )
@@ -418,6 +418,7 @@ async def _compare(
     say: Say,
     relay: judge_relay.JudgeRelay | None,
     env_args: Mapping[str, Any] | None,
+    rendering: str | None,
 ) -> comparison.RewardComparison:
     """Score the same completions with the other environment, in its own interpreter and with the same arguments."""
     other = await call.lab.snapshot(name)
@@ -449,7 +450,8 @@ async def _compare(
             total=sample.total,
             refused=refused,
         )
-    record_comparison(call.lab.ledger, call.lab.key, call.environment, compared.record())
+    record = compared.record() | ({} if rendering is None else {"named_rendering": rendering})
+    record_comparison(call.lab.ledger, call.lab.key, call.environment, record)
     return compared
 
 

@@ -235,6 +235,7 @@ class RewardComparison:
         numbers = {"completions": len(self.compared), "differ": len(self.different)}
         numbers |= {"tasks": len(self.matched.pairs), "unmatched_tasks": len(self.matched.unmatched)}
         numbers |= {"absent_tasks": self.absent_tasks, "unscored": len(self.unscored)}
+        numbers |= {"other_starts": self.other_starts, "other_replies": len(self.other_replies)}
         return {"environment": self.name, "verdict": self.verdict, **numbers, "verifiers": list(self.versions)}
 
     def as_json(self) -> dict[str, Any]:

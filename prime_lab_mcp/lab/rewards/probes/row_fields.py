@@ -196,6 +196,12 @@ def filled_replies(template: str, rows: Sequence[Row]) -> dict[int, str]:
     }
 
 
+def filled_gold(form: str, gold: str, row: Row) -> str:
+    """Return a reply in a form with GOLD in the place of the answer and values in that of the fields in braces."""
+    before, _, after = form.partition(GOLD_MARK)
+    return f"{_filled(before, row)}{gold}{_filled(after, row)}"
+
+
 def gold_replies(template: str, rows: Sequence[Row]) -> dict[int, str]:
     """Return right replies in a form that names further fields, by the index of their task; the last `…` is the gold.
 
@@ -214,7 +220,7 @@ def gold_replies(template: str, rows: Sequence[Row]) -> dict[int, str]:
         return {}
     by_index = {gold.row: gold.forms[0] for gold in golds.golds if gold.forms}
     return {
-        row.index: _filled(before, row) + by_index[row.index] + _filled(after, row)
+        row.index: filled_gold(form, by_index[row.index], row)
         for row in rows
         if row.index in by_index and all(_value(row, name) is not None for name in _FIELD.findall(template))
     }
