@@ -160,6 +160,16 @@ def _of_a_rehearsal(judged: EvaluationVerdict, spec: EvalSpec) -> EvaluationVerd
             for f in judged.findings
         )
         judged = dataclasses.replace(judged, findings=findings)
+    made_up = "; in this rehearsal the stand-in makes the lengths of its replies up, which says nothing about a model"
+    judged = dataclasses.replace(
+        judged,
+        findings=tuple(
+            dataclasses.replace(f, message=f"{f.message}{made_up}", fix="Nothing to do in a rehearsal.")
+            if f.code == "distribution-length-correlation"
+            else f
+            for f in judged.findings
+        ),
+    )
     invented = "; in this rehearsal the stand-in cuts some replies off, which says nothing about a model"
     findings = tuple(
         dataclasses.replace(f, message=f"{f.message}{invented}") if f.code == "distribution-truncated" else f

@@ -109,16 +109,21 @@ def _last_rendering(ledger: Ledger, workspace: str, port: Evidence) -> dict[str,
     return {"rendering": named} if isinstance(named, str) and newest is not None and newest.id > port.id else {}
 
 
+def ported_from(ledger: Ledger, workspace: str, port: str) -> str | None:
+    """Return the path of the older environment from which an environment was ported; None for others."""
+    row = next(iter(ledger.evidence(workspace, tool=PORT, environment=port, limit=1)), None)
+    return None if row is None else str(row.data.get("same_as") or "") or None
+
+
 def replaced_by(ledger: Ledger, workspace: str, port: str) -> str | None:
     """Return the path of the older environment that a port replaces: the newest comparison found both rewards equal.
 
     None for an environment that is no port, and before such a comparison.
     """
-    row = next(iter(ledger.evidence(workspace, tool=PORT, environment=port, limit=1)), None)
     compared = next(iter(ledger.evidence(workspace, tool=COMPARED, environment=port, limit=1)), None)
-    if row is None or compared is None or compared.data.get("verdict") not in EQUAL_VERDICTS:
+    if compared is None or compared.data.get("verdict") not in EQUAL_VERDICTS:
         return None
-    return str(row.data.get("same_as") or "") or None
+    return ported_from(ledger, workspace, port)
 
 
 def _changed_on_purpose(ledger: Ledger, workspace: str, environment: str) -> bool:
