@@ -276,6 +276,8 @@ def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], finding
     if rate is not None and trial.tasks is not None and len(trial.golds) < trial.tasks:
         what = f"{len(trial.golds):,} {what} (of {count(trial.tasks, 'task')})"
     gold = none if rate is None else f"{rate:.1%} of {what}{after} earn {_highest(trial)}"
+    if rate is not None and trial.max_reward <= EPSILON:
+        gold = f"none of the {what}{after} earns anything"
     if rate is not None and any(f.code == "reward-contradicts-prompt" for f in blockers):
         gold += " in the form that the reward reads"
     left_out = len(trial.unmatched) + sum(c.scored_probe.scored.has(ProblemCode.NOT_RUN) for c in trial.supplied)
@@ -407,7 +409,7 @@ def _next(
         return (Next("read_environment", why, {"environment": same["environment"]}), again)
     if unpaid and status == "failed":
         why = "what the reward takes out of a reply, and what it compares that with; mend it with edit_environment"
-        return (Next("read_environment", why, {"environment": same["environment"], "path": "*"}), again)
+        return (Next("read_environment", why, {"environment": same["environment"]}), again)
     if older_flaw is not None:
         why = "what pays; to publish, mend the older reward's flaw here on purpose with edit_environment"
         alone = {name: value for name, value in whole.items() if name != "same_as"}

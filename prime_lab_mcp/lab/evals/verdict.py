@@ -137,8 +137,9 @@ def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE, *, anew: bool = 
 
 _UNPAID = frozenset({"distribution-all-zero", "distribution-dead", "distribution-unclear"})
 _CANNOT_WRITE = (
-    "; a stand-in of the rehearsal wrote the replies, with the stored answer in the first form that the prompt shows: "
-    "where a right reply needs more than that, it earns nothing whatever its skill is"
+    "; a stand-in of the rehearsal wrote the replies, with the stored answer, or a guess where it knows none, in "
+    "the first form that the prompt shows: where a right reply needs more than that, it earns nothing whatever its "
+    "skill is"
 )
 _STAND_IN_FIX = Fix(
     "Call ",
