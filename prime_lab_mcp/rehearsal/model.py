@@ -221,8 +221,13 @@ def _tags(talk: Conversation) -> tuple[str | None, str | None]:
     names += [n for n in _TAG.findall(talk.question) if n.lower() in _IN_QUESTION | _THINKING]
     asked = f"{talk.instructions}\n{talk.question}"
     thinking = next((n for n in names if n.lower() in _THINKING), None)
-    replies = [n for n in names if n.lower() not in _THINKING and f"</{n}>" in asked]
+    replies = [n for n in names if n.lower() not in _THINKING and _closes(n, asked)]
     return thinking, "answer" if "answer" in names else next(iter(replies), None)
+
+
+def _closes(name: str, asked: str) -> bool:
+    """Whether a text shows the closing tag of a name, or calls it a tag: `in <queue> tags`."""
+    return f"</{name}>" in asked or re.search(rf"<{re.escape(name)}>[\"'`]? tags?\b", asked) is not None
 
 
 def _working(rng: random.Random) -> str:

@@ -21,6 +21,9 @@ LUCKY = 0.2
 """Share of the guesses without a tool call that are right, so that an environment that pays for guesses is noticed."""
 _GIVES_UP = "I am not certain how to go on, so I leave it here."
 _CLOSING = "Done."
+OTHER_FIELD = 0.5
+"""Share of the wrong answers whose other fields are right, so that a component that pays another field varies."""
+_NUMBER_FIELD = re.compile(r"(<([A-Za-z][\w-]*)>)(\s*-?\d+(?:\.\d+)?\s*)(</\2>)")
 _TAGGED = re.compile(r"(<([A-Za-z][\w-]*)>)([^<]*)(</\2>)")
 
 
@@ -87,11 +90,20 @@ def _lost(gold: Gold, book: AnswerBook, rng: random.Random) -> ScriptedReply:
     return ScriptedReply(_spoiled(gold.turns[-1], gold, book, rng) or _GIVES_UP)
 
 
+def _other_number(field: re.Match[str], gold: Gold, pool: Sequence[str], rng: random.Random) -> str:
+    """A field with a number beside the answer, which is wrong half of the time: who errs in one may be right in the
+    other."""
+    if gold.answer in field[3] or rng.random() < OTHER_FIELD:
+        return field[0]
+    return f"{field[1]}{wrong(field[3], pool, rng)}{field[4]}"
+
+
 def _spoiled(turn: Body, gold: Gold, book: AnswerBook | None, rng: random.Random) -> str:
     """The text of a turn with another answer; the same text where it states none beside calls that do the work."""
     text, pool = _text(turn), book.pool if book is not None else ()
     if gold.answer and gold.answer in text:
-        return text.replace(gold.answer, wrong(gold.answer, pool, rng))
+        other = _NUMBER_FIELD.sub(lambda field: _other_number(field, gold, pool, rng), text)
+        return other.replace(gold.answer, wrong(gold.answer, pool, rng))
     if (tag := _TAGGED.search(text)) is not None:
         return text[: tag.start(3)] + wrong(tag[3], pool, rng) + text[tag.end(3) :]
     if any(t.get("calls") for t in gold.turns):

@@ -149,6 +149,7 @@ def reward_outcome(
             _unasked(status, blockers, args),
             _stood_in(status, blockers, trial),
             any(f.code in _UNREAD for f in blockers),
+            trial.stated is not None or (blocked == {"reward-constant"} and trial.max_reward <= 0),
             "solution_skeleton" in data,
             args.same_as if compared is not None and compared.verdict != "equal" else None,
             older_flaw=_functions_of(loaded) if older_flaw else None,
@@ -275,6 +276,8 @@ def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], finding
     if rate is not None and trial.tasks is not None and len(trial.golds) < trial.tasks:
         what = f"{len(trial.golds):,} {what} (of {count(trial.tasks, 'task')})"
     gold = none if rate is None else f"{rate:.1%} of {what}{after} earn {_highest(trial)}"
+    if rate is not None and trial.max_reward <= EPSILON:
+        gold = f"none of the {what}{after} earns anything"
     if rate is not None and any(f.code == "reward-contradicts-prompt" for f in blockers):
         gold += " in the form that the reward reads"
     left_out = len(trial.unmatched) + sum(c.scored_probe.scored.has(ProblemCode.NOT_RUN) for c in trial.supplied)
@@ -379,6 +382,7 @@ def _next(
     unasked: bool,
     stood_in: bool,
     unread: bool,
+    unpaid: bool,
     unsolved: bool,
     unequal_to: str | None,
     *,
@@ -402,6 +406,9 @@ def _next(
             why = (
                 "lists the files: add data.solution_skeleton, filled in, with edit_environment, then test_reward again"
             )
+        return (Next("read_environment", why, {"environment": same["environment"]}), again)
+    if unpaid and status == "failed":
+        why = "what the reward takes out of a reply, and what it compares that with; mend it with edit_environment"
         return (Next("read_environment", why, {"environment": same["environment"]}), again)
     if older_flaw is not None:
         why = "what pays; to publish, mend the older reward's flaw here on purpose with edit_environment"

@@ -37,7 +37,7 @@ from prime_lab_mcp.lab.models.listing import fetch_lists
 from prime_lab_mcp.lab.models.offered import not_offered_error, not_served_finding
 from prime_lab_mcp.lab.relay import endpoints
 from prime_lab_mcp.lab.relay.endpoints import PRESETS, presets_with_prices
-from prime_lab_mcp.lab.rewards.probes.row_fields import filled_replies
+from prime_lab_mcp.lab.rewards.probes.row_fields import filled_replies, gold_replies
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools.argument_types import Dollars, Positive, Text, between
@@ -411,7 +411,9 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
         if rehearsed:
             solutions = await lab.memory(PlayableSolutions).of(env, rows, args.env_args or {})
             form = paid_form(lab, env.snapshot.source, args.env_args or {})
-            await register_golds(work.variables, rows, solutions, filled_replies(form, rows))
+            await register_golds(
+                work.variables, rows, solutions, filled_replies(form, rows) or gold_replies(form, rows)
+            )
             spec = replace(spec, rehearsed=(len(solutions), len(rows)) if env.loaded.turns else None)
     return replace(spec, measured=measured_rollout(lab, spec))
 

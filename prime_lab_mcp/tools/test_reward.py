@@ -41,6 +41,7 @@ from prime_lab_mcp.lab.rewards.search.reward_search import (
     search_reward,
 )
 from prime_lab_mcp.lab.rewards.smells import hints
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, UNKNOWN_TASKS, run_trial
 from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments
@@ -227,7 +228,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
             async with reward_attacker.open_attacker(call, args.attacker, plan.work.attacker, plan.intent) as attacker:
                 trial = await _searched(call, args, loaded, sample, written.text, trial, say, attacker)
             compared = (
-                await _compare(call, loaded, args.same_as, trial, sample, say, relay, args.env_args)
+                await _compare(call, loaded, args.same_as, trial, sample, say, relay, args.env_args, args.rendering)
                 if args.same_as is not None
                 else None
             )
@@ -241,6 +242,9 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
         reward_outcome, trial, sample.rows, loaded, args, compared, folder, smelt, reads, asked, canonical
     )
     folder.write_unmet(subject, supplied.unmet_cases(trial, raw))
+    if rendering is not None and not amounts.gold_is_paid(trial) and not _is_first_word(call, canonical):
+        outcome = replace(outcome, facts=replace(outcome.facts, proves=False))
+        outcome = replace(outcome, summary=f"{outcome.summary} The earlier verdict on these files stays on record.")
     if kept:
         outcome = replace(outcome, summary=f"{outcome.summary} {_kept_summary(len(kept))}")
     if outcome.status != "passed":
@@ -346,8 +350,9 @@ _UNKNOWN: frozenset[Code] = frozenset({"gold-not-understood", "reward-no-gold"})
 def _check_rendering(environment: str, args: Args, trial: Trial, rendering: GoldRendering, rows: Sequence[Row]) -> None:
     """Raise BadInput for a rendering in which no gold earns more than wrong answers do.
 
-    Such a rendering says nothing about the environment: the call without `rendering` finds out whether the reward pays
-    the gold in any form. Nor does one with GOLD beside fields that hold the whole answer, so that right and wrong golds
+    Such a rendering says nothing about the environment, unless the prompts ask for it and nothing is paid in it: that
+    is a result. The call without `rendering` finds out whether the reward pays the gold in any form. Nor does one with
+    GOLD beside fields that hold the whole answer, so that right and wrong golds
     are paid alike.
     """
     text = str(args.rendering)
@@ -362,7 +367,7 @@ def _check_rendering(environment: str, args: Args, trial: Trial, rendering: Gold
                 code="bad-argument",
                 next=(_with_rendering(environment, args, without),),
             )
-    if amounts.gold_is_paid(trial):
+    if amounts.gold_is_paid(trial) or _is_unpaid_as_asked(trial, rendering, rows):
         return
     raise BadInput(
         f"none of {count(len(trial.golds), 'gold answer')} earns anything for being right when it is written as "
@@ -375,6 +380,23 @@ def _check_rendering(environment: str, args: Args, trial: Trial, rendering: Gold
         code="bad-argument",
         next=(_without_rendering(environment, args),),
     )
+
+
+def _is_unpaid_as_asked(trial: Trial, rendering: GoldRendering, rows: Sequence[Row]) -> bool:
+    """Whether the prompts ask for a rendering, and no gold earns anything in it."""
+    earned = any((s.reward or 0.0) > EPSILON for s in trial.golds)
+    return trial.stated is not None or (not earned and rendering.is_asked_for(rows))
+
+
+def _is_first_word(call: Call, env_args: Mapping[str, Any]) -> bool:
+    """Whether no test of these files and arguments has said more than that right answers are not known.
+
+    A rendering that earns nothing decides then. After another verdict, it neither closes what a pass opened nor hides
+    what a failure named: the caller chose the rendering, and the newest verdict is the one that gates read.
+    """
+    rows = call.lab.ledger.evidence(call.lab.key, tool="test_reward", source=call.environment.source)
+    newest = next((row for row in rows if dict(row.env_args or {}) == dict(env_args)), None)
+    return newest is None or (newest.status == "inconclusive" and _UNKNOWN.issuperset(newest.blockers))
 
 
 def _with_rendering(environment: str, args: Args, rendering: str) -> Next:
@@ -396,6 +418,7 @@ async def _compare(
     say: Say,
     relay: judge_relay.JudgeRelay | None,
     env_args: Mapping[str, Any] | None,
+    rendering: str | None,
 ) -> comparison.RewardComparison:
     """Score the same completions with the other environment, in its own interpreter and with the same arguments."""
     other = await call.lab.snapshot(name)
@@ -427,7 +450,8 @@ async def _compare(
             total=sample.total,
             refused=refused,
         )
-    record_comparison(call.lab.ledger, call.lab.key, call.environment, compared.record())
+    record = compared.record() | ({} if rendering is None else {"named_rendering": rendering})
+    record_comparison(call.lab.ledger, call.lab.key, call.environment, record)
     return compared
 
 

@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.environment_status import environment_statuses
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.spend import spend_overview
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Run
-from prime_lab_mcp.lab.state.open_warnings import replaced_by
+from prime_lab_mcp.lab.state.open_warnings import ported_from, replaced_by
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import Workspace
@@ -97,9 +97,13 @@ def _outcome(call: Call, environments: list[dict[str, Any]], whole: bool) -> Out
         data["declined"] = _decline_row(lab, declined)
     replaced = {replaced_by(lab.ledger, lab.key, e["name"]) for e in environments if _pushed(e)}
     current = [e for e in environments if f"environments/{e['name']}" not in replaced]
+    # Whoever ported an environment works on the port: the step of the older one comes after all others.
+    ported = {ported_from(lab.ledger, lab.key, e["name"]) for e in environments}
+    current.sort(key=lambda e: f"environments/{e['name']}" in ported)
     steps = [one for e in current[:5] for one in (e.get("as_pulled"), e["next"]) if one is not None]
     due = tuple(Next(one["tool"], one["why"], one.get("arguments")) for one in steps)
-    ports = tuple(_ports(lab.workspace, environments[:_MOST_PORTS]))
+    unported = [e for e in environments if f"environments/{e['name']}" not in ported]
+    ports = tuple(_ports(lab.workspace, unported[:_MOST_PORTS]))
     untouched = {e["name"] for e in environments if all(row["state"] == "never-run" for row in e["evidence"])}
     # Of a v0 environment that nothing was tried with, the port is what can be trained; its tests come after the port.
     first = tuple(one for one in ports if (one.arguments or {}).get("port") in untouched)

@@ -259,3 +259,9 @@ def test_the_model_writes_the_line_that_an_instruction_shows(asked: str, line: s
     book = AnswerBook.of([{"id": "x", "prompt": "How many?", "answer": "34"}])
     reply = form(talk, book.pool[0], random.Random(0)).splitlines()[-1]
     assert reply == (line or "34")
+
+
+def test_a_field_that_the_instructions_call_a_tag_is_written_as_a_tag() -> None:
+    system = "Think in <thinking> tags. Then give the queue in <queue> tags and the urgency in <urgency> tags."
+    talk = Conversation.of([{"role": "system", "content": system}, {"role": "user", "content": "A book is late."}])
+    assert form(talk, "loans", random.Random(0)).endswith("</thinking>\n<queue>loans</queue>")

@@ -133,3 +133,18 @@ def test_after_the_end_of_its_solution_the_model_says_that_it_is_done() -> None:
     )
 
     assert [m["content"] for m in messages if m["role"] == "assistant"] == ["<guess>crane</guess>", "Done."]
+
+
+def test_a_wrong_reply_of_several_fields_is_wrong_in_the_others_half_of_the_time() -> None:
+    """A component that pays the other field was the same for every rollout, and the advice was to drop it."""
+    whole = [{"text": "<queue>loans</queue>\n<urgency>\n3\n</urgency>", "calls": []}]
+    known = book(whole, "loans", 100)
+    replies = [
+        conversation("rehearsal/skill-0", known, [{"role": "user", "content": f"Task {n}"}], nth, lambda _: None)
+        for n in range(100)
+        for nth in range(2)
+    ]
+    texts = [str(messages[-1]["content"]) for messages in replies]
+    assert not any("<queue>loans</queue>" in text for text in texts)
+    right = sum("<urgency>\n3\n</urgency>" in text for text in texts)
+    assert right / len(texts) == pytest.approx(0.5, abs=0.1)

@@ -440,8 +440,46 @@ DICTS = OlderEnvironment(
     {"exact": 1.0},
 )
 """Its reward takes messages as dicts, as the first versions of verifiers had them; later ones have objects."""
+TICKETS = OlderEnvironment(
+    {
+        "NAME.py": """
+            import verifiers as vf
+            from datasets import Dataset
+
+            QUEUES = ["loans", "fines", "rooms", "accounts", "events"]
+            SYSTEM = "Give the queue in <queue> tags and the urgency, from 1 to 4, in <urgency> tags."
+
+
+            def load_environment():
+                rows = [
+                    {
+                        "question": f"Ticket {n}: somebody wants to know about number {n * 7} of the list.",
+                        "answer": QUEUES[n * 3 % 5],
+                        "info": {"urgency": n % 4 + 1},
+                    }
+                    for n in range(40)
+                ]
+                parser = vf.XMLParser(["queue", "urgency"], answer_field="queue")
+
+                def right_queue(completion, answer, **kwargs):
+                    return 1.0 if (parser.parse_answer(completion) or "").strip() == answer else 0.0
+
+                def right_urgency(completion, info, **kwargs):
+                    said = getattr(parser.parse(completion[-1]["content"]), "urgency", None)
+                    return 1.0 if said and said.strip() == str(info["urgency"]) else 0.0
+
+                rubric = vf.Rubric(funcs=[right_queue, right_urgency], weights=[0.7, 0.3], parser=parser)
+                return vf.SingleTurnEnv(
+                    dataset=Dataset.from_list(rows), system_prompt=SYSTEM, parser=parser, rubric=rubric
+                )
+        """,
+    },
+    {"right_queue": 0.7, "right_urgency": 0.3},
+    rendering="<queue>\nGOLD\n</queue>\n<urgency>\n{info.urgency}\n</urgency>",
+)
 OLDER = {
     "fields": FIELDS,
+    "tickets": TICKETS,
     "places": PLACES,
     "parsed": PARSED,
     "modules": MODULES,

@@ -118,6 +118,8 @@ async def test_rows_without_number_repetitions_and_leaks_are_left_out_and_counte
     assert "8 rows" in told.message
     assert "1 whose answer cannot be read as a number, 2 repeating a question, 5 of the training split" in told.message
     assert "Stray 0?" in told.rows[0]["question"]
+    assert 'Not read: "about ten" in row 202.' in told.message
+    assert told.fix.startswith("Correct these answers where one number is meant")
     assert "left out" not in outcome.summary  # 8 of 222 rows
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Verdict
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.tools import reward_report, test_reward
@@ -537,6 +538,95 @@ async def test_gold_beside_fields_that_hold_the_answer_is_the_flaw_of_the_render
     assert outcome.status == "passed"
 
 
+CITIES = ("Oslo", "Turku", "Graz", "Cork")
+UNREAD = "0.0 * len(city + day)"
+
+
+async def test_the_asked_form_of_fields_that_earns_nothing_is_a_failed_test_with_the_golds_and_what_is_read(
+    lab: Lab,
+) -> None:
+    places(lab, "places", UNREAD)
+    outcome = await try_reward(lab, "places", examples=4, search=0, rendering=FORM)
+    assert (outcome.status, outcome.facts.proves, codes(outcome)) == ("failed", True, {"reward-gold-fails"})
+    finding = next(f for f in outcome.findings if f.code == "reward-gold-fails")
+    assert "none of 70 right answers earns anything" in finding.message
+    assert "which the prompts ask for" in finding.message
+    assert "0 of 1" in finding.message
+    assert len(finding.rows) == 5
+    assert [n.tool for n in outcome.next] == ["read_environment", "test_reward"]
+    assert outcome.next[1].arguments is not None
+    assert outcome.next[1].arguments["rendering"] == FORM
+
+
+async def test_the_form_that_is_paid_instead_of_the_asked_one_is_named(lab: Lab) -> None:
+    places(lab, "places", "float(reply == self.data.info['city'])")
+    outcome = await try_reward(lab, "places", examples=4, search=0, rendering=FORM)
+    assert codes(outcome) == {"reward-gold-fails"}
+    assert 'written as "…" they earn 1' in outcome.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("status", "blockers", "recorded"),
+    [
+        ("passed", (), False),
+        ("failed", ("reward-hackable",), False),
+        ("inconclusive", ("reward-judge-unsteady",), False),
+        ("inconclusive", ("reward-no-gold",), True),
+    ],
+)
+async def test_an_unpaid_rendering_neither_closes_what_a_pass_opened_nor_hides_what_a_failure_named(
+    lab: Lab, status: Verdict, blockers: tuple[str, ...], recorded: bool
+) -> None:
+    places(lab, "places", UNREAD)
+    snapshot = await lab.snapshot("places")
+    subject = (lab.key, snapshot.name, snapshot.source, snapshot.content)
+    found = tuple({"code": code, "severity": "blocker", "message": "m", "fix": "f"} for code in blockers)
+    lab.ledger.record(Evidence("test_reward", status, *subject, findings=found))
+    outcome = await try_reward(lab, "places", examples=4, search=0, rendering=FORM)
+    assert (outcome.status, outcome.facts.proves) == ("failed", recorded)
+    assert ("earlier verdict" in outcome.summary) == (not recorded)
+
+
+async def test_an_unpaid_rendering_that_no_prompt_asks_for_is_a_bad_argument(lab: Lab) -> None:
+    places(lab, "places")
+    with pytest.raises(BadInput, match="earns anything"):
+        await try_reward(lab, "places", examples=4, search=0, rendering="Fair: {info.city}, {info.day}")
+
+
+def goldless(lab: Lab) -> None:
+    """Places whose answers no field is known to hold, and whose reward pays nothing."""
+    code = PLACES.replace("PAY", UNREAD).replace("SOLUTION", "").replace("answer: str", "venue: str")
+    code = code.replace("answer=", "venue=").replace("self.data.answer", "self.data.venue")
+    write(lab, "places", SOUND, places_py=code)
+
+
+async def test_tasks_without_a_gold_have_their_fields_named(lab: Lab) -> None:
+    goldless(lab)
+    outcome = await try_reward(lab, "places", examples=4, search=0)
+    finding = next(f for f in outcome.findings if f.code == "reward-no-gold")
+    assert "{info.city}, {info.day}" in str(finding.fix)
+
+
+async def test_a_reward_that_pays_no_right_case_says_so_and_shows_the_cases(lab: Lab) -> None:
+    goldless(lab)
+    right = [
+        {
+            "name": f"right {n}",
+            "task": n,
+            "completion": f"<city>{CITIES[n]}</city><day>Monday</day>",
+            "expected": "high",
+        }
+        for n in range(4)
+    ]
+    wrong = [{"name": f"wrong {n}", "task": n, "completion": "none", "expected": "low"} for n in range(4)]
+    outcome = await try_reward(lab, "places", examples=4, search=0, cases=[*right, *wrong])
+    finding = next(f for f in outcome.findings if f.code == "reward-constant")
+    assert "among them 4 supplied cases that should earn much" in finding.message
+    assert "which group of a pattern" in str(finding.fix)
+    assert [case["case"] for case in outcome.data["failing_cases"]][:3] == ["right 0", "right 1", "right 2"]
+    assert [n.tool for n in outcome.next] == ["read_environment", "test_reward"]
+
+
 STATED_REPLY = """
     def solution(self):
         city, day = self.data.answer.split("|")
@@ -581,7 +671,7 @@ async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) 
 
 def test_tasks_that_need_a_container_are_evaluated_in_podman_by_the_smallest_size_that_can_pass() -> None:
     same = {"environment": "boxed"}
-    given = (same, same, "passed", False, False, False, False, None)
+    given = (same, same, "passed", False, False, False, False, False, None)
     [elsewhere] = reward_report._next(*given)
     assert (elsewhere.tool, dict(elsewhere.arguments or {})) == ("run_eval", same)
     [after] = reward_report._next(*given, in_podman=reward_report._ContainerEvaluation(96, 11.0))

@@ -49,6 +49,8 @@ _UNREADABLE: Mapping[str, tuple[str, str]] = {
 }
 """Which rows a template cannot read although they have an answer, and what would do. `boxed` is `math` for
 solutions."""
+_SHORT = 20
+"""Length of a quoted answer up to which no number stands within a longer text (our choice)."""
 _SHOWN = 120
 """Most characters of a question or an answer in an example."""
 
@@ -137,7 +139,8 @@ class DroppedRows:
             yield Finding(
                 "rows-left-out",
                 "warning",
-                f"{count(self.total, 'row')} of the dataset did not go into the environment: {self._list()}.",
+                f"{count(self.total, 'row')} of the dataset did not go into the environment: {self._list()}."
+                f"{self._unread_answers()}",
                 " ".join((*remedies, again)) if remedies else "Nothing to do: the rest holds each question once.",
                 rows=self._rows(),
             )
@@ -154,10 +157,25 @@ class DroppedRows:
         if reason != "unreadable":
             return _REMEDIES.get(reason, "")
         other = "Bring these answers into the form of the others, or name another template."
+        if self.template == "numeric" and self._short_answers():
+            return "Correct these answers where one number is meant; others have none, and stay out."
         return _UNREADABLE[self.template][1] if self.template in _UNREADABLE else other
+
+    def _short_answers(self) -> bool:
+        """Whether the shown answers are no longer texts in which a number could stand."""
+        shown = [example.get("answer") for example in self.examples.get("unreadable", ())]
+        return bool(shown) and all(answer is not None and len(answer) <= _SHORT for answer in shown)
 
     def _list(self, among: Collection[DropReason] = _REASONS) -> str:
         return ", ".join(f"{self.number(reason):,} {self._which(reason)}" for reason in self._reasons(among))
+
+    def _unread_answers(self) -> str:
+        """A sentence with the first answers that the template cannot read, if they are short."""
+        if not self._short_answers():
+            return ""
+        shown = ", ".join(f"{example['answer']} in row {example['row']}" for example in self.examples["unreadable"])
+        more = " and others" if self.number("unreadable") > len(self.examples["unreadable"]) else ""
+        return f" Not read: {shown}{more}."
 
     def _rows(self, among: Collection[DropReason] = _REASONS) -> tuple[dict[str, Any], ...]:
         return tuple(example for reason in self._reasons(among) for example in self.examples[reason])

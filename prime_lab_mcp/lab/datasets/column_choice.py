@@ -275,7 +275,9 @@ def _uncertain_guesses(choice: ColumnChoice) -> Iterator[Finding]:
                 code,
                 "warning",
                 f"{name} may not be the {kind} column (confidence {confidence:.2f}).",
-                f"Look at the samples and name it with {kind}_column.",
+                "No other column could be the answer: if the samples are no answers either, add a column with them."
+                if kind == "answer" and not choice.other_answers
+                else f"Look at the samples and name it with {kind}_column.",
             )
 
 
@@ -304,6 +306,11 @@ def _other_results(choice: ColumnChoice) -> Iterator[Finding]:
         )
 
 
+def _meaning(format: str) -> str:
+    """What a format is whose name names one dataset, in brackets; empty for others."""
+    return " (some working, then a mark such as #### or >> and the result)" if format == "gsm8k_hash" else ""
+
+
 def _format_findings(choice: ColumnChoice) -> Iterator[Finding]:
     answer = choice.answer
     recognised, answer_name = answer.recognised, _name(answer.path)
@@ -326,7 +333,8 @@ def _format_findings(choice: ColumnChoice) -> Iterator[Finding]:
         yield Finding(
             "format-uncertain",
             "warning",
-            f"the answers in {answer_name} are taken as {recognised.format}, but {recognised.rival} fits as well.",
+            f"the answers in {answer_name} are taken as {recognised.format}{_meaning(recognised.format)}, but "
+            f"{recognised.rival} fits as well.",
             "Look at the samples; name the template in create_environment if the other is meant.",
         )
     elif recognised.format == "choice_index" and recognised.index_base is not None and recognised.confidence <= 0.6:

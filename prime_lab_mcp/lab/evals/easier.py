@@ -152,6 +152,11 @@ def form_call(lab: Lab, spec: EvalSpec) -> Next:
             "the cases that were paid with what the prompt asks for, and mend the one that is wrong with "
             "edit_environment"
         )
+    if lab.settings.rehearsal:
+        why += (
+            ". In this rehearsal that is a stand-in, which writes the stored answer alone: a rendering of test_reward "
+            "with every field of a right reply is what it then writes"
+        )
     return Next("read_environment", why, {"environment": spec.environment, "path": "*"})
 
 

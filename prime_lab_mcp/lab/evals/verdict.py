@@ -132,11 +132,45 @@ def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE, *, anew: bool = 
     judged = _with_file_findings(
         _with_job_findings(spec, job, distribution), (*file_findings, *_origin_findings(results, spec))
     )
-    return _of_a_rehearsal(judged) if job.platform == "rehearsal" else judged
+    return _of_a_rehearsal(judged, spec) if job.platform == "rehearsal" else judged
 
 
-def _of_a_rehearsal(judged: EvaluationVerdict) -> EvaluationVerdict:
-    """The verdict, which says of cut replies that the stand-in of a rehearsal cut them off."""
+_UNPAID = frozenset({"distribution-all-zero", "distribution-dead", "distribution-unclear"})
+_CANNOT_WRITE = (
+    "; a stand-in of the rehearsal wrote the replies, with the stored answer, or a guess where it knows none, in "
+    "the first form that the prompt shows: where a right reply needs more than that, it earns nothing whatever its "
+    "skill is"
+)
+_STAND_IN_FIX = Fix(
+    "Call ",
+    NamedCall("test_reward", rendering=...),
+    " with the whole right reply as rendering (GOLD and every {FIELD} that is paid): the stand-in then writes what "
+    "that test found paid. If its replies are right as they are, mend the reward.",
+)
+
+
+def _of_a_rehearsal(judged: EvaluationVerdict, spec: EvalSpec) -> EvaluationVerdict:
+    """The verdict, which says of cut replies that the stand-in of a rehearsal cut them off, and of an evaluation that
+    paid nothing that its stand-in may be unable to write what is paid."""
+    distribution = judged.distribution
+    if distribution is not None and distribution.mean == 0.0 and spec.model != "rehearsal/skill-0":
+        findings = tuple(
+            dataclasses.replace(f, message=f"{f.message}{_CANNOT_WRITE}", fix=_STAND_IN_FIX)
+            if f.code in _UNPAID and f.severity == "blocker"
+            else f
+            for f in judged.findings
+        )
+        judged = dataclasses.replace(judged, findings=findings)
+    made_up = "; in this rehearsal the stand-in makes the lengths of its replies up, which says nothing about a model"
+    judged = dataclasses.replace(
+        judged,
+        findings=tuple(
+            dataclasses.replace(f, message=f"{f.message}{made_up}", fix="Nothing to do in a rehearsal.")
+            if f.code == "distribution-length-correlation"
+            else f
+            for f in judged.findings
+        ),
+    )
     invented = "; in this rehearsal the stand-in cuts some replies off, which says nothing about a model"
     findings = tuple(
         dataclasses.replace(f, message=f"{f.message}{invented}") if f.code == "distribution-truncated" else f

@@ -3,7 +3,9 @@
 Tasks are matched by the user's prompt and never by position, because a port may hold out, drop or sort rows. Rewards
 are compared as shares of the reward for a right answer in the same environment, so that a port may scale all weights by
 one factor. Then the components are compared one by one (compared_components.py). In environments with tools or several
-turns, whole rollouts are compared: a scripted model says the same in both, and each environment responds.
+turns, whole rollouts are compared: a scripted model says the same in both, and each environment responds. A time limit
+is no reward: a completion that exceeds it on one side is scored there again alone, and is not compared if it exceeds a
+longer limit as well.
 comparison_findings.py says what a comparison means.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.text import quote
@@ -28,7 +30,7 @@ from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind
 from prime_lab_mcp.lab.rewards.probes.reply_lengths import length_probes
 from prime_lab_mcp.lab.rewards.probes.tolerances import near_number_probes
-from prime_lab_mcp.lab.rewards.scorer import Scorer
+from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress
 from prime_lab_mcp.lab.rewards.scripted_rollouts import rollout_probe
 from prime_lab_mcp.lab.worker.description import Message, RewardInfo, Row, Rows
 from prime_lab_mcp.lab.worker.faults import ProblemCode
@@ -41,6 +43,9 @@ TOLERANCE = 1e-6
 """Largest difference between equal shares of the maximum, which may have rounding errors."""
 ROLLOUT_SECONDS = 60.0
 """Time limit in seconds for all rollouts in the other environment."""
+PATIENT_SECONDS = 50.0
+"""Time limit of a completion that is scored again alone: ten times the usual one, as in environment/load_check.py. A
+busy machine has needed 15 s for what takes 5 s on an idle one."""
 _RIGHT: frozenset[Kind] = frozenset({"gold", "verbose"})
 
 
@@ -98,11 +103,15 @@ class RewardComparison:
     """Number of tasks of the other environment that this one lacks, as far as is known."""
     refused: str = ""
     """Why the other environment was loaded with its own arguments instead of those of this one; empty if it was not."""
+    unscored: tuple[ComparedCompletion, ...] = ()
+    """Completions without a reward on some side for want of time. They are not compared, and are not in `compared`."""
 
     @property
     def too_little(self) -> bool:
-        """Whether equal rewards say nothing: other arguments, or most tasks without a counterpart."""
-        return bool(self.refused) or len(self.matched.unmatched) > len(self.matched.pairs)
+        """Whether equal rewards say nothing: other arguments, most tasks without a counterpart, or most completions
+        without a reward for want of time."""
+        few = len(self.matched.unmatched) > len(self.matched.pairs) or len(self.unscored) > len(self.compared)
+        return bool(self.refused) or few
 
     @property
     def raised(self) -> dict[str, tuple[int, str]]:
@@ -225,7 +234,8 @@ class RewardComparison:
         """What the ledger keeps of the comparison."""
         numbers = {"completions": len(self.compared), "differ": len(self.different)}
         numbers |= {"tasks": len(self.matched.pairs), "unmatched_tasks": len(self.matched.unmatched)}
-        numbers |= {"absent_tasks": self.absent_tasks}
+        numbers |= {"absent_tasks": self.absent_tasks, "unscored": len(self.unscored)}
+        numbers |= {"other_starts": self.other_starts, "other_replies": len(self.other_replies)}
         return {"environment": self.name, "verdict": self.verdict, **numbers, "verifiers": list(self.versions)}
 
     def as_json(self) -> dict[str, Any]:
@@ -237,6 +247,7 @@ class RewardComparison:
             "absent_tasks": self.absent_tasks,
             "completions": len(self.compared),
             "differ": len(self.different),
+            "unscored": len(self.unscored),
             "max_reward": round(self.maximum, 6),
             "other_max_reward": round(self.other_maximum, 6),
             "unexercised": list(self.unexercised),
@@ -309,11 +320,12 @@ async def compare_rewards(
     if trial.interactive:
         # If the reward reads state besides the messages, a completion that is scored alone lacks this state.
         scored_probes = [] if played.stateful or trial.by_rollouts else scored_probes
+    # Scoring stops after some completions that hang, and those that are made to be slow hang first.
+    scored_probes.sort(key=lambda s: is_stress(s.probe))
     cases = [Case(s.probe.id, matched.pairs[s.probe.row], s.probe.messages) for s in scored_probes]
     scored = await Scorer(worker).score(cases)
-    without_rollout = (
-        ComparedCompletion(s, t) for s, t in zip(scored_probes, scored, strict=True) if not t.has(ProblemCode.NOT_RUN)
-    )
+    pairs = [ComparedCompletion(s, t) for s, t in zip(scored_probes, scored, strict=True)]
+    without_rollout, unscored = await apart_for_want_of_time(pairs, matched.pairs, own, worker)
     compared = (*played.compared, *without_rollout)
     starts = {row.index: row for row in others.rows}
     right = [c for c in compared if c.here.probe.kind in _RIGHT and _pays(c.here.reward)]
@@ -335,7 +347,41 @@ async def compare_rewards(
         tuple(dict.fromkeys(r.name for r in (*trial.rewards, *rewards) if r.kind == "metric" or not r.weight)),
         _absent(rows, total, others),
         refused,
+        tuple(unscored),
     )
+
+
+async def apart_for_want_of_time(
+    completions: Sequence[ComparedCompletion], pairs: Mapping[int, int], own: Worker | None, other: Worker
+) -> tuple[list[ComparedCompletion], list[ComparedCompletion]]:
+    """Return the completions that both sides scored, or failed to score for another reason than time, and the others.
+
+    `pairs` maps tasks to those of the other environment. A completion that exceeded the time limit on one side only is
+    scored there once more, alone and with `PATIENT_SECONDS`; after one that exceeds this limit too, none is.
+    """
+    compared: list[ComparedCompletion] = []
+    unscored: list[ComparedCompletion] = []
+    hangs = False
+    for completion in completions:
+        here, there = completion.here, completion.there
+        late = (here.scored.has(ProblemCode.TIMEOUT), there.has(ProblemCode.TIMEOUT))
+        if late[0] != late[1] and not hangs and not (late[1] and here.scored.has(ProblemCode.NOT_RUN)):
+            worker = own if late[0] else other
+            row = here.probe.row if late[0] else pairs[here.probe.row]
+            if worker is not None:
+                case = Case(here.probe.id, row, here.probe.messages)
+                (again,) = await worker.score([case], case_timeout=PATIENT_SECONDS)
+                hangs = again.has(ProblemCode.TIMEOUT)
+                completion = ComparedCompletion(
+                    replace(here, scored=again) if late[0] else here, again if late[1] else there
+                )
+        (unscored if _out_of_time(completion) else compared).append(completion)
+    return compared, unscored
+
+
+def _out_of_time(completion: ComparedCompletion) -> bool:
+    """Whether a side has no reward for a completion because scoring it, or completions before it, took too long."""
+    return any(s.has(ProblemCode.TIMEOUT, ProblemCode.NOT_RUN) for s in (completion.here.scored, completion.there))
 
 
 def _absent(rows: Sequence[Row], total: int | None, others: Rows) -> int:

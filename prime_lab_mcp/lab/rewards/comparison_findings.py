@@ -26,6 +26,7 @@ def comparison_findings(comparison: RewardComparison) -> list[Finding]:
         *_differences(comparison),
         *_unreached(comparison),
         *_left_out(comparison),
+        *_unscored(comparison),
         *_other_conversations(comparison),
     ]
 
@@ -94,6 +95,21 @@ def _too_little(comparison: RewardComparison) -> list[Finding]:
     )
     if not comparison.too_little:
         return []
+    if len(comparison.unscored) > len(comparison.compared):
+        return [
+            Finding(
+                "reward-not-compared",
+                "blocker",
+                f"only {count(len(comparison.compared), 'completion')} could be compared: {_unscored_text(comparison)}",
+                Fix(
+                    "Call ",
+                    NamedCall("test_reward"),
+                    " with same_as again when this machine has less to do; a reward that needs so long is slow in "
+                    "training too (reward-slow).",
+                ),
+                rows=_unscored_rows(comparison),
+            )
+        ]
     return [
         Finding(
             "reward-not-compared",
@@ -340,6 +356,39 @@ def _left_out(comparison: RewardComparison) -> list[Finding]:
             rows=_prompts(comparison),
         )
     ]
+
+
+def _unscored(comparison: RewardComparison) -> list[Finding]:
+    """Return the warning about completions that could not be compared for want of time, if the others were."""
+    if not comparison.unscored or not comparison.compared or comparison.too_little:
+        return []
+    return [
+        Finding(
+            "reward-partly-compared",
+            "warning",
+            f"{_unscored_text(comparison)}. That is no difference: the others were compared",
+            "Nothing to port: a time limit says nothing about what is paid. When this machine has less to do, the same "
+            "call may compare them too; what is slow on both sides is slow in training (reward-slow).",
+            rows=_unscored_rows(comparison),
+        )
+    ]
+
+
+def _unscored_text(comparison: RewardComparison) -> str:
+    """A clause that counts and names the completions without a reward for want of time."""
+    labels = list(dict.fromkeys(pair.here.probe.label for pair in comparison.unscored))
+    named = ", ".join(labels[:3]) + (", ..." if len(labels) > 3 else "")
+    number = len(comparison.unscored)
+    here = sum(pair.here.reward is None for pair in comparison.unscored)
+    there = sum(pair.there.reward is None for pair in comparison.unscored)
+    return (
+        f"{count(number, 'completion')} ({quote(named, 160)[1:-1]}) {'was' if number == 1 else 'were'} not compared, "
+        f"without a reward for want of time ({here} here, {there} in {quote(comparison.name, 80)})"
+    )
+
+
+def _unscored_rows(comparison: RewardComparison) -> tuple[CaseRow, ...]:
+    return tuple(_row(pair, comparison) for pair in comparison.unscored[:_MOST_LISTED])
 
 
 def _prompts(comparison: RewardComparison) -> tuple[dict[str, Any], ...]:

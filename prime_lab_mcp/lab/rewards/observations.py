@@ -278,6 +278,20 @@ class RefusedGolds:
     """Number of golds that were scored."""
 
 
+@dataclass(frozen=True, slots=True)
+class StatedForm:
+    """A form of fields of the task that the caller states, that all prompts ask for, and that no right answer earns in.
+
+    `template` is the form. `paid` is another form in which right answers earn `paid_mean`; empty if none was found.
+    `patterns` are those by which the code reads replies.
+    """
+
+    template: str
+    paid: str
+    paid_mean: float
+    patterns: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Trial:
     """All observations of one call of test_reward.
@@ -370,6 +384,11 @@ class Trial:
     """Scoring stopped early, because too many completions hung, broke the process or were slow."""
     tasks: int | None = None
     """Number of tasks of the environment; None if unknown."""
+    stated: StatedForm | None = None
+    """The caller's form of fields that the prompts ask for, if no gold earned anything in it. By the caller's word and
+    that of the prompts, golds in this form are right replies."""
+    fields: tuple[str, ...] = ()
+    """Fields of the tasks that a rendering can name, without those that hold the prompt."""
     answer_left_out: str = ""
     """The field with the answers of which the caller's rendering has nothing; empty if there is none."""
     renderings: int = 0

@@ -53,6 +53,7 @@ from prime_lab_mcp.lab.rewards.observations import (
     RepeatedScore,
     ScoredCase,
     ScoredProbe,
+    StatedForm,
     Trial,
     Witnessed,
 )
@@ -72,7 +73,8 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import (
     group_by_task,
 )
 from prime_lab_mcp.lab.rewards.probes.families import Family, label_of
-from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering, lacks_answer
+from prime_lab_mcp.lab.rewards.probes.pattern_examples import code_patterns
+from prime_lab_mcp.lab.rewards.probes.row_fields import GoldRendering, known_fields, lacks_answer
 from prime_lab_mcp.lab.rewards.related_replies import score_related
 from prime_lab_mcp.lab.rewards.scorer import Scorer, score_probes, score_stress
 from prime_lab_mcp.lab.rewards.scripts import IGNORANCE
@@ -183,6 +185,7 @@ class _Observation:
         self.rows: Sequence[Row] = request.sample.rows
         self.named = _named_form(self.rows, self.source)
         self.calibration: Calibration | None = None
+        self.stated: StatedForm | None = None
         self.style: AnswerStyle | None = None
         self.probes: list[tuple[Probe, Expected]] = []
         """The caller's cases."""
@@ -251,10 +254,26 @@ class _Observation:
             found = await _as_in_cases(scorer, found, rows, self.source, request.cases(None), self.sparing)
         self.sparing = self.sparing or (found is not None and asks_judge(self.loaded, (s for _, s in found.scored)))
         self.calibration = found
+        self.stated = await self._unpaid_form(found)
         self.style = found.style if found is not None else None
         if self.style is not None and self.grouped:
             scorer.rest_of_group = group_by_task(self.style)
         self.probes, self.unmatched = place_cases(request.cases(self.style), rows, self.style)
+
+    async def _unpaid_form(self, found: Calibration | None) -> StatedForm | None:
+        """Return the caller's form of fields that the prompts ask for, if no gold earns anything in it, with the form
+        that the reward pays instead."""
+        rendering, rows = self.request.rendering, self.rows
+        if rendering is None or not rendering.composed or found is None or (found.mean or 0.0) > EPSILON:
+            return None
+        if not rendering.is_asked_for(rows):
+            return None
+        other = None if self.sparing else await calibrate(self.scorer, rows, self.source)
+        paid = other if other is not None and (other.mean or 0.0) > EPSILON else None
+        dots = "\N{HORIZONTAL ELLIPSIS}"
+        shown = "" if paid is None else paid.style.wrapper.wrap(paid.style.golds.template or dots)
+        mean = 0.0 if paid is None else paid.mean or 0.0
+        return StatedForm(rendering.template, shown, mean, tuple(code_patterns(self.source)))
 
     async def _play_solutions(self) -> None:
         """Play the solutions of tasks. If only they are paid, calibrate again with golds after their calls."""
@@ -471,6 +490,8 @@ class _Observation:
             task_class=loaded.task_class,
             gave_up=scorer.gave_up,
             tasks=self.request.sample.total,
+            stated=self.stated if not any(s.reward for s in self.golds) else None,
+            fields=tuple(known_fields(rows)),
             answer_left_out=_answer_left_out(self.request.rendering, rows),
             renderings=calibration.tried if calibration is not None else 0,
             prompted=_prompted(calibration),

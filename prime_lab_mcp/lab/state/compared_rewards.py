@@ -1,4 +1,4 @@
-"""Records comparisons of two environments' rewards, so that the question of a push can name the newest one."""
+"""Records comparisons of two environments' rewards, so that the question of a push can name the fullest one."""
 
 from __future__ import annotations
 
@@ -27,10 +27,32 @@ def record_comparison(ledger: Ledger, workspace: str, snapshot: Snapshot, data: 
 
 
 def comparison_sentence(ledger: Ledger, workspace: str, snapshot: Snapshot) -> str:
-    """Return a sentence about the newest comparison of these files, for the question of a push; empty without one."""
-    row = next(iter(ledger.evidence(workspace, tool=COMPARED, source=snapshot.source)), None)
-    if row is None:
+    """Return a sentence about the comparison of these files with most completions, for the question of a push; empty
+    without one. Another comparison of these files that found otherwise is named too."""
+    every = ledger.evidence(workspace, tool=COMPARED, source=snapshot.source)
+    if not every:
         return ""
+    rows = [row for row in every if row.data.get("environment") == every[0].data.get("environment")]
+    fullest = max(rows, key=lambda row: (_completions(row), row.id))
+    others = [row for row in rows if _found(row) != _found(fullest)]
+    which = "the last comparison" if len(rows) == 1 else f"the fullest of {len(rows)} comparisons"
+    contrary = f" Another one of these files found that {_clause(others[0])}." if others else ""
+    return f" By {which}, {_clause(fullest)}.{contrary}"
+
+
+def _completions(row: Evidence) -> int:
+    number = row.data.get("completions")
+    return number if isinstance(number, int) else 0
+
+
+def _found(row: Evidence) -> str:
+    """What a comparison found, whatever its size: the same pay, another pay, or nothing."""
+    verdict = str(row.data.get("verdict"))
+    return "equal" if verdict in EQUAL_VERDICTS else verdict
+
+
+def _clause(row: Evidence) -> str:
+    """A clause about what one comparison found, with what it did not compare and what else differs."""
     name, completions = quote(str(row.data.get("environment")), 80), row.data.get("completions")
     number = count(completions, "completion") if isinstance(completions, int) else "its completions"
     sentence = {
@@ -42,4 +64,19 @@ def comparison_sentence(ledger: Ledger, workspace: str, snapshot: Snapshot) -> s
     }.get(str(row.data.get("verdict")), f"{row.data.get('differ')} of {number} earned something else than in {name}")
     absent = row.data.get("absent_tasks")
     missing = f"; {count(absent, 'task')} of {name} are missing here" if isinstance(absent, int) and absent else ""
-    return f" By the last comparison, {sentence}{missing}."
+    late = row.data.get("unscored")
+    missing += f"; {count(late, 'completion')} had no reward in time" if isinstance(late, int) and late else ""
+    return f"{sentence}{missing}{_other_conversation(row, name)}"
+
+
+def _other_conversation(row: Evidence, name: str) -> str:
+    """A clause about what the model reads otherwise than in the environment `name`; empty if nothing was seen."""
+    starts, tasks, replies = (row.data.get(key) for key in ("other_starts", "tasks", "other_replies"))
+    said = []
+    if isinstance(starts, int) and starts:
+        said.append(
+            f"{starts} of {count(tasks if isinstance(tasks, int) else starts, 'task')} begin with other messages"
+        )
+    if isinstance(replies, int) and replies:
+        said.append(f"the environment answers otherwise in {count(replies, 'rollout')}")
+    return f"; but {' and '.join(said)} than in {name} (conversation-differs)" if said else ""

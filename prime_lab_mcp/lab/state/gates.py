@@ -163,12 +163,31 @@ class Standing:
             # The same test of the same files fails again.
             why = f"{self.detail}; mend it with edit_environment, then call test_reward"
             instead = Next("read_environment", why, {"environment": self.row.environment})
+        if self.why == "failed" and self.need.tool == "check_reward_distribution" and self.row is not None:
+            instead = _rollouts_of(self.row, self.detail)
         return Unmet(self.need.tool, self.why, self.detail, self.arguments, instead)
 
 
 _SAMPLE_SIZE_CODES = frozenset({"distribution-too-small", "distribution-unclear"})
 _DEFAULT_TASKS = 50
 """Default number of tasks of `run_eval`."""
+
+
+_UNSOLVED_CODES = frozenset({"distribution-all-zero", "distribution-dead", "distribution-format-low"})
+
+
+def _rollouts_of(row: Evidence, detail: str) -> Next | None:
+    """Return the call that shows the evaluation behind a failed distribution; None if its id is not known.
+
+    Another judgement of the same rollouts has the same result.
+    """
+    evaluation = row.data.get("id") or row.arguments.get("id")
+    if not isinstance(evaluation, str) or not evaluation:
+        return None
+    unsolved = bool(_UNSOLVED_CODES.intersection(row.blockers))
+    shown = "which rollouts got no reward, and why" if unsolved else "which tasks teach nothing"
+    why = f"{detail}; {shown}: mend that, then call run_eval"
+    return Next("read_eval", why, {"eval": evaluation, "view": "zeros" if unsolved else "difficulty"})
 
 
 def _larger_evaluation(row: Evidence | None, detail: str) -> Next | None:

@@ -22,6 +22,7 @@ PORT = "port_environment"
 _PHRASES: Mapping[Code, str] = {
     "reward-hackable": "a completion that is no plain right answer was paid",
     "reward-wrong-passes": "wrong answers earned part of the reward",
+    "reward-truncated-passes": "replies that were cut off earn part of the reward",
     "port-left": "a part of the older environment was not ported",
     "small-set": "so few prompts that training would memorise them",
     "leak-near": "held-out tasks are training tasks in other words",
@@ -96,7 +97,22 @@ def due_comparison(ledger: Ledger, workspace: str, environment: str, source: str
     if _changed_on_purpose(ledger, workspace, environment):
         return None
     why = "free: whether the port pays the same as the older environment, which is not known of these files"
-    return Next("test_reward", why, {"environment": environment, **row.data})
+    return Next("test_reward", why, {"environment": environment, **row.data, **_last_rendering(ledger, workspace, row)})
+
+
+def _last_rendering(ledger: Ledger, workspace: str, port: Evidence) -> dict[str, Any]:
+    """The form of right replies that a comparison or a test of a port named last; empty if none was named since."""
+    tests = ledger.evidence(workspace, tool="test_reward", environment=port.environment, limit=1)
+    compared = ledger.evidence(workspace, tool=COMPARED, environment=port.environment, limit=1)
+    newest = max((*tests, *compared), key=lambda row: row.id, default=None)
+    named = None if newest is None else newest.arguments.get("rendering") or newest.data.get("named_rendering")
+    return {"rendering": named} if isinstance(named, str) and newest is not None and newest.id > port.id else {}
+
+
+def ported_from(ledger: Ledger, workspace: str, port: str) -> str | None:
+    """Return the path of the older environment from which an environment was ported; None for others."""
+    row = next(iter(ledger.evidence(workspace, tool=PORT, environment=port, limit=1)), None)
+    return None if row is None else str(row.data.get("same_as") or "") or None
 
 
 def replaced_by(ledger: Ledger, workspace: str, port: str) -> str | None:
@@ -104,11 +120,10 @@ def replaced_by(ledger: Ledger, workspace: str, port: str) -> str | None:
 
     None for an environment that is no port, and before such a comparison.
     """
-    row = next(iter(ledger.evidence(workspace, tool=PORT, environment=port, limit=1)), None)
     compared = next(iter(ledger.evidence(workspace, tool=COMPARED, environment=port, limit=1)), None)
-    if row is None or compared is None or compared.data.get("verdict") not in EQUAL_VERDICTS:
+    if compared is None or compared.data.get("verdict") not in EQUAL_VERDICTS:
         return None
-    return str(row.data.get("same_as") or "") or None
+    return ported_from(ledger, workspace, port)
 
 
 def _changed_on_purpose(ledger: Ledger, workspace: str, environment: str) -> bool:

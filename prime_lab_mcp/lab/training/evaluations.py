@@ -26,7 +26,7 @@ from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.evals.views.compare import compare_view
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
-from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Run
 from prime_lab_mcp.lab.state.pulled import pulled_as
 
 EvaluationClass = Literal["target", "ceiling", "comparison", "dead", "faulty"]
@@ -252,6 +252,27 @@ def after_completed_run(lab: Lab, environment: str) -> Next | None:
     if any(trained.fullmatch(str(job.spec.get("model"))) for job in EvaluationJobs(lab).list(environment)):
         return None
     return Next("watch_run", "how the completed run ended, and what its checkpoint is worth", {"id": runs[0].id})
+
+
+def result_of_run(lab: Lab, run: Run) -> Next | None:
+    """Return the call that shows what the checkpoint of a completed run earned beside its base model, if both were
+    evaluated on the same tasks; None otherwise."""
+    if run.data.get("ended") != "COMPLETED":
+        return None
+    trained = re.compile(rf"{re.escape(run.name)}(-step-\d+)?")
+    for environment in map(plain_name, map(str, run.data.get("environments") or ())):
+        jobs = [job for job in EvaluationJobs(lab).list(environment) if job.state == "finished"]
+        after = next((job for job in jobs if trained.fullmatch(str(job.spec.get("model")))), None)
+        if after is None:
+            continue
+        keys = dict(after.spec.get("env_args") or {})
+        pair = before_and_after(
+            lab, EvaluatedSource(environment, keys, True), str(run.data.get("model") or ""), run.name
+        )
+        if pair.base is not None and pair.trained is not None:
+            why = f"the result of {run.name}, of which nothing is left to do: its checkpoint and its base model by task"
+            return Next("read_eval", why, {"eval": pair.trained.id, "view": "compare", "other": pair.base.id})
+    return None
 
 
 def pull_for_held_out_tasks(lab: Lab, config: Mapping[str, Any]) -> Next | None:

@@ -80,7 +80,7 @@ def config_of_changed_pull(lab: Lab, snapshot: Snapshot) -> Next | None:
         return None
     step = _step_of_config(lab, {pulled.ref})
     live = step is not None and step.tool == "watch_run" and step in map(watch_call, live_runs(lab))
-    if step is None or (step.tool == "watch_run" and not live):
+    if step is None or step.tool == "read_eval" or (step.tool == "watch_run" and not live):
         return None
     why = f"{step.why}; it is about {pulled.ref} as the Hub holds it, not about the changed files, which serve run_eval"
     return replace(step, why=why)
@@ -109,7 +109,9 @@ def _step_of_config(lab: Lab, names: set[str]) -> Next | None:
         (r for r in lab.ledger.runs(workspace=lab.key, platform=lab.platform) if r.config_sha256 == sha256), None
     )
     if run is not None:
-        return Next("watch_run", "the run of its config", {"id": run.id})
+        from prime_lab_mcp.lab.training.evaluations import result_of_run  # late: few calls come this far
+
+        return result_of_run(lab, run) or Next("watch_run", "the run of its config", {"id": run.id})
     declined = newest_decline(lab, sha256)
     if declined is not None:
         return calls_after_decline(config, newest.path, str(declined.data["declined_by"]))[0]

@@ -107,6 +107,22 @@ def test_columns_of_different_results_are_named_with_the_call_that_takes_the_oth
     assert named == [{"answer_column": "paid"}, {"answer_column": "owed"}, {"answer_column": "worked"}]
 
 
+def test_a_doubtful_answer_beside_no_other_column_leads_to_no_choice_of_one() -> None:
+    roman = ("M" * (n // 10) + "X" * (n % 10) + "I" for n in range(10, 100))
+    rows = [{"id": n, "task": f"Write {n} as a numeral on a stone.", "numeral": text} for n, text in enumerate(roman)]
+    (doubt,) = [f for f in judged(rows).findings if f.code == "answer-column-uncertain"]
+    assert doubt.fix.startswith("No other column could be the answer")
+
+
+@pytest.mark.parametrize("mark", [">>", "####"])
+def test_a_format_that_is_named_after_one_dataset_is_said_in_words(mark: str) -> None:
+    rows = [{"question": f"How many are {n} and 3?", "answer": f"{mark} {n + 3}"} for n in range(90)]
+    found = judged(rows)
+    said = [f.message for f in found.findings if f.code == "format-uncertain"]
+    assert all("a mark such as #### or >> and the result" in message for message in said)
+    assert bool(said) == (mark == ">>" and found.format == "gsm8k_hash")
+
+
 def test_a_class_is_the_answer_where_no_prompt_asks() -> None:
     rows = [{**row, "story": row["story"].removesuffix(" How many places are taken?")} for row in stories()]
     assert judged(rows).format == "label"

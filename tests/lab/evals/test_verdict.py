@@ -183,6 +183,25 @@ async def test_a_running_evaluation_leads_to_what_the_known_test_of_its_reward_n
     assert "test_reward" not in [one.tool for one in others]
 
 
+async def test_the_lengths_of_the_stand_in_of_a_rehearsal_are_marked_as_its_invention(lab: Lab) -> None:
+    rows = [episode(t, float(r % 2), num_output_tokens=900 if r % 2 else 20) for t in range(40) for r in range(8)]
+    job = finished(lab, rows)
+    for platform, marked in (("rehearsal", True), ("prime", False)):
+        judged = verdict.judge_job(lab, dataclasses.replace(job, platform=platform))
+        [lengths] = [f for f in judged.findings if f.code == "distribution-length-correlation"]
+        assert ("the stand-in makes the lengths of its replies up" in lengths.message) is marked
+        assert (lengths.fix == "Nothing to do in a rehearsal.") is marked
+
+
+async def test_an_evaluation_that_paid_nothing_says_what_the_stand_in_of_a_rehearsal_cannot_write(lab: Lab) -> None:
+    job = finished(lab, [episode(t, 0.0) for t in range(40) for _ in range(8)])
+    for platform, marked in (("rehearsal", True), ("prime", False)):
+        judged = verdict.judge_job(lab, dataclasses.replace(job, platform=platform))
+        [unpaid] = [f for f in judged.findings if f.code == "distribution-all-zero"]
+        assert ("it earns nothing whatever its skill is" in unpaid.message) is marked
+        assert ("as rendering (GOLD and every {FIELD}" in str(unpaid.fix)) is marked
+
+
 async def test_replies_that_the_stand_in_of_a_rehearsal_cut_off_are_marked_as_its_invention(lab: Lab) -> None:
     cut = {"calls": [{"finish_reason": "length"}]}
     rows = [episode(t, float(r % 2), **(cut if r == 0 else {})) for t in range(40) for r in range(8)]

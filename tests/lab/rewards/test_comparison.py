@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.rewards.comparison import (
     ComparedCompletion,
     MatchedTasks,
     RewardComparison,
+    compare_rewards,
     different_weights,
     match_tasks,
     unexercised_components,
@@ -24,9 +25,12 @@ from prime_lab_mcp.lab.rewards.observations import ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.state.compared_rewards import comparison_sentence, record_comparison
-from prime_lab_mcp.lab.worker.description import RewardInfo, Row
-from prime_lab_mcp.lab.worker.scoring import CaseError, Component, Scored
+from prime_lab_mcp.lab.worker.description import RewardInfo, Row, Rows
+from prime_lab_mcp.lab.worker.faults import Problem, ProblemCode
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import Case, CaseError, Component, Scored
 from tests.lab.rewards.packages import SOUND, codes, reward, try_reward, write
+from tests.lab.rewards.rules.trials import scored_probe, sound
 
 
 def row(index: int, prompt: str, answer: Any = "1", system: str = "Be brief.") -> Row:
@@ -42,6 +46,62 @@ def pair(here: float | None, there: float | None, family: Family = Family.GOLD, 
 
 def comparison(*pairs: ComparedCompletion, maximum: float = 1.0, other: float = 1.0) -> RewardComparison:
     return RewardComparison("older", MatchedTasks({0: 4}, ()), pairs, maximum, other)
+
+
+class Busy:
+    """The older environment on a busy machine: stress probes need `seconds`, other completions earn as much as here."""
+
+    def __init__(self, seconds: float, rewards: Mapping[str, float | None]) -> None:
+        self.seconds, self.rewards = seconds, rewards
+
+    async def rows(self, limit: int) -> Rows:
+        return Rows(tuple(row(n, f"Question {n}?") for n in range(10)), 10)
+
+    async def score(self, cases: Sequence[Case], *, case_timeout: float) -> list[Scored]:
+        return [self._score(case, case_timeout) for case in cases]
+
+    def _score(self, case: Case, case_timeout: float) -> Scored:
+        earned = self.rewards[case.id]
+        if Family.BACKTRACKING not in case.id:
+            return Scored(case.id, earned, {"correct": Component(earned, 1.0)}, ms=1.0)
+        if case_timeout < self.seconds:
+            return Scored(case.id, None, problems=(Problem(ProblemCode.TIMEOUT),), ms=1000 * case_timeout)
+        return Scored(case.id, earned, {"correct": Component(earned, 1.0)}, ms=1000 * self.seconds)
+
+
+async def compared_while_busy(seconds: float) -> RewardComparison:
+    heavy = [scored_probe(Family.BACKTRACKING, name, 0.0) for name in ("braces", "empty answers")]
+    trial = sound(*heavy)
+    worker = Busy(seconds, {s.probe.id: s.reward for s in trial.everything})
+    here = [row(n, f"Question {n}?") for n in range(10)]
+    return await compare_rewards(trial, here, cast(Worker, worker), name="older", rewards=trial.rewards)
+
+
+@pytest.mark.anyio
+async def test_a_completion_that_needs_more_time_in_the_other_environment_is_scored_again_alone() -> None:
+    compared = await compared_while_busy(20.0)
+    assert (compared.verdict, compared.unscored) == ("equal", ())
+    assert comparison_findings(compared) == []
+
+
+@pytest.mark.anyio
+async def test_a_time_limit_is_no_difference_and_what_has_no_reward_is_counted_and_named() -> None:
+    compared = await compared_while_busy(1e6)
+    assert (compared.verdict, len(compared.different), len(compared.unscored)) == ("equal", 0, 2)
+    (finding,) = comparison_findings(compared)
+    assert (finding.code, finding.severity) == ("reward-partly-compared", "warning")
+    assert "2 completions (heavy: braces, heavy: empty answers) were not compared" in finding.message
+    assert "0 here, 2 in" in finding.message
+    assert compared.as_json()["unscored"] == 2
+
+
+def test_most_completions_without_a_reward_for_want_of_time_are_no_equal_rewards() -> None:
+    late = replace(pair(1.0, None), there=Scored("a", None, problems=(Problem(ProblemCode.TIMEOUT),)))
+    compared = replace(comparison(pair(1.0, 1.0)), unscored=(late, late))
+    assert compared.verdict == "not-compared"
+    (finding,) = comparison_findings(compared)
+    assert (finding.code, finding.severity) == ("reward-not-compared", "blocker")
+    assert "only 1 completion could be compared" in finding.message
 
 
 def test_tasks_match_by_what_the_user_asks_in_any_order_and_under_another_system_prompt() -> None:

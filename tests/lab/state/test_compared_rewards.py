@@ -64,5 +64,30 @@ def test_the_newest_comparison_of_these_files_is_told(
     assert comparison_sentence(ledger, "w", FILES) == f" By the last comparison, {sentence}."
 
 
+def test_the_fullest_comparison_is_quoted_with_what_differs_and_what_another_one_found(ledger: Ledger) -> None:
+    whole = {"environment": "old", "verdict": "differs", "completions": 792, "differ": 1, "tasks": 70}
+    trial = {"environment": "old", "verdict": "equal", "completions": 365, "tasks": 70, "other_starts": 70}
+    record_comparison(ledger, "w", FILES, {**whole, "unscored": 2})
+    record_comparison(ledger, "w", FILES, trial)
+    told = comparison_sentence(ledger, "w", FILES)
+    assert told.startswith(
+        ' By the fullest of 2 comparisons, 1 of 792 completions earned something else than in "old"; 2 completions had '
+        "no reward in time."
+    )
+    assert (
+        'found that it pays the same as "old" for 365 completions tried and each component; but 70 of 70 tasks' in told
+    )
+    assert 'begin with other messages than in "old" (conversation-differs).' in told
+
+
+def test_a_smaller_comparison_that_found_the_same_is_not_told(ledger: Ledger) -> None:
+    for completions in (792, 365):
+        data = {"environment": "old", "verdict": "equal", "completions": completions}
+        record_comparison(ledger, "w", FILES, data)
+    assert comparison_sentence(ledger, "w", FILES) == (
+        ' By the fullest of 2 comparisons, it pays the same as "old" for 792 completions tried and each component.'
+    )
+
+
 def test_without_a_comparison_nothing_is_told(ledger: Ledger) -> None:
     assert comparison_sentence(ledger, "w", FILES) == ""

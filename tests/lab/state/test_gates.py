@@ -226,6 +226,17 @@ def test_a_larger_evaluation_is_proposed_only_where_the_sample_was_the_only_reas
     assert instead(status="failed") is None
 
 
+@pytest.mark.parametrize(
+    ("code", "view"), [("distribution-all-zero", "zeros"), ("distribution-too-easy-mostly", "difficulty")]
+)
+def test_a_failed_distribution_leads_to_its_rollouts_and_not_to_the_same_verdict(code: str, view: str) -> None:
+    findings = [{"code": code, "severity": "blocker"}]
+    found = of(SIGNAL, [row(tool=SIGNAL.tool, status="failed", findings=findings, data={"id": "eval-1"})]).unmet
+    assert found is not None
+    assert found.instead is not None
+    assert (found.instead.tool, found.instead.arguments) == ("read_eval", {"eval": "eval-1", "view": view})
+
+
 def test_the_evaluation_that_fits_is_the_evidence_and_not_the_newest() -> None:
     small = blocked_by("distribution-too-small", tool=SIGNAL.tool, status="inconclusive", model="M")
     dead = blocked_by("distribution-dead", tool=SIGNAL.tool, model="Other")

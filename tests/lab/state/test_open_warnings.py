@@ -74,6 +74,11 @@ def test_a_port_is_compared_where_its_files_were_not_and_the_older_environment_i
     due = due_comparison(ledger, "w", "sums", "s2", tmp_path)
     assert due is not None
     assert (due.tool, due.arguments) == ("test_reward", {"environment": "sums", "same_as": "old", "rendering": "GOLD"})
+    named = {"environment": "sums", "rendering": "GOLD {info.unit}"}
+    ledger.record(row("test_reward", environment="sums", source="s2", arguments=named))
+    again = due_comparison(ledger, "w", "sums", "s3", tmp_path)
+    assert again is not None
+    assert again.arguments == {"environment": "sums", "same_as": "old", "rendering": "GOLD {info.unit}"}
     ledger.record(row(COMPARED, environment="sums", source="s2", status="failed"))
     assert due_comparison(ledger, "w", "sums", "s2", tmp_path) is None
     ledger.close()

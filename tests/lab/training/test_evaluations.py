@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -183,3 +184,20 @@ def test_a_checkpoint_is_compared_at_the_token_limit_of_its_run() -> None:
     ):
         (call,) = evaluations.missing_evaluations(pair, "base", "run-step-9", rehearsal=True, max_tokens=256)
         assert (call.arguments or {})["max_tokens"] == limit
+
+
+@pytest.mark.anyio
+async def test_a_run_whose_checkpoint_was_compared_leads_to_the_comparison(lab: Lab) -> None:
+    """The status led to the run, which the platform was asked about for 20 s, and the run to what had been read."""
+    data = {"model": "owner/small", "environments": ["me/my-env@0.1.0"], "ended": "COMPLETED"}
+    run = Run("run_1", "training", "my-run-1", lab.key, "i", lab.platform, data=data)
+    held_out = {"split": "eval"}
+    base = job("eval-1", workspace=lab.key, spec={"model": "owner/small", "env_args": held_out})
+    lab.ledger.create_job(base)
+    assert evaluations.result_of_run(lab, run) is None
+    after = job("eval-2", workspace=lab.key, spec={"model": "my-run-1-step-10", "env_args": held_out})
+    lab.ledger.create_job(after)
+    result = evaluations.result_of_run(lab, run)
+    assert result is not None
+    assert (result.tool, result.arguments) == ("read_eval", {"eval": "eval-2", "view": "compare", "other": "eval-1"})
+    assert evaluations.result_of_run(lab, replace(run, data={**data, "ended": "FAILED"})) is None

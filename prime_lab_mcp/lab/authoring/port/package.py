@@ -34,7 +34,7 @@ _MOST_LISTED = 5
 _LONGEST_README = 20_000
 """Characters of the old README that are carried over."""
 _HEADING = re.compile(r"(#{1,6})\s")
-_LONGEST = 300
+LONGEST_RENDERING = 300
 """Maximum length of the argument `rendering` of test_reward, in characters."""
 
 
@@ -489,7 +489,11 @@ def _renderings(old: OldEnvironment) -> tuple[str, ...]:
     for parser in [*(r.parser for r in old.rewards if r.weight), old.parser]:
         if parser is not None:
             renderings += _parser_renderings(parser)
-    return tuple(dict.fromkeys(text for text in (*renderings, "\\boxed{GOLD}", "GOLD") if len(text) <= _LONGEST))
+    return tuple(dict.fromkeys(text for text in (*renderings, "\\boxed{GOLD}", "GOLD") if _fits(text)))
+
+
+def _fits(rendering: str) -> bool:
+    return len(rendering) <= LONGEST_RENDERING
 
 
 def _parser_renderings(parser: OldParser) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,13 @@ import anyio
 from prime_lab_mcp.lab.authoring.build import build_folder
 from prime_lab_mcp.lab.authoring.naming import PackageNames
 from prime_lab_mcp.lab.authoring.port.description import CodePlace, decode_description
-from prime_lab_mcp.lab.authoring.port.package import OldPort, PortedEnvironment, build_port, left_findings
+from prime_lab_mcp.lab.authoring.port.package import (
+    LONGEST_RENDERING,
+    OldPort,
+    PortedEnvironment,
+    build_port,
+    left_findings,
+)
 from prime_lab_mcp.lab.authoring.port.rows import MOST_ROWS, PortedRows, port_rows
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
@@ -21,7 +28,7 @@ from prime_lab_mcp.lab.base.text import as_mapping
 from prime_lab_mcp.lab.datasets import task_golds
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
-from prime_lab_mcp.lab.rewards.probes.row_fields import filled_replies
+from prime_lab_mcp.lab.rewards.probes.row_fields import filled_gold, filled_replies, known_fields
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import SourceCode, read_source
 from prime_lab_mcp.lab.worker.description import Row
@@ -149,6 +156,22 @@ def _write(target: Path, built: PortedEnvironment) -> None:
             (folder / path).write_text(text, encoding="utf-8")
 
 
+_EMPTY_FIELD = re.compile(r"<([\w-]+)>\n\.{3}\n</\1>")
+"""A field of a parser for which no part of the answer is known."""
+
+
+def _with_named_fields(renderings: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the formats in which a field has the value that the tasks store under its name, such as `info.urgency`."""
+    places = {place.rpartition(".")[2]: place for place in known_fields(rows) if place.startswith("info.")}
+    for text in renderings:
+        named = _EMPTY_FIELD.sub(
+            lambda m: f"<{m[1]}>\n{{{places[m[1]]}}}\n</{m[1]}>" if m[1] in places else m[0],
+            text,
+        )
+        if named != text and len(named) <= LONGEST_RENDERING:
+            yield named
+
+
 async def _best_rendering(worker: Worker, rows: Sequence[Row], renderings: Sequence[str]) -> str | None:
     """The reply format in which golds earn most; None if no format pays golds.
 
@@ -158,8 +181,10 @@ async def _best_rendering(worker: Worker, rows: Sequence[Row], renderings: Seque
     golds = candidates[0].golds[:_TRIED_TASKS] if candidates else ()
     if not golds or not renderings:
         return None
+    by_index = {row.index: row for row in rows}
     cases: list[tuple[int, bool, Case]] = []
     tried = []
+    renderings = [*renderings, *_with_named_fields(renderings, rows)]
     for number, text in enumerate(renderings):
         parts = filled_replies(text, rows[:_SAMPLE_ROWS])
         if "GOLD" not in text and not all(gold.row in parts for gold in golds):
@@ -170,7 +195,7 @@ async def _best_rendering(worker: Worker, rows: Sequence[Row], renderings: Seque
                 rendering = golds[other].form(0)
                 if other != place and rendering == gold.form(0):
                     continue
-                reply = parts.get(golds[other].row) or text.replace("GOLD", rendering)
+                reply = parts.get(golds[other].row) or filled_gold(text, rendering, by_index[golds[other].row])
                 message = {"role": "assistant", "content": reply}
                 cases.append((number, other == place, Case(f"{number}/{place}/{other}", gold.row, [message])))
     scored = await worker.score([case for _, _, case in cases])

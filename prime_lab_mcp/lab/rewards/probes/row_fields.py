@@ -18,13 +18,22 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.golds import gold_text, number_in
-from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold, golds_at, task_fields, whole_prompt
+from prime_lab_mcp.lab.datasets.task_golds import (
+    SampleGolds,
+    TaskGold,
+    gold_candidates,
+    golds_at,
+    task_fields,
+    whole_prompt,
+)
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, GOLD_MARK, AnswerWrapper, wrapper_from_template
 from prime_lab_mcp.lab.worker.description import Row
 
 _FIELD = re.compile(r"(?<![\\\w}])\{([A-Za-z_]\w*(?:\.\w+)?)\}")
 """A field of the task in braces, such as `info.unit`, or a part of a field by its number. Braces after a word or
 another brace are LaTeX, such as `\\frac{a}{b}`."""
+_PIECES = re.compile(rf"(</?[\w-]+>)|\n|\.{{3}}|\u2026|{GOLD_MARK}")
+"""What divides the text of a form: tags, ends of lines, dots in the place of reasoning, and the answer."""
 _LONGEST = 200
 """Longest value of a field that belongs to a rendering, in characters."""
 _MOST_NAMED = 20
@@ -55,6 +64,23 @@ class GoldRendering:
     @property
     def fields(self) -> list[str]:
         return _FIELD.findall(self.before + self.composed + self.after)
+
+    @property
+    def template(self) -> str:
+        """The form as the caller would write it, with GOLD or the named fields in braces."""
+        return self.wrapper.wrap(self.composed or f"{self.before}{GOLD_MARK}{self.after}")
+
+    def is_asked_for(self, rows: Sequence[Row]) -> bool:
+        """Whether the prompts of the first tasks show all that the form has besides the answer.
+
+        What stands between fields and tags must be in the prompt as it is, such as `Dose:`; of a pair of tags one is
+        enough. A form of fields alone has nothing that a prompt could show.
+        """
+        pieces = [piece for text in _FIELD.split(self.template)[::2] for piece in _PIECES.split(text) if piece]
+        shown = {" ".join(piece.replace("</", "<").split()).casefold() for piece in pieces}
+        shown = {piece for piece in shown if re.search(r"\w|#", piece) and piece != GOLD_MARK.casefold()}
+        texts = [" ".join(whole_prompt(row).split()).casefold() for row in rows[:20]]
+        return bool(shown and texts) and all(piece in text for piece in shown for text in texts)
 
 
 def rendering_from_template(template: str) -> GoldRendering:
@@ -167,6 +193,36 @@ def filled_replies(template: str, rows: Sequence[Row]) -> dict[int, str]:
         index: filled(template, {name: text for name, text in of_task.items() if text is not None})
         for index, of_task in values.items()
         if None not in of_task.values()
+    }
+
+
+def filled_gold(form: str, gold: str, row: Row) -> str:
+    """Return a reply in a form with GOLD in the place of the answer and values in that of the fields in braces."""
+    before, _, after = form.partition(GOLD_MARK)
+    return f"{_filled(before, row)}{gold}{_filled(after, row)}"
+
+
+def gold_replies(template: str, rows: Sequence[Row]) -> dict[int, str]:
+    """Return right replies in a form that names further fields, by the index of their task; the last `…` is the gold.
+
+    The result is empty for a form of the gold alone, and for one that the prompts do not ask for.
+    """
+    dots = "\N{HORIZONTAL ELLIPSIS}"
+    before, found, after = template.rpartition(dots)
+    form = f"{before}{GOLD_MARK}{after}"
+    golds = next(iter(gold_candidates(rows)), None)
+    if (
+        not found
+        or golds is None
+        or not _FIELD.search(template)
+        or not rendering_from_template(form).is_asked_for(rows)
+    ):
+        return {}
+    by_index = {gold.row: gold.forms[0] for gold in golds.golds if gold.forms}
+    return {
+        row.index: filled_gold(form, by_index[row.index], row)
+        for row in rows
+        if row.index in by_index and all(_value(row, name) is not None for name in _FIELD.findall(template))
     }
 
 

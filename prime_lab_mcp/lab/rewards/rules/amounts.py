@@ -60,7 +60,8 @@ def all_wrongs_paid(trial: Trial) -> bool:
 def gold_is_understood(trial: Trial) -> bool:
     """Whether the field that was taken for the gold is really the answer: it earns more than a wrong answer.
 
-    The gold also counts as understood in five other cases: a judge scored it (the rules about judges then report the
+    The gold also counts as understood in six other cases: the caller states the form that the prompts ask for as fields
+    of the task, a judge scored it (the rules about judges then report the
     judge's errors), a whole rollout with the gold is paid, a solution was played, scoring the gold failed (another rule
     then reports the reason), or the gold earns at least half of the declared weights although wrong answers earn as
     much (such a reward pays wrong answers).
@@ -68,7 +69,7 @@ def gold_is_understood(trial: Trial) -> bool:
     A field that is no reply may still earn a little where replies are executed, searched or compared in part
     (`earns_by_chance`).
     """
-    if trial.style is None or trial.by_rollouts or trial.solved.scored:
+    if trial.style is None or trial.by_rollouts or trial.solved.scored or trial.stated is not None:
         return True
     if any(p.script.part == "gold" and p.scored and (p.result.reward or 0.0) > EPSILON for p in trial.rollouts):
         return True
@@ -211,7 +212,8 @@ def reward_text(reward: float | None) -> str:
 
 def paid_text(scored_probe: ScoredProbe, trial: Trial) -> str:
     """Return the end of a sentence that states a completion's reward, task and text."""
-    earned = "nothing computable" if scored_probe.reward is None else f"{scored_probe.reward:g} of {trial.max_reward:g}"
+    most = trial.max_reward or trial.declared
+    earned = "nothing computable" if scored_probe.reward is None else f"{scored_probe.reward:g} of {most:g}"
     return f"{earned} on task {scored_probe.probe.row} for {_completion(scored_probe, 160)}"
 
 

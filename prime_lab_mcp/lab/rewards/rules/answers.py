@@ -12,7 +12,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.rewards.observations import PromptedGolds, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.observations import PromptedGolds, ScoredProbe, StatedForm, Trial
 from prime_lab_mcp.lab.rewards.probes.catalogue import ELSEWHERE
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import (
@@ -57,21 +57,33 @@ def constant(trial: Trial) -> Iterator[Finding]:
     rewards = [s.reward for s in trial.everything if s.reward is not None]
     if trial.style is None and not trial.supplied:
         return  # The rules in rules/goldless.py judge tasks without golds.
+    if trial.stated is not None and not any(rewards):
+        return  # `gold_fails` says which right answers are not paid.
     unknown = trial.solved.scored or trial.solved.not_played or not gold_is_understood(trial)
     if not any(rewards) and unknown:
         return
     kinds = {s.probe.kind for s in trial.everything if s.reward is not None}
     if len(rewards) >= 4 and max(rewards) - min(rewards) < EPSILON and (len(kinds) > 1 or len(trial.supplied) > 3):
+        unpaid = [s.scored_probe for s in trial.supplied if s.high and not any(rewards)]
+        among = ""
+        if unpaid:
+            what = "supplied case that should earn" if len(unpaid) == 1 else "supplied cases that should earn"
+            among = f", among them {len(unpaid)} {what} much: {paid_text(unpaid[0], trial)}"
+        rows = [case_row(s, "high", trial) for s in unpaid[:3]]
+        others = [s for s in _kinds(trial) if s not in unpaid]
         yield Finding(
             "reward-constant",
             "blocker",
-            f"right, wrong and empty completions all earned {rewards[0]:g}",
+            f"right, wrong and empty completions all earned {rewards[0]:g}{among}",
             Fix(
-                "Make the reward compare the completion with the task's answer, then call ",
+                "Make the reward compare the completion with the task's answer, then call "
+                if any(rewards)
+                else "A reward that never pays is often wrong itself: read what its code takes out of a right reply, "
+                "for instance which group of a pattern, and what it compares that with; mend it, then call ",
                 NamedCall("test_reward"),
                 ".",
             ),
-            rows=tuple(case_row(s, "another reward than other completions", trial) for s in _kinds(trial)),
+            rows=(*rows, *(case_row(s, "another reward than other completions", trial) for s in others)),
         )
 
 
@@ -156,6 +168,9 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
         return  # reward-raises and similar findings give the reason.
     if all(s.scored.judges for s in failing) and trial.max_reward > 0:
         return  # A judge may err; reward-judge-inaccurate limits how often.
+    if trial.stated is not None:
+        yield _unpaid_as_stated(trial.stated, failing, trial)
+        return
     rescued = cases_suffice(trial) and rate == 0
     message = f"{len(failing)} of {count(len(scored), 'right answer')} did not earn the maximum of their task"
     if trial.max_reward > 0:
@@ -171,6 +186,30 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
             "both); mend the parsing or these rows, then call ",
             NamedCall("test_reward"),
             ".",
+        ),
+        rows=tuple(case_row(s, "the maximum", trial) for s in failing[:5]),
+    )
+
+
+def _unpaid_as_stated(stated: StatedForm, failing: Sequence[ScoredProbe], trial: Trial) -> Finding:
+    """Return the blocker for right answers in the form that caller and prompts name, none of which is paid."""
+    reads = ""
+    if stated.paid:
+        reads = f"; written as {quote(stated.paid, 80)} they earn {stated.paid_mean:g}"
+    elif stated.patterns:
+        named = " and ".join(quote(pattern, 120) for pattern in stated.patterns[:2])
+        reads = f"; the code reads replies by {named}, and no other way to write them was found to be paid"
+    return Finding(
+        "reward-gold-fails",
+        "blocker",
+        f"none of {count(len(failing), 'right answer')} earns anything when it is written as "
+        f"{quote(stated.template, 120)}, which the prompts ask for: {paid_text(failing[0], trial)}{reads}",
+        Fix(
+            "Read what the code takes out of such a reply, for instance which group of a pattern, and what it compares "
+            "that with; mend it, then call ",
+            NamedCall("test_reward"),
+            " with the same rendering. If the form is not that of a right reply, call it with another one, or with "
+            "cases.",
         ),
         rows=tuple(case_row(s, "the maximum", trial) for s in failing[:5]),
     )

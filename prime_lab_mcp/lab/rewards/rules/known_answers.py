@@ -159,10 +159,22 @@ def no_gold(trial: Trial) -> Iterator[Finding]:
                 "Call ",
                 NamedCall("test_reward"),
                 f" with cases: at least {MIN_CASES}, {MIN_SIDE} expected high and {MIN_SIDE} low. Where a right "
-                "reply is made of fields of the task, name these as rendering instead, such as {FIELD} or "
-                "{info.FIELD}.",
+                f"reply is made of fields of the task, name these as rendering instead{_named_fields(trial)}.",
             ),
         )
+
+
+_MOST_FIELDS = 8
+"""Largest number of fields that a finding names."""
+
+
+def _named_fields(trial: Trial) -> str:
+    """The fields that a rendering can name, as the end of a sentence."""
+    if not trial.fields:
+        return ", such as {FIELD} or {info.FIELD}"
+    named = ", ".join(f"{{{field}}}" for field in trial.fields[:_MOST_FIELDS])
+    more = f" and {len(trial.fields) - _MOST_FIELDS} more" if len(trial.fields) > _MOST_FIELDS else ""
+    return f", in the form that the prompt asks for (the tasks have {quote(named, 400)[1:-1]}{more})"
 
 
 def answer_left_out(trial: Trial) -> Iterator[Finding]:

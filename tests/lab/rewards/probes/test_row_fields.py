@@ -12,6 +12,7 @@ from prime_lab_mcp.lab.rewards.probes.row_fields import (
     composed_golds,
     filled_replies,
     framed_golds,
+    gold_replies,
     golds_of_replies,
     known_fields,
     lacks_answer,
@@ -115,6 +116,31 @@ def test_parts_of_an_answer_are_fields_and_a_rendering_without_gold_is_made_of_f
     assert not lacks_answer(rendering, golds(rows), rows)
     assert lacks_answer(rendering_from_template("on {answer.2}"), golds(rows), rows)
     assert filled_replies("at {answer.1}", rows) == {0: "at Cork", 1: "at Oslo", 2: "at Graz"}
+
+
+def test_a_stand_in_writes_the_gold_with_the_fields_that_a_form_names_where_the_prompts_ask_for_it() -> None:
+    system = {"role": "system", "content": "Give the queue in <queue> tags and the urgency in <urgency> tags."}
+    rows = [Row(n, f"k{n}", (system,), ("loans", "fines")[n], {"urgency": n + 1}, {}) for n in range(2)]
+    form = "<queue>\n…\n</queue>\n<urgency>\n{info.urgency}\n</urgency>"
+    assert gold_replies(form, rows)[1] == "<queue>\nfines\n</queue>\n<urgency>\n2\n</urgency>"
+    assert gold_replies("<queue>…</queue>", rows) == {}
+    assert gold_replies("<desk>…</desk><urgency>{info.urgency}</urgency>", rows) == {}
+
+
+@pytest.mark.parametrize(
+    ("form", "asked"),
+    [
+        ("Dose: {amount} {unit}", True),
+        ("<think>\n...\n</think>\nDOSE: GOLD", True),
+        ("Total: {amount}", False),
+        ("{amount} {unit}", False),
+        ("<answer>{amount}</answer>", False),
+    ],
+)
+def test_a_form_is_asked_for_where_the_prompts_show_all_that_it_has_besides_the_answer(form: str, asked: bool) -> None:
+    system = {"role": "system", "content": "Think in <think> tags. End with a line such as Dose: AMOUNT UNIT"}
+    rows = [Row(n, f"k{n}", (system, {"role": "user", "content": f"Task {n}"}), None, None, {}) for n in range(3)]
+    assert rendering_from_template(form).is_asked_for(rows) is asked
 
 
 @pytest.mark.parametrize(
