@@ -286,6 +286,20 @@ async def test_held_out_arguments_ask_for_the_step_of_the_training_arguments(lab
     assert [tool for tool, _ in found] == ["run_eval"]
 
 
+async def test_a_test_with_held_out_arguments_leads_to_the_comparison_of_a_checkpoint_that_completed(lab: Lab) -> None:
+    root = write_environment(lab.settings.workspace)
+    with (root / "sums_v1" / "taskset.py").open("a", encoding="utf-8") as file:
+        file.write(
+            "\n\nfrom typing import Literal\n\nclass Config(vf.TasksetConfig):\n"
+            "    split: Literal['train', 'eval'] = 'train'\n"
+        )
+    data = {"ended": "COMPLETED", "environments": ["me/sums_v1"], "model": "base", "max_steps": 20}
+    lab.ledger.record_run(Run("r", "training", "mine", lab.key, "k", lab.platform, data=data))
+    [(tool, given)] = await following(lab, {"environment": "sums_v1", "env_args": {"split": "eval"}})
+    assert tool == "run_eval"
+    assert {"env_args": {"split": "eval"}, "model": "mine-step-20", "compare_base": True}.items() <= given.items()
+
+
 async def test_an_evaluation_that_failed_without_an_id_is_the_newest_one(lab: Lab) -> None:
     write_environment(lab.settings.workspace)
     snapshot = await lab.snapshot("sums_v1")

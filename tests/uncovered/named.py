@@ -54,10 +54,6 @@ NAMED: dict[str, dict[str, str]] = {
         "_ArgumentTypes.__iter__: return iter(self._tools)": _ASKED,
         "_ArgumentTypes.__len__: return len(self._tools)": _ASKED,
     },
-    "prime_lab_mcp/server/stdio.py": {
-        "AnsweringStream.__aenter__: return self": _ASKED,
-        "AnsweringStream.__aexit__: await self.aclose()": _ASKED,
-    },
     "prime_lab_mcp/lab/state/leftovers.py": {"_age: except OSError:": _VANISHED},
     "prime_lab_mcp/lab/state/limits.py": {
         "PublishedLimits._others: except OSError:": "a disk that fails while its folder is listed",

@@ -21,9 +21,11 @@ from prime_lab_mcp.lab.base.statistics import (
     chi_square_survival,
     chi_square_uniform,
     clustered_interval,
+    difference_half_width,
     f_tail,
     fit_concentration,
     incomplete_beta,
+    least_shown_rise,
     student_975,
     student_interval,
 )
@@ -185,3 +187,10 @@ def test_no_number_of_tasks_decides_about_an_estimate_on_the_threshold() -> None
     needed = Interval(0.5, 0.4, 0.6).tasks_to_decide(0.45, 20)
     assert needed is not None
     assert needed > 20
+
+
+def test_a_rise_that_no_evaluation_would_show_is_the_whole_range() -> None:
+    shown = least_shown_rise(0.5, 50)
+    assert 0.0 < shown < 0.5
+    assert shown > difference_half_width(0.5, 0.5 + shown, 50)
+    assert least_shown_rise(0.99, 5) == 1.0

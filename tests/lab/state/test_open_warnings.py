@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.state.open_warnings import (
     open_warnings,
     port_unedited,
     record_port,
+    replaced_by,
     warnings_sentence,
 )
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -80,5 +81,30 @@ def test_a_port_is_compared_where_its_files_were_not_and_the_older_environment_i
     assert again is not None
     assert again.arguments == {"environment": "sums", "same_as": "old", "rendering": "GOLD {info.unit}"}
     ledger.record(row(COMPARED, environment="sums", source="s2", status="failed"))
+    assert due_comparison(ledger, "w", "sums", "s2", tmp_path) is None
+    ledger.close()
+
+
+def test_an_older_environment_is_replaced_once_its_port_pays_the_same(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    port = Snapshot("sums", "environments/sums", Path(), "s1", "c1", "h", {}, (), Manifest())
+    record_port(ledger, "w", port, [], {"same_as": "old"})
+    assert replaced_by(ledger, "w", "sums") is None
+    ledger.record(row(COMPARED, environment="sums", source="s1", status="failed", data={"verdict": "differs"}))
+    assert replaced_by(ledger, "w", "sums") is None
+    ledger.record(row(COMPARED, environment="sums", source="s1", data={"verdict": "equal"}))
+    assert replaced_by(ledger, "w", "sums") == "old"
+    assert replaced_by(ledger, "w", "other") is None
+    ledger.close()
+
+
+def test_files_that_were_changed_for_a_flaw_of_both_environments_are_not_compared_again(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    port = Snapshot("sums", "environments/sums", Path(), "s1", "c1", "h", {}, (), Manifest())
+    record_port(ledger, "w", port, [], {"same_as": "old"})
+    (tmp_path / "old").mkdir()
+    ledger.record(row(COMPARED, environment="sums", source="s1", data={"verdict": "equal"}))
+    assert due_comparison(ledger, "w", "sums", "s2", tmp_path) is not None
+    ledger.record(row("test_reward", environment="sums", source="s1", status="failed"))
     assert due_comparison(ledger, "w", "sums", "s2", tmp_path) is None
     ledger.close()

@@ -91,3 +91,25 @@ def test_only_text_of_a_fair_size_is_read(tmp_path: Path, content: bytes | None,
 def test_text_is_read_with_its_line_endings(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes("é\r\n".encode())
     assert read_text(tmp_path / "a") == "é\r\n"
+
+
+def test_a_port_has_a_name_of_its_own(workspace: Workspace) -> None:
+    assert not workspace.has_port("older/sums")
+    assert workspace.free_port_name("older/sums") == "sums-v1"
+    for taken, free in (("sums_v1", "sums-v1-2"), ("sums_v1_2", "sums-v1-3")):
+        (workspace.environments / taken).mkdir()
+        assert workspace.free_port_name("older/sums") == free
+    assert workspace.has_port("older/sums")
+
+
+def test_packages_beside_the_environments_that_load_as_v0_are_older_ones(workspace: Workspace) -> None:
+    code = "import verifiers as vf\n\n\ndef load_environment():\n    pass\n"
+    sources = {"sums": code, "newer": f"import verifiers.v1\n{code}", "plain": "x = 1\n", "-odd": code}
+    for name, text in sources.items():
+        (workspace.root / name).mkdir()
+        (workspace.root / name / "pyproject.toml").write_text("", encoding="utf-8")
+        (workspace.root / name / "main.py").write_text(text, encoding="utf-8")
+    (workspace.root / "dangling").mkdir()
+    (workspace.root / "dangling" / "pyproject.toml").write_text("", encoding="utf-8")
+    (workspace.root / "dangling" / "main.py").symlink_to(workspace.root / "nowhere.py")
+    assert workspace.older_packages() == ["sums"]

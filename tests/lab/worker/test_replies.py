@@ -143,6 +143,27 @@ async def test_rebuilt_tasks_have_one_score_each(tmp_path: Path, reply: object) 
         await worker.serve([({"answer": "1"}, CASES[0])])
 
 
+async def test_rebuilt_tasks_are_asked_for_as_the_trainer_sends_them(tmp_path: Path) -> None:
+    replies = answering(task_data=[{"result": [{"q": 1}, None]}], serve_rollouts=[{"result": ROLLOUTS}])
+    asked = RequestedRollout(0, {"turns": ["a"], "then": "repeat"})
+    with worker_of(tmp_path, replies) as (worker, zygote):
+        data = await worker.task_data([3, 4])
+        played = await worker.serve_rollouts([{"q": 1}], [asked], seconds=5)
+        await worker.close()
+    assert data == [{"q": 1}, None]
+    assert (played.unavailable, played.by_design) == ("no container", True)
+    requests = {request["op"]: request for request in zygote.requests}
+    assert requests["task-data"]["rows"] == [3, 4]
+    assert requests["serve-rollouts"]["data"] == [{"q": 1}]
+    assert len(requests["serve-rollouts"]["rollouts"]["rollouts"]) == 1
+
+
+async def test_data_of_tasks_are_one_for_each_row(tmp_path: Path) -> None:
+    replies = answering(task_data=[{"result": [{"q": 1}]}])
+    with worker_of(tmp_path, replies) as (worker, _), refused("worker-nonsense", "task-data"):
+        await worker.task_data([3, 4])
+
+
 @pytest.mark.parametrize(
     ("decode", "reply"),
     [
