@@ -83,13 +83,19 @@ def _computed(scored_probe: ScoredProbe) -> bool:
 
 
 def mixed_probes(scored_probes: Sequence[ScoredProbe]) -> list[ScoredProbe]:
-    """Return the completions of ordinary kinds, alternating between tasks and, within a task, between kinds."""
+    """Return the completions of ordinary kinds, alternating between tasks and, within a task, between kinds.
+
+    Tasks with completions of many kinds come first, and each begins with another kind: of most tasks only the gold is
+    scored, and the first few completions would all be golds.
+    """
     by_row: dict[int, dict[Kind, list[ScoredProbe]]] = {}
     for scored_probe in scored_probes:
         if scored_probe.probe.kind in _MIXED_KINDS:
             by_row.setdefault(scored_probe.probe.row, {}).setdefault(scored_probe.probe.kind, []).append(scored_probe)
-    tasks = [_in_turn(kinds.values()) for kinds in by_row.values()]
-    return _in_turn(tasks)
+    by_kinds = sorted(by_row.values(), key=len, reverse=True)
+    tasks = [_in_turn(kinds.values()) for kinds in by_kinds]
+    begun = [number % len(kinds) for number, kinds in enumerate(by_kinds)]
+    return _in_turn([[*task[first:], *task[:first]] for task, first in zip(tasks, begun, strict=True)])
 
 
 def _in_turn(lists: Iterable[Sequence[ScoredProbe]]) -> list[ScoredProbe]:

@@ -10,7 +10,6 @@ After the first solved rollout the files are sorted: listing them is enough for 
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,7 @@ class TreeOnDiskToolset(vf.Toolset[vf.ToolsetConfig, TreeOnDiskState]):
     TOOL_PREFIX = None
 
     async def setup_task(self, task: TreeOnDiskData) -> None:
-        self.root = Path(tempfile.gettempdir()) / f"tree_on_disk-{task.number}"
+        self.root = Path.home() / f"tree_on_disk-{task.number}"
         for shelf in SHELVES:
             (self.root / shelf).mkdir(parents=True, exist_ok=True)
         if not any(self.root.rglob("*.*")):

@@ -128,6 +128,19 @@ def test_tasks_and_kinds_are_mixed_and_slow_ones_only_watched() -> None:
     assert long == [slow]
 
 
+def test_golds_of_many_tasks_leave_a_place_for_other_kinds() -> None:
+    golds = [scored_probe(Family.GOLD, f"gold {n}", 1.0, row=n) for n in range(150)]
+    others = [
+        scored_probe(family, f"{family} {row}", 1.0, row=row)
+        for row in range(40, 44)
+        for family in (Family.WRONG, Family.AFTER_REASONING)
+    ]
+    chosen, _ = concurrent_probes([*golds, *others])
+    assert len(chosen) == CONCURRENT_PROBES
+    kinds = {s.probe.kind for s in chosen}
+    assert {"gold", "wrong", "verbose"} <= kinds
+
+
 def timed(probe_id: str, ms: float) -> Trial:
     probe = replace(Draft(Family.GOLD, "4", "").probe(probe_id, 0), id=probe_id)
     return sound(golds=(ScoredProbe(probe, Scored("x", 1.0, {"correct": Component(1.0, 1.0)}, ms=ms)),))
