@@ -352,8 +352,7 @@ def _check_rendering(environment: str, args: Args, trial: Trial, rendering: Gold
 
     Such a rendering says nothing about the environment, unless the prompts ask for it and nothing is paid in it: that
     is a result. The call without `rendering` finds out whether the reward pays the gold in any form. Nor does one with
-    GOLD beside fields that hold the whole answer, so that right and wrong golds
-    are paid alike.
+    GOLD beside fields that hold the whole answer, so that right and wrong golds are paid alike.
     """
     text = str(args.rendering)
     if trial.style is not None and (rendering.before or rendering.after):

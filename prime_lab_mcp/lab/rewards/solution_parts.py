@@ -53,7 +53,8 @@ PartKind = Literal["repeated", "first", "negative", "turned", "same", "undone"]
 
 @dataclass(frozen=True, slots=True)
 class PaidPart:
-    """A part or a changed copy of one task's solution that earned as much as the solution."""
+    """A part or a changed copy of one task's solution that earned as much as the solution; a cycle whose turns cost
+    something may have earned a little less."""
 
     kind: PartKind
     played: PlayedScript
@@ -121,7 +122,8 @@ async def play_parts(worker: Worker, solved: Solved, prompts: Mapping[int, str])
 async def _undone(
     worker: Worker, solutions: Sequence[PlayedScript], prompts: Mapping[int, str], counts: dict[PartKind, int]
 ) -> list[PaidPart]:
-    """Return the cycles that undo a paid turn and earn what the solution earns. `counts` gets the number of tasks."""
+    """Return the cycles that undo a paid turn and earn about as much as the solution. `counts` gets the number of
+    tasks."""
     undone, counts["undone"] = await play_undone(worker, solutions, prompts)
     earned = {solution.row: solution.result.reward or 0.0 for solution in solutions}
     return [PaidPart("undone", played, earned[played.row]) for played in undone]

@@ -57,8 +57,8 @@ class _Steps:
 async def play_undone(
     worker: Worker, solutions: Sequence[PlayedScript], prompts: Mapping[int, str]
 ) -> tuple[list[PlayedScript], int]:
-    """Repeat the first paid step of each solution with a step that undoes it. Return what earned all, and the number of
-    solutions that were tried."""
+    """Repeat the first paid step of each solution with a step that undoes it. Return what earned `_ENOUGH`, and the
+    number of solutions that were tried."""
     paid: list[PlayedScript] = []
     undoing: Any = None
     splits = [(solution, _split(solution)) for solution in solutions]
@@ -80,10 +80,11 @@ async def _of_solution(
     undoing: Any,
     lasts: Sequence[tuple[Any, ...]],
 ) -> tuple[PlayedScript | None, Any]:
-    """Return the rollout of a cycle that earned as much as the solution, and the step that undoes the paid one."""
+    """Return the rollout of a cycle that earned `_ENOUGH` of the solution, and the step that undoes the paid one."""
     if split is None or not _FEWEST_STEPS <= len(split.steps) <= _MOST_STEPS:
         return None, None
     whole = FULL_SHARE * (solution.result.reward or 0.0) - EPSILON
+    enough = _ENOUGH * (solution.result.reward or 0.0) - EPSILON
     endings = {json.dumps(last): last for last in ((), *lasts)}
     ended = [replace(split, ending=last) for last in endings.values()]
     first = await play_pairs(worker, [(solution.row, turns_script("", one.start(1))) for one in ended])
@@ -103,7 +104,6 @@ async def _of_solution(
         played = await play_pairs(worker, [(solution.row, script) for script in scripts.values()])
         of_step = [(next(s for s in steps if scripts[json.dumps(s)] is p.script), p) for p in played if p.scored]
         for step, p in of_step:
-            enough = _ENOUGH * (solution.result.reward or 0.0) - EPSILON
             if (p.result.reward or 0.0) >= enough and _goes_round(p, split, place, rounds):
                 return p, step
         # Where turns cost something, fewer rounds earn more.

@@ -61,10 +61,9 @@ def gold_is_understood(trial: Trial) -> bool:
     """Whether the field that was taken for the gold is really the answer: it earns more than a wrong answer.
 
     The gold also counts as understood in six other cases: the caller states the form that the prompts ask for as fields
-    of the task, a judge scored it (the rules about judges then report the
-    judge's errors), a whole rollout with the gold is paid, a solution was played, scoring the gold failed (another rule
-    then reports the reason), or the gold earns at least half of the declared weights although wrong answers earn as
-    much (such a reward pays wrong answers).
+    of the task, a judge scored it (the rules about judges then report the judge's errors), a whole rollout with the
+    gold is paid, a solution was played, scoring the gold failed (another rule then reports the reason), or the gold
+    earns at least half of the declared weights although wrong answers earn as much (such a reward pays wrong answers).
 
     A field that is no reply may still earn a little where replies are executed, searched or compared in part
     (`earns_by_chance`).
