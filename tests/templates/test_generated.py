@@ -24,6 +24,8 @@ KINDS = [kind for kind in template_names(TEMPLATES) if environment_kind(TEMPLATE
 TASK = "Do what you are asked for, step by step."
 MACHINE = {"reward-slow", "reward-partly-tested"}
 """How long a tool server of a rollout takes to start is up to the machine: on a busy one some rollouts end too late."""
+STOOD_STILL = " had ended after "
+"""In the finding about solutions of which none ended in time, because the machine stood still for half a minute."""
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 
 
@@ -46,7 +48,10 @@ async def test_an_environment_made_without_a_dataset_passes_every_free_step(lab:
         ("test_reward", {}),
         ("test_reward", {"env_args": {"split": "eval"}}),
     ):
-        report = await calls.execute(step, {"environment": f"my_{kind}", **arguments})
+        call = (step, {"environment": f"my_{kind}", **arguments})
+        report = await calls.execute(*call)
+        if any(STOOD_STILL in f.message for f in report.findings):
+            report = await calls.execute(*call)  # as the finding's fix says
         flaws = [f for f in report.findings if f.severity != "info" and f.code not in MACHINE]
         assert (report.status, flaws) == ("passed", []), (step, report.summary)
     assert report.data["gold_pass_rate"] in (None, 1.0)

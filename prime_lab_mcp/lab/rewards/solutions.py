@@ -149,14 +149,17 @@ class Solved:
         return CONTAINER_ERROR.search(self.unavailable) is not None
 
     @property
+    def too_slow(self) -> bool:
+        """Whether at least one solution began, and the time limit ended all that did."""
+        ends = {p.result.end for p in self.played}
+        return "slow" in ends and ends <= {"slow", "not-run"}
+
+    @property
     def not_played(self) -> str:
         """The reason why no solution could be played to its end on this machine; empty if one was, or if the solutions
         are at fault."""
-        if self.unavailable:
+        if self.unavailable or not self.too_slow:
             return self.unavailable
-        slow = [p for p in self.played if p.result.end == "slow"]
-        if not slow or any(p.result.end not in ("slow", "not-run") for p in self.played):
-            return ""
         return f"none of {count(len(self.played), 'rollout')} had ended after {SOLVING_SECONDS:g} seconds or less"
 
     def rewards_of(self, change: Change) -> list[float]:
@@ -184,7 +187,10 @@ async def play_solutions(
         wanted = [(row.index, solution_script(True)) for row in rows[::step][:SOLVED_TASKS]]
     else:
         wanted = [(s.row, solution_script([dict(m) for m in s.messages])) for s in supplied[:SOLVED_TASKS]]
-    solved = replace(await _play(worker, wanted), supplied=not loaded.solutions)
+    rollouts = await _play(worker, wanted)
+    if rollouts.too_slow:  # A machine that stood still for a while; without solutions nothing else can be tested.
+        rollouts = await _play(worker, wanted)
+    solved = replace(rollouts, supplied=not loaded.solutions)
     if loaded.solutions and (solved.by_design or solved.lacks_container) and solved.unavailable:
         return replace(solved, played=await _scored_unplayed(worker, [row for row, _ in wanted]))
     paid = [p for p in solved.scored if (p.result.reward or 0.0) > EPSILON]

@@ -475,6 +475,28 @@ async def test_a_file_is_found_where_each_request_has_time_for_few_rollouts(tmp_
     assert [(one.file, len(one.paid)) for one in found] == [("./expected.txt", 8)]
 
 
+@pytest.mark.parametrize(("stalls", "played"), [(1, True), (2, False)])
+async def test_solutions_are_played_again_where_the_machine_stood_still_in_the_middle(
+    tmp_path: Path, stalls: int, played: bool
+) -> None:
+    class Stalled(Rollouts):
+        requests = 0
+
+        async def rollout(self, plays: Any, **more: Any) -> Any:
+            self.requests += 1
+            if self.requests > stalls:
+                return await super().rollout(plays, **more)
+            late = [RolloutResult((), None, "not-run", False) for _ in plays[1:]]
+            results = [RolloutResult((), None, "slow", False, turns=2), *late]
+            return SimpleNamespace(results=results, unavailable="", by_design=False)
+
+    environment = Box(tmp_path)
+    worker: Any = Stalled(environment)
+    loaded: Any = SimpleNamespace(turns=True, solutions=True)
+    solved = await play_solutions(worker, loaded, tasks(environment))
+    assert (bool(solved.scored), solved.not_played == "") == (played, played)
+
+
 async def test_files_without_the_gold_are_no_shortcut(tmp_path: Path) -> None:
     assert await findings(Box(tmp_path)) == []
 
