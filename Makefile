@@ -118,9 +118,10 @@ coverage: setup
 	$(BIN)/python -m coverage report
 	$(BIN)/python -m tests.uncovered
 
-# A thousand kills and ten thousand messages, with a printed summary: well under an hour on two quiet cores.
+# A thousand kills, ten thousand messages and an hour of steady load, with a printed summary: about two hours on two quiet
+# cores.
 endurance: setup
-	$(BIN)/python -m tests.endurance --kills 1000 --messages 10000
+	$(BIN)/python -m tests.endurance --kills 1000 --messages 10000 --load 60
 
 # The mutants of gates, ledger, fingerprint, once and approval that no unit test notices; MODULES=gates tries only some.
 mutation: setup

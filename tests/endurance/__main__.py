@@ -3,7 +3,8 @@
 `--kills N --messages N` goes on until so many were tried, however long that takes (`make endurance`).
 
 A quarter of the time goes to fuzzed messages over stdio, a quarter to HTTP, and half to kills of servers that check,
-evaluate, push and submit in a rehearsal workspace.
+evaluate, push and submit in a rehearsal workspace. `--load N` calls two servers with fitting calls for N minutes at the
+end, a tenth of the time of the run where N is not given, and measures whether they or their state grow.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from pathlib import Path
 from tests.endurance.disks import fill_disks
 from tests.endurance.fuzzing import break_pipes, fuzz_http, fuzz_stdio
 from tests.endurance.killing import Kills
+from tests.endurance.load import load_servers
 from tests.endurance.servers import Place, wait_until_gone
 from tests.endurance.tally import Tally
 
+PARTS = ("stdio", "http", "pipes", "disks", "kills", "load")
 WARM_MESSAGES = 1_000
+WARM_SHARE = 0.2
+"""Share of the steady load after which growth is measured: by then every tool was called a few times."""
 PLACES = 4
 """Workspaces on which servers are killed at the same time."""
 
@@ -33,16 +38,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.endurance", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--only", nargs="+", choices=("stdio", "http", "pipes", "kills", "disks"))
+    parser.add_argument("--only", nargs="+", choices=PARTS)
     parser.add_argument("--kills", type=int, help="kills in all, instead of half of the time")
     parser.add_argument("--messages", type=int, help="fuzzed messages in all, instead of half of the time")
+    parser.add_argument("--load", type=float, help="minutes of steady load, instead of a tenth of the time")
     given = parser.parse_args(arguments)
     tally, seconds = Tally(), given.minutes * 60
     begun = time.monotonic()
     print(f"seed {given.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="endurance-", ignore_cleanup_errors=True) as root:
-        parts = given.only or ("stdio", "http", "pipes", "kills", "disks")
-        endure(Path(root), tally, given.seed, seconds, parts, kills=given.kills, messages=given.messages)
+        parts = given.only or PARTS
+        load = seconds / 10 if given.load is None else given.load * 60
+        endure(Path(root), tally, given.seed, seconds, parts, load, kills=given.kills, messages=given.messages)
     print(tally.summary())
     print(f"in {(time.monotonic() - begun) / 60:.0f} minutes")
     return 0 if tally.sound else 1
@@ -54,11 +61,12 @@ def endure(
     seed: int,
     seconds: float,
     parts: Sequence[str],
+    load: float,
     *,
     kills: int | None = None,
     messages: int | None = None,
 ) -> None:
-    """Try every part in a folder of its own. `kills` and `messages` replace the shares of the time."""
+    """Try every part in a folder of its own. `load` is in seconds; `kills` and `messages` replace their shares."""
     half = messages / 2 if messages is not None else None
     until_sent = _for(seconds / 4) if half is None else lambda sent: sent < half
 
@@ -80,6 +88,8 @@ def endure(
     if "kills" in parts:
         more = _for(seconds / 2) if kills is None else lambda _: tally.tried["kills"] < kills
         kill_servers([places[name] for name in of_kills], tally, seed, more)
+    if "load" in parts:
+        load_servers(places["load"], tally, seed, _for(load), _for(WARM_SHARE * load))
     inspect_places(places.values(), tally)
 
 

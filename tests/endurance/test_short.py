@@ -11,6 +11,7 @@ import pytest
 from tests.endurance.__main__ import inspect_places
 from tests.endurance.fuzzing import break_pipes, fuzz_http, fuzz_stdio
 from tests.endurance.killing import Kills
+from tests.endurance.load import load_servers
 from tests.endurance.servers import Place
 from tests.endurance.tally import Tally
 
@@ -38,6 +39,14 @@ def test_kills_and_broken_pipes_lose_nothing_and_leave_nothing(tmp_path: Path) -
     break_pipes(place, tally, 1)
     inspect_places([place], tally)
     assert tally.sound, tally.summary()
+
+
+def test_a_steady_load_is_answered_and_nothing_grows(tmp_path: Path) -> None:
+    tally, place = Tally(), Place(tmp_path)
+    load_servers(place, tally, SEED, lambda calls: calls < 60, lambda calls: calls < 30, clients=1, pause=0)
+    inspect_places([place], tally)
+    assert tally.sound, tally.summary()
+    assert tally.tried["calls of the steady load"] >= 60
 
 
 @pytest.mark.parametrize(("answered", "sound"), [(0, True), (1, False)])
