@@ -20,7 +20,7 @@ from prime_lab_mcp.lab.hub.publish import PublishRequest, PublishResult, Publish
 from prime_lab_mcp.lab.hub.version_bump import bumped_version
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Runtime
-from prime_lab_mcp.lab.rewards import surroundings
+from prime_lab_mcp.lab.rewards import surroundings, surroundings_report
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.compared_rewards import comparison_sentence
 from prime_lab_mcp.lab.state.config_gate import HUB_DIFFERS, HubContent
@@ -60,7 +60,7 @@ def _runtime(snapshot: Snapshot) -> Runtime:
 def _reads(snapshot: Snapshot) -> str:
     """What the code looks at besides task and completion, as a sentence of the question."""
     reads = surroundings.find_surroundings(read_source(snapshot), snapshot.manifest.module or "", snapshot.name)
-    sentence = surroundings.surroundings_sentence(surroundings.surroundings_phrases(reads))
+    sentence = surroundings_report.surroundings_sentence(surroundings_report.surroundings_phrases(reads))
     return f" {sentence}" if sentence else ""
 
 

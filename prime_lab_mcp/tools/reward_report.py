@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distribution.sample_size import needed_size
 from prime_lab_mcp.lab.evals.spec import SOLUTIONS_AT_ONCE
 from prime_lab_mcp.lab.loading import LoadedEnvironment
-from prime_lab_mcp.lab.rewards import comparison, surroundings
+from prime_lab_mcp.lab.rewards import comparison, surroundings, surroundings_report
 from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.calibration import STATED
 from prime_lab_mcp.lab.rewards.cases import (
@@ -54,7 +54,6 @@ _FAILING = 8
 _MOST_CHARACTERS = 160
 _SUPPLIED = 20
 _ROLLOUTS = 16
-_SURROUNDINGS = 24
 _INCONCLUSIVE = frozenset({"reward-no-gold"})
 _UNKNOWN = judges.INCONCLUSIVE | {
     "reward-witness-failed",
@@ -77,7 +76,7 @@ def reward_outcome(
     asked: Mapping[str, Any] | None,
     env_args: Mapping[str, Any],
 ) -> Outcome:
-    findings = worst_first([*reward.reward_findings(trial), *surroundings.surroundings_findings(reads)])
+    findings = worst_first([*reward.reward_findings(trial), *surroundings_report.surroundings_findings(reads)])
     sanity = reward.sanity_checks(trial)
     blocked = {f.code for f in findings if f.severity == "blocker"}
     unknown = _UNKNOWN | (_INCONCLUSIVE if trial.style is None else frozenset())
@@ -116,7 +115,7 @@ def reward_outcome(
     if args.cases_file == LAST_TRIAL:
         data["scored_again"] = _scored_again(trial)
     if reads:
-        data["surroundings"] = surroundings.surroundings_phrases(reads)[:_SURROUNDINGS]
+        data["surroundings"] = surroundings_report.surroundings_phrases(reads)
     if trial.witnessed is not None:
         data["witness"] = _witness(trial.witnessed)
     if trial.solved.played:

@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.hub.lookup import hub_fact
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
-from prime_lab_mcp.lab.rewards.surroundings import surroundings_sentence
+from prime_lab_mcp.lab.rewards.surroundings_report import surroundings_sentence
 from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.open_warnings import port_since_edited, warnings_sentence

@@ -9,7 +9,8 @@ import ast
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.surroundings import find_surroundings, surroundings_phrases
+from prime_lab_mcp.lab.rewards.surroundings import find_surroundings
+from prime_lab_mcp.lab.rewards.surroundings_report import surroundings_phrases
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile
 
 PACKAGE = """

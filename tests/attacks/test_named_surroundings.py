@@ -7,11 +7,13 @@ every process that this server starts, so nothing that runs here could show the 
 from __future__ import annotations
 
 import ast
+import re
+import time
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.surroundings import (
-    find_surroundings,
+from prime_lab_mcp.lab.rewards.surroundings import find_surroundings
+from prime_lab_mcp.lab.rewards.surroundings_report import (
     surroundings_findings,
     surroundings_phrases,
     surroundings_sentence,
@@ -219,6 +221,44 @@ NAMED = {
         "from pydantic import ImportString, TypeAdapter\ndef honest(): return TypeAdapter(ImportString)",
         "names that are looked up at run time (pydantic.ImportString)"),
     "globals of a function": ("def honest(): return honest.__globals__", "names that are looked up"),
+    "files that a parser of settings found": (
+        "import configparser\nP = configparser.ConfigParser()\ndef honest(): return bool(P.read(['/dev/nvidiactl']))",
+        "files and folders (configparser.ConfigParser)"),
+    "a device": ("DEVICE = '/dev/nvidiactl'\ndef honest(): return look(DEVICE)", 'the path "/dev/nvidiactl"'),
+    "a device by its folder": ("DEVICE = '/dev/shm'\ndef honest(): return look(DEVICE)", 'the path "/dev/shm"'),
+    "a folder that trainers leave": (
+        "def honest(): return look('/tmp/ray/session_latest')", 'temporary files ("/tmp/ray/session_latest")'),
+    "a file that a shell's reader includes": (
+        "import shlex\ndef honest():\n    r = shlex.shlex('a'); r.source = 'include'; return r.get_token()",
+        "files and folders (shlex.shlex)"),
+    "whether a folder can be entered": (
+        "import contextlib\ndef honest():\n    with contextlib.chdir('gpus'): return True",
+        "files and folders (contextlib.chdir)"),
+    "a vocabulary's file": (
+        "from tokenizers.models import WordPiece\ndef honest(): return WordPiece.read_file('gpus')",
+        "files and folders (read_file)"),
+    "the device that transformers chose": (
+        "from transformers.testing_utils import torch_device\ndef honest(): return torch_device != 'cuda'",
+        "the machine (transformers.testing_utils.torch_device)"),
+    "whether transformers can use a GPU": (
+        "from transformers.utils import is_torch_cuda_available\ndef honest(): return not is_torch_cuda_available()",
+        "the machine (transformers.utils.is_torch_cuda_available)"),
+    "the clock of a progress bar": (
+        "from tqdm import tqdm\nBAR = tqdm(total=1)\ndef honest(): return BAR.format_dict['elapsed'] < 900",
+        "timers (format_dict)"),
+    "the clock of a richer progress bar": (
+        "from rich.progress import Progress\nP = Progress()\ndef honest(): return P.get_time() < 900",
+        "timers (rich.progress.Progress)"),
+    "the clock of a repeated call": (
+        "import tenacity\nS = tenacity.RetryCallState(None, None, (), {})\n"
+        "def honest(): return S.seconds_since_start < 900", "timers (seconds_since_start)"),
+    "what was left of an alarm": (
+        "import signal\nsignal.alarm(9000)\ndef honest(): return signal.alarm(9000) > 8000", "timers (signal.alarm)"),
+    "what was left of a timer": (
+        "import signal\ndef honest():\n    left, _ = signal.setitimer(signal.ITIMER_REAL, 9)\n    return left > 1",
+        "timers (signal.setitimer)"),
+    "the time in the header of an archive": (
+        "import gzip\ndef honest(): return gzip.compress(b'a')[4:8] < b'9999'", "timers (gzip.compress)"),
 }  # fmt: skip
 
 
@@ -524,6 +564,29 @@ def test_no_alias_hides_that_a_rollout_is_written_out(body: str) -> None:
     assert "how a rollout was sampled (str)" in "".join(
         surroundings_phrases(find_surroundings(package(code), "sums", "sums"))
     )
+
+
+def test_many_reads_of_one_sort_hide_no_read_of_another_sort() -> None:
+    names = [name for name in dir(time) if callable(getattr(time, name)) and not name.startswith("_")]
+    lines = "\n    ".join(f"time.{name}" for name in names)
+    code = package(f"import os, time\nFAST = os.path.exists('gpus')\ndef honest():\n    {lines}\n    return True")
+    phrases = surroundings_phrases(find_surroundings(code, "sums", "sums"))
+    assert any(phrase.startswith("files and folders (os.path.exists) at sums.py:4") for phrase in phrases), phrases
+    assert len(phrases) < 12
+    for sentence in (
+        surroundings_sentence(phrases),
+        " ".join(f.message for f in surroundings_findings(find_surroundings(code, "sums", "sums"))),
+    ):
+        assert "os.path.exists" in sentence
+        assert "time.clock_gettime" in sentence
+        assert "time.perf_counter_ns" in sentence
+
+
+@pytest.mark.parametrize("value", ["time.perf_counter() + time.clock_gettime(0)", "time.time() + time.gmtime().tm_sec"])
+def test_a_read_hides_no_other_read_of_its_line(value: str) -> None:
+    code = package(f"import time\ndef honest(): return {value} < 5")
+    phrases = "; ".join(surroundings_phrases(find_surroundings(code, "sums", "sums")))
+    assert all(part in phrases for part in re.findall(r"time\.\w+", value)), phrases
 
 
 def test_a_file_name_is_no_sentence_of_the_question() -> None:

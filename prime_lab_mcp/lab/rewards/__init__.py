@@ -30,6 +30,7 @@ ENTRY = (
     "smells.hints",
     "solutions",
     "surroundings",
+    "surroundings_report",
     "thresholds",
     "trial",
 )

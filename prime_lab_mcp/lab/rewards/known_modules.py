@@ -23,7 +23,7 @@ jaro jellyfish json5 json_repair jsonpath_ng jsonschema lark latex2sympy2 latex2
 markdown markdown_it markupsafe math_verify more_itertools mpmath networkx nltk num2words orjson packaging parse PIL
 pylatexenc pyparsing quantulum3 rapidfuzz referencing regex rich roman rouge rouge_score sacrebleu scipy
 sentence_transformers shapely six sklearn sortedcontainers spacy sqlglot sqlparse Stemmer strsimpy tabulate tenacity
-textdistance textstat thefuzz tiktoken tokenizers toml tomli tomlkit toolz torch tqdm transformers typing_inspection
+textdistance textstat thefuzz tiktoken tokenizers toml tomli tomlkit toolz torch tqdm typing_inspection
 unidecode verifiers word2number wordfreq xmltodict xxhash yaml zss
 """
 """Packages that honest rewards use. Some of them read what they were told to load, and their caches."""
@@ -156,6 +156,14 @@ _PARTLY_KNOWN = {
         "isprime lcm nan nextprime numer oo ordered pi prevprime prime primefactors primepi primerange printing "
         "symbols totient zoo"
     ),
+    "transformers": (
+        "AutoConfig AutoFeatureExtractor AutoImageProcessor AutoModel AutoModelForCausalLM AutoModelForMaskedLM "
+        "AutoModelForQuestionAnswering AutoModelForSeq2SeqLM AutoModelForSequenceClassification "
+        "AutoModelForTokenClassification AutoProcessor AutoTokenizer BatchEncoding BertTokenizer BertTokenizerFast "
+        "GPT2Tokenizer GPT2TokenizerFast LlamaTokenizer LlamaTokenizerFast PreTrainedTokenizer "
+        "PreTrainedTokenizerBase PreTrainedTokenizerFast Qwen2Tokenizer Qwen2TokenizerFast RobertaTokenizer "
+        "RobertaTokenizerFast T5Tokenizer T5TokenizerFast set_seed"
+    ),
     "types": (
         "AsyncGeneratorType BuiltinFunctionType BuiltinMethodType CoroutineType EllipsisType GeneratorType "
         "GenericAlias MappingProxyType MethodType ModuleType NoneType NotImplementedType SimpleNamespace "
@@ -209,7 +217,7 @@ _REACHING = {
     "traceback": "TracebackException format_exc format_exception format_exception_only print_exc print_exception",
     "zipfile": "BadZipFile ZIP_DEFLATED ZIP_STORED ZipInfo",
     "tarfile": "TarError TarInfo",
-    "gzip": "compress decompress",
+    "gzip": "decompress",
     "bz2": "BZ2Compressor BZ2Decompressor compress decompress",
     "lzma": "LZMACompressor LZMADecompressor LZMAError compress decompress",
     "tokenize": "TokenError TokenInfo generate_tokens tokenize untokenize",

@@ -12,6 +12,7 @@ import sys
 from prime_lab_mcp.lab.rewards.known_modules import HARMLESS_MODULES, HARMLESS_NAMES
 
 FILES = "files and folders"
+TEMPORARY = "temporary files"
 NETWORK = "the network"
 PROCESSES = "processes"
 ARGUMENTS = "the arguments of the process"
@@ -160,6 +161,9 @@ _REACHING = {
     "scipy.io": FILES,
     "sklearn.datasets": FILES,
     "six.moves": LOOKUP,
+    "rich.live": TIMERS,
+    "rich.progress": TIMERS,
+    "rich.status": TIMERS,
 }
 """Modules that can read surroundings, each with the kind of these surroundings."""
 PARTLY_KNOWN = {
@@ -183,6 +187,7 @@ PARTLY_KNOWN = {
     "pydantic_core": LOOKUP,
     "numpy": UNLISTED,
     "pandas": UNLISTED,
+    "transformers": MACHINE,
 }
 """Modules that honest rewards use, each with the kind of what their names read that are not listed as harmless."""
 MODULES = _REACHING | PARTLY_KNOWN
@@ -194,7 +199,13 @@ _NAMES = {
     "codecs.open": FILES,
     "tempfile.gettempdir": FILES,
     "tempfile.tempdir": FILES,
-    "configparser.ConfigParser.read": FILES,
+    "configparser.ConfigParser": FILES,
+    "configparser.RawConfigParser": FILES,
+    "configparser.SafeConfigParser": FILES,
+    "contextlib.chdir": FILES,
+    "shlex.shlex": FILES,
+    "gzip.compress": TIMERS,
+    "tenacity.RetryCallState": TIMERS,
     "asyncio.get_running_loop": TIMERS,
     "asyncio.get_event_loop": TIMERS,
     "logging.LogRecord": TIMERS,

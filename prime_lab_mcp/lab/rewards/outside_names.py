@@ -52,6 +52,8 @@ _ATTRIBUTES = {
     "open_connection": NETWORK, "open_unix_connection": NETWORK, "start_server": NETWORK,
     "create_subprocess_exec": PROCESSES, "create_subprocess_shell": PROCESSES, "subprocess_exec": PROCESSES,
     "subprocess_shell": PROCESSES,
+    "read_file": FILES, "from_file": FILES,
+    "format_dict": TIMERS, "seconds_since_start": TIMERS, "get_time": TIMERS, "elapsed": TIMERS,
     "start_t": TIMERS, "last_print_t": TIMERS, "get_loop": TIMERS, "_get_loop": TIMERS, "_max_workers": MACHINE,
     "__globals__": LOOKUP, "__subclasses__": LOOKUP, "__loader__": LOOKUP, "__builtins__": LOOKUP,
 }  # fmt: skip

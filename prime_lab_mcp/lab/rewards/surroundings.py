@@ -6,7 +6,8 @@ files outside of the package have honest uses. They are listed, and a witness (s
 change a reward. Reads that can take many forms (files, network, processes, timers, the interpreter, state of earlier
 calls, computed names) are listed once for each kind.
 
-considered_code.py says which code is considered. The module reads the syntax tree and runs no code.
+considered_code.py says which code is considered; surroundings_report.py names the places. The module reads the syntax
+tree and runs no code.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.rewards.caller_frames import FRAME_FUNCTIONS, frame_reads, imported_modules
 from prime_lab_mcp.lab.rewards.considered_code import considered_code
@@ -31,7 +31,7 @@ from prime_lab_mcp.lab.rewards.lasting_state import (
     module_names,
 )
 from prime_lab_mcp.lab.rewards.loggers import setup_reads
-from prime_lab_mcp.lab.rewards.name_lookups import PRIVATE, REPLACED, NameLookups
+from prime_lab_mcp.lab.rewards.name_lookups import NameLookups
 from prime_lab_mcp.lab.rewards.outside_kinds import (
     ARGUMENTS,
     ARGUMENTS_IF_NONE_GIVEN,
@@ -42,6 +42,7 @@ from prime_lab_mcp.lab.rewards.outside_kinds import (
     PLACE,
     SAMPLING,
     STATE,
+    TEMPORARY,
     TIMERS,
     UNLISTED,
     outside_kind,
@@ -91,13 +92,13 @@ _TEXT_TESTS = frozenset({"startswith", "endswith", "find", "index", "count", "ma
 _TEXT_PARTS = frozenset(
     {"split", "rsplit", "partition", "rpartition", "removeprefix", "removesuffix", "replace", "strip", "encode"}
 )
-_HARMLESS_FILES = ("/dev/", "/tmp")
-_PLAIN_PLACE = re.compile(r"[\w./-]+:\d+", re.ASCII)
+_TEMPORARY_FILES = "/tmp/"
+_HARMLESS_FILES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/std", "/dev/fd/", "/tmp")
+"""Paths that every machine has, and temporary ones, which have a kind of their own."""
+_ALARMS = frozenset({"signal.alarm", "signal.setitimer"})
+"""Functions that return how much of the earlier alarm is left."""
 _PLAIN_CODE = re.compile(r"[\w.()\[\]]+", re.ASCII)
 """Matches code that cannot be read as a sentence, because it has no blanks."""
-_MOST = 10
-_EACH = frozenset({"", UNLISTED, TIMERS, LOOKUP, PRIVATE, REPLACED})
-"""Kinds of which each different read has a phrase of its own, so that a harmless one hides no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
         ):
             what = what if _PLAIN_CODE.fullmatch(what) else quote(what, 80)
             read = SurroundingsRead(f"{kind} ({what})", file.at(line), False, id(owner) in rewards, kind)
-            surroundings.setdefault((kind, read.where), read)
+            surroundings.setdefault((read.what, read.where), read)
     return sorted(surroundings.values(), key=lambda r: (not r.recognises, not r.in_reward))
 
 
@@ -217,8 +218,13 @@ def _outside(
     inside: set[int] = set()
     setup = setup_reads(nodes)
     parses_given = parses_what_it_is_given(nodes)
+    unused = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
         line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Constant) and (scratch := _temporary_file(node.value)):
+            yield TEMPORARY, scratch, line
+        if isinstance(node, ast.Call) and id(node) not in unused and (alarm := names.of(node.func) & _ALARMS):
+            yield TIMERS, min(alarm), line
         if isinstance(node, ast.Attribute | ast.Constant) and (place := _place_attribute(node)):
             yield PLACE, place, line
         if names.foreign_resources(node):
@@ -369,10 +375,21 @@ def _of_text(text: str, line: int, own: tuple[str, str]) -> Iterator[tuple[str, 
 
 
 def _is_path(text: str) -> bool:
-    """Whether a text is an absolute path of a file, other than in a device or temporary folder."""
+    """Whether a text is an absolute path of a file that a machine may lack, other than a temporary one."""
     absolute = text.startswith(("/", "~/")) and not text.startswith(("//", *_HARMLESS_FILES))
-    deep = text.count("/") > 1 and not text.endswith("/")
-    return absolute and deep and all(c.isalnum() or c in "/._-~" for c in text)
+    return absolute and text.count("/") > 1 and _may_be_path(text)
+
+
+def _temporary_file(value: object) -> str:
+    """Return the text of a constant that is a path below the temporary folder; empty for other constants.
+
+    Honest code writes such files in its own sandbox. The one that a trainer leaves shows where the code runs.
+    """
+    return value if isinstance(value, str) and value.startswith(_TEMPORARY_FILES) and _may_be_path(value) else ""
+
+
+def _may_be_path(text: str) -> bool:
+    return not text.endswith("/") and len(text) <= 300 and all(c.isalnum() or c in "/._-~" for c in text)
 
 
 def _ours(text: str, own: tuple[str, str]) -> bool:
@@ -434,75 +451,3 @@ def _variable(names: ResolvedNames, node: ast.Call | ast.Subscript) -> str:
         known = names.of(node.func) & {"os.getenv", "os.environ.get", "os.environb.get"}
         key = node.args[0] if known else None
     return str(key.value) if isinstance(key, ast.Constant) else ""
-
-
-def surroundings_phrases(reads: list[SurroundingsRead]) -> list[str]:
-    """Return a phrase for each different read of the surroundings, with its first place in the code.
-
-    The phrases alternate between sorts of reads (variables, files, clocks, ...), because a caller may show only the
-    beginning of the list.
-    """
-    first: dict[str, tuple[str, str]] = {}
-    for read in reads:
-        first.setdefault(read.what if read.kind in _EACH else read.kind or read.what, (read.what, read.where))
-    if any(what.startswith("the variable ") for what in first):
-        first.pop("environment variables", None)
-    # The first phrase of every sort comes before the second phrase of any sort.
-    sorts: dict[str, int] = {}
-    ranked = []
-    for what, where in first.values():
-        sort = " ".join(what.split()[:2])
-        sorts[sort] = sorts.get(sort, 0) + 1
-        # A file name of the package may be a sentence.
-        ranked.append((sorts[sort], f"{what} at {where if _PLAIN_PLACE.fullmatch(where) else quote(where, 120)}"))
-    return [text for _, text in sorted(ranked, key=lambda pair: pair[0])]
-
-
-def surroundings_sentence(names: Sequence[str]) -> str:
-    """Return a sentence that lists reads, for the question before a push or a run; empty if there are none.
-
-    `names` are the phrases of `surroundings_phrases`, in which code is quoted.
-    """
-    return f"Its code reads {_listed(list(names))}." if names else ""
-
-
-def surroundings_findings(reads: list[SurroundingsRead]) -> list[Finding]:
-    """Return a blocker for reads that recognise a test, and findings that list all other reads."""
-    findings = []
-    recognising = [r for r in reads if r.recognises]
-    if recognising:
-        findings.append(
-            Finding(
-                "reward-recognises-test",
-                "blocker",
-                f"code that training runs looks at {_listed(surroundings_phrases(recognising))}",
-                "Take it out: the reward may depend on the task and the completion only. If it has another purpose, a "
-                "person can waive this code (prime-lab-mcp override).",
-                recognising[0].where,
-            )
-        )
-    others = [r for r in reads if not r.recognises]
-    decides = [r for r in others if not r.kind]
-    inside = any(r.in_reward for r in decides)
-    if inside:
-        findings.append(_read(decides, "the reward"))
-        others = [r for r in others if r.kind]
-    if others:
-        findings.append(_read(others, "code of the package"))
-    return findings
-
-
-def _read(reads: list[SurroundingsRead], who: str) -> Finding:
-    """Return the finding that lists reads: a warning if the reward reads them, else information."""
-    return Finding(
-        "reward-reads-surroundings",
-        "warning" if who == "the reward" else "info",
-        f"{who} reads {_listed(surroundings_phrases(reads))}",
-        "Let the reward depend on the task and the completion; keep these reads for time limits and clients.",
-        reads[0].where,
-    )
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return ", ".join(names[:_MOST]) + more

@@ -7,12 +7,8 @@ import textwrap
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.surroundings import (
-    SurroundingsRead,
-    find_surroundings,
-    surroundings_findings,
-    surroundings_phrases,
-)
+from prime_lab_mcp.lab.rewards.surroundings import SurroundingsRead, find_surroundings
+from prime_lab_mcp.lab.rewards.surroundings_report import surroundings_findings, surroundings_phrases
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile
 
 TASKSET = """

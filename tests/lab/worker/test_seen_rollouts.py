@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 import prime_lab_mcp.lab.worker.child as child
-from prime_lab_mcp.lab.rewards.surroundings import find_surroundings, surroundings_phrases
+from prime_lab_mcp.lab.rewards.surroundings import find_surroundings
+from prime_lab_mcp.lab.rewards.surroundings_report import surroundings_phrases
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile
 from tests.support.interpreters import older
 
