@@ -2,11 +2,11 @@
 
 Four models use tools: one makes the same calls with every value that a tool names or lists (a sweep), one stops at
 the value to which the tool answers otherwise than to all others, one hands a tool what the tool's own answer to a
-meaningless call states, and one calls a tool with every combination of the values that two parameters name, such as
-every room in every slot. Each of them behaves alike in every task, so where it earns all on every task, there is
-nothing to learn: the tool says what is right as often as it is asked, or the reward asks only whether a call was
-made. Values that only the prompt of a task names are not tried, because the task may be to use exactly these; they
-are tried in all combinations only, most of which no task asks for.
+meaningless call states (or the number that lies so far from the meaningless one), and one calls a tool with every
+combination of the values that two parameters name, such as every room in every slot. Each of them behaves alike in
+every task, so where it earns all on every task, there is nothing to learn: the tool says what is right as often as it
+is asked, or the reward asks only whether a call was made. Values that only the prompt of a task names are not tried,
+because the task may be to use exactly these; they are tried in all combinations only, most of which no task asks for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -61,6 +61,8 @@ _TOKEN = re.compile(
 _MEANINGLESS = (1, -987)
 """Numbers that no task asks for. A text is that of `arguments`."""
 _MOST_TOKENS = 4
+_DECIMALS = 6
+"""Decimal places to which a sum of floating point numbers is exact enough for any answer (our choice)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,21 +292,38 @@ async def _told_by_error(
         told = {p.row: _new_tokens("\n".join(_returned(p)), known[p.row], number) for p in asked}
         if not told or not all(told.values()):
             continue
-        asked = await play_pairs(worker, [(row.index, _script("asks", [[call]])) for row in rows[_FIRST:]])
-        told |= {p.row: _new_tokens("\n".join(_returned(p)), known[p.row], number) for p in asked}
+        asked += await play_pairs(worker, [(row.index, _script("asks", [[call]])) for row in rows[_FIRST:]])
+        everywhere = set.intersection(
+            *(_words("\n".join(_returned(p))) for p in asked)
+        )  # such as how many tries are left
+        told = {p.row: _new_tokens("\n".join(_returned(p)), known[p.row] | everywhere, number) for p in asked}
         if len(told) < FEWEST_TASKS or not all(told.values()) or len({t[0] for t in told.values()}) < 2:
             continue
         for at in range(min(_MOST_TOKENS, min(map(len, told.values())))):
-            name = f"calls {tool.name} with a meaningless value and again with what the answer states"
-            scripts = {}
-            for row, tokens in told.items():
-                token = tokens[-1 - at]
-                again = _call(tool, parameter, _typed(token, schema))
-                scripts[row] = _script(name, [[call], [again]], form.wrap(token))
-            _, found = await _earning(worker, rows, scripts)
-            if found is not None:
-                return ThoughtlessModel(name, found)
+            for what, handed in _handed_in(value).items():
+                name = f"calls {tool.name} with a meaningless value and again with {what}"
+                scripts = {}
+                for row, tokens in told.items():
+                    stated = _typed(tokens[-1 - at], schema)
+                    again = handed(stated)
+                    closing = form.wrap(tokens[-1 - at] if again == stated else str(again))
+                    scripts[row] = _script(name, [[call], [_call(tool, parameter, again)]], closing)
+                _, found = await _earning(worker, rows, scripts)
+                if found is not None:
+                    return ThoughtlessModel(name, found)
     return None
+
+
+def _handed_in(value: int | None) -> dict[str, Callable[[Any], Any]]:
+    """Return what a model does with what an answer states, by name.
+
+    Where `value` was a number, the answer may state how far the right one is from it.
+    """
+    ways: dict[str, Callable[[Any], Any]] = {"what the answer states": lambda stated: stated}
+    if value is not None:
+        ways["the sum of the value and what the answer states"] = lambda stated: round(value + stated, _DECIMALS)
+        ways["the value less what the answer states"] = lambda stated: round(value - stated, _DECIMALS)
+    return ways
 
 
 async def _earning(

@@ -88,6 +88,30 @@ async def test_what_an_error_states_is_handed_in() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("sign", "what"),
+    [(1, "the sum of the value and what the answer states"), (-1, "the value less what the answer states")],
+)
+async def test_how_far_a_number_is_off_is_made_good(sign: int, what: str) -> None:
+    def balance(row: int) -> float:
+        return round(4000.1 + 37.37 * row, 2)
+
+    def told(state: dict[str, Any], row: int, value: Any) -> str:
+        off = round(sign * (balance(row) - float(value)), 2)
+        return f"The books are off by {off:.2f}. Tries left: 2." if off else "closed"
+
+    house = House(told, lambda given, row: balance(row) in given)
+    assert await names(house, "number") == [f"calls report with a meaningless value and again with {what}"]
+
+
+async def test_higher_or_lower_is_no_number_to_hand_in() -> None:
+    def told(state: dict[str, Any], row: int, value: Any) -> str:
+        return "higher" if value < 4000 + 37 * row else "lower"
+
+    house = House(told, lambda given, row: 4000 + 37 * row in given)
+    assert await names(house, "integer") == []
+
+
 @pytest.mark.parametrize("kind", ["string", "integer"])
 async def test_an_environment_that_takes_the_first_call_and_says_nothing_pays_no_such_model(kind: str) -> None:
     house = House(lambda *_: "noted", lambda given, row: given[:1] == [room(row)])
