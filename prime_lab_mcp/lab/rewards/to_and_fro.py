@@ -24,7 +24,7 @@ from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import arguments
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.scoring import OfferedTool
+from prime_lab_mcp.lab.worker.scoring import ENDLESS, ROLLOUT_SECONDS, TURNS, OfferedTool
 
 OPPOSITES = (
     ("north", "south"),
@@ -46,8 +46,13 @@ _FIRST = 2
 """Number of tasks of which the reward must grow on one before a walk is played on the others."""
 _SHORT = (4, 5, 6, 12)
 """Turns of the walks that show what one more turn adds, and that it goes on."""
-_LONG = 120
-"""Turns of the walk that shows what is earned when the environment ends the rollout (our choice)."""
+_LONG = (ENDLESS - 4, TURNS - 4)
+"""Turns of the walks that show what is earned when the environment ends the rollout: fewer than those after which
+rollouts are cut. The second walk is played where the first one has no reward."""
+_FEWEST_TURNS = 24
+"""Turns of such a walk where turns take so long that a longer rollout would be cut short (our choice)."""
+_TIME_SHARE = 0.5
+"""Share of a rollout's time limit that a long walk may take by the duration of the short ones."""
 _MOST_WALKS = 6
 _CALLED = re.compile(r"(?<=[\"'`])(?P<verb>[A-Za-z]{2,12})[ \t]+(?P<word>[A-Za-z]{1,9})(?=[\"'`])")
 """A command that a prompt shows with its word, such as `move north`."""
@@ -81,24 +86,29 @@ async def play_to_and_fro(
         if steps:
             steps |= await _steps(worker, different[_FIRST:], name, pair)
         if len(steps) >= _FEWEST:
-            played = await play_pairs(worker, [(row, _script(name, pair, _LONG)) for row in steps])
-            if len(played) >= _FEWEST and all(p.scored for p in played):
-                return PaidWalk(name, tuple(played), min(steps.values()))
+            slowest = max(turn_ms for _, turn_ms in steps.values())
+            fitting = int(_TIME_SHARE * 1000 * ROLLOUT_SECONDS / max(slowest, 1.0))
+            for turns in dict.fromkeys(max(_FEWEST_TURNS, min(most, fitting)) for most in _LONG):
+                played = await play_pairs(worker, [(row, _script(name, pair, turns)) for row in steps])
+                if len(played) >= _FEWEST and all(p.scored for p in played):
+                    return PaidWalk(name, tuple(played), min(step for step, _ in steps.values()))
     return None
 
 
-async def _steps(worker: Worker, rows: Sequence[Row], name: str, pair: Sequence[Any]) -> dict[int, float]:
-    """Map the tasks on which the reward of a walk grows to what a turn and its opposite earn."""
+async def _steps(worker: Worker, rows: Sequence[Row], name: str, pair: Sequence[Any]) -> dict[int, tuple[float, float]]:
+    """Map the tasks on which the reward of a walk grows to what a turn and its opposite earn, and to the duration of a
+    turn in milliseconds."""
     wanted = [(row.index, _script(name, pair, turns)) for row in rows for turns in _SHORT]
     played = await play_pairs(worker, wanted)
-    steps: dict[int, float] = {}
+    steps: dict[int, tuple[float, float]] = {}
     for at in range(0, len(played) if len(played) == len(wanted) else 0, len(_SHORT)):
         walks = played[at : at + len(_SHORT)]
         four, five, six, twelve = (p.result.reward or 0.0 for p in walks)
         step = six - four
         one_of_two = min(abs(five - four), abs(six - five)) <= EPSILON
         if all(p.scored for p in walks) and step > EPSILON and one_of_two and twelve - six >= 2 * step - EPSILON:
-            steps[walks[0].row] = step
+            turn_ms = (walks[-1].result.ms - walks[0].result.ms) / (_SHORT[-1] - _SHORT[0])
+            steps[walks[0].row] = step, turn_ms
     return steps
 
 

@@ -10,7 +10,7 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, tag_wrapper
 from prime_lab_mcp.lab.rewards.reward_source import spoken_sentences
 from prime_lab_mcp.lab.rewards.to_and_fro import PaidWalk, _walks, play_to_and_fro
 from prime_lab_mcp.lab.worker.description import Row
-from prime_lab_mcp.lab.worker.scoring import OfferedTool, RolloutResult, Rollouts
+from prime_lab_mcp.lab.worker.scoring import ROLLOUT_SECONDS, TURNS, OfferedTool, RolloutResult, Rollouts
 
 pytestmark = pytest.mark.anyio
 
@@ -31,17 +31,22 @@ ROWS = [row(number) for number in range(8)]
 class Grid:
     """A worker whose rollouts pay for each step that leads north (`nearer`), less for each south (`away`)."""
 
-    def __init__(self, nearer: float, away: float) -> None:
-        self.nearer, self.away = nearer, away
+    def __init__(self, nearer: float, away: float, turn_ms: float = 1.0, most_turns: int = 200) -> None:
+        self.nearer, self.away, self.turn_ms, self.most_turns = nearer, away, turn_ms, most_turns
 
     async def rollout(self, plays: Any, **_: Any) -> Rollouts:
         return Rollouts(tuple(map(self._played, plays)))
 
     def _played(self, play: Any) -> RolloutResult:
+        ms = self.turn_ms * len(play.script["turns"])
+        if ms > 1000 * ROLLOUT_SECONDS:
+            return RolloutResult((), None, "slow", False, ms=ms)
+        if len(play.script["turns"]) > self.most_turns:
+            return RolloutResult((), None, "cut", False, ms=ms)
         turns = play.script["turns"][:40]
         reward = sum(self.nearer if "north" in turn else -self.away if "south" in turn else 0.0 for turn in turns)
         messages = tuple({"role": "assistant", "content": turn} for turn in turns)
-        return RolloutResult(messages, round(reward, 6), "ended", True)
+        return RolloutResult(messages, round(reward, 6), "ended", True, ms=ms)
 
 
 async def walk(nearer: float, away: float) -> PaidWalk | None:
@@ -53,6 +58,20 @@ async def test_steps_that_are_paid_and_not_taken_back_are_paid_without_end() -> 
     assert found is not None
     assert found.step == pytest.approx(0.05)
     assert len(found.rollouts) == 8
+    assert found.rollouts[0].result.reward == pytest.approx(1.0)
+
+
+async def test_a_walk_is_as_long_as_the_time_of_a_rollout_allows() -> None:
+    slow = Grid(0.05, 0.0, turn_ms=350.0)
+    found = await play_to_and_fro(slow, ROWS, (), tag_wrapper("move"), "")  # type: ignore[arg-type]
+    assert found is not None
+    assert found.rollouts[0].result.reward == pytest.approx(0.7)
+
+
+async def test_a_walk_that_is_cut_is_played_again_with_fewer_turns() -> None:
+    cut = Grid(0.05, 0.0, most_turns=TURNS)
+    found = await play_to_and_fro(cut, ROWS, (), tag_wrapper("move"), "")  # type: ignore[arg-type]
+    assert found is not None
     assert found.rollouts[0].result.reward == pytest.approx(1.0)
 
 
