@@ -118,7 +118,8 @@ def wallet_call(wallet: WalletBudget | None, given: Mapping[str, Any]) -> Next |
         return None
     why = (
         f"the wallet holds ${wallet.balance:.2f}, less than this run may cost: {count(wallet.steps, 'step')} of "
-        f"{wallet.batch} rollouts, at most ${wallet.at_most:.2f}"
+        f"{wallet.batch} rollouts, at most ${wallet.at_most:.2f}; "
+        "where the user named a sum, that sum as budget instead"
     )
     return Next("write_training_config", why, {**given, "budget": wallet.budget})
 

@@ -284,7 +284,7 @@ async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_
 ) -> None:
     free = await write(lab, environments=[PINNED])
     most = free.data["cost"]["upper_bound"]
-    assert f"at most ${most:.2f}; budget=USD" in free.summary
+    assert f"at most ${most:.2f}; where the user named a sum, this call with that sum as budget" in free.summary
     assert most > 100
     assert f"The wallet holds $100.00, less than the ${most:.2f} that the run may cost at most" in free.summary
     dear = free.data["cost"]["dollars"]["high"]
@@ -295,6 +295,7 @@ async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_
     assert (low.severity, low.message in free.summary.replace("The wallet", "the wallet")) == ("info", True)
     affordable = await write(lab, environments=[PINNED], budget=60)
     assert "wallet" not in affordable.summary
+    assert "named a sum" not in affordable.summary + affordable.next[0].why
 
 
 async def test_the_comparison_after_a_run_is_counted_with_the_held_out_tasks_there_are(
@@ -310,20 +311,32 @@ async def test_the_comparison_after_a_run_is_counted_with_the_held_out_tasks_the
     assert fitted.data["budget"]["evaluations"]["after"] == pytest.approx(1.4 * 11 / planned, abs=0.01)
 
 
-@pytest.mark.parametrize("likely_fits", [True, False])
-async def test_a_config_that_may_outlast_the_wallet_leads_first_to_one_that_cannot(
-    lab: Lab, platform: Platform, likely_fits: bool
+async def test_a_bound_above_a_wallet_that_is_likely_to_do_leads_to_no_sum_that_nobody_named(
+    lab: Lab, platform: Platform
+) -> None:
+    """A user had said "under 30 dollars", and the first call was budget=99, the wallet's balance."""
+    free = await write(lab, environments=[PINNED], eval=HELD_OUT)
+    assert free.data["cost"]["dollars"]["high"] < platform.balance < free.data["cost"]["upper_bound"]
+    assert [one for one in free.next if "budget" in (one.arguments or {})] == []
+    assert free.next[0].why.endswith("where the user named a sum, first this call again with that sum as budget")
+    assert "budget=100 writes a run that the wallet holds whatever happens" in free.summary
+    assert free.summary.index("It costs likely") < free.summary.index("The wallet holds")
+
+
+async def test_a_config_that_is_likely_to_outlast_the_wallet_leads_first_to_one_that_cannot(
+    lab: Lab, platform: Platform
 ) -> None:
     """A bound of $432.93 beside a wallet of $99.99 was written without a word of how to stay inside, and a later one of
     $339.60 named the smaller run third, after its own test and check."""
     dear = (await write(lab, environments=[PINNED], eval=HELD_OUT)).data["cost"]["dollars"]["high"]
-    platform.balance = 100 if likely_fits else dear - 1
+    platform.balance = dear - 1
     free = await write(lab, environments=[PINNED], eval=HELD_OUT)
     [smaller] = [one for one in free.next if "budget" in (one.arguments or {})]
     assert (smaller.arguments or {})["budget"] == int(platform.balance)
     assert smaller == free.next[0]
+    assert smaller.why.endswith("; where the user named a sum, that sum as budget instead")
     assert [one.tool for one in free.next].count("check_training_config") == 1
-    assert (free.summary.index("The wallet holds") < free.summary.index("It costs likely")) is not likely_fits
+    assert free.summary.index("The wallet holds") < free.summary.index("It costs likely")
     fitted = await write(lab, **dict(smaller.arguments or {}))
     assert bound(lab, fitted.data["path"]) <= platform.balance
     assert f"{fitted.data['budget']['steps']} step" in smaller.why
