@@ -36,6 +36,7 @@ from prime_lab_mcp.tools.budgeting import (
     far_bound_reason,
     fuller_call,
     fuller_sentence,
+    larger_steps_call,
     over_budget,
     shorter_call,
     wallet_call,
@@ -149,7 +150,8 @@ async def run(call: Call, args: Args) -> Outcome:
     blind = "" if written.config.eval_sources else _blind(written)
     untested = untested_source(call.lab, written.config) if written.config.target == "hosted" else None
     usual = (_count_tasks(call, written), untested, check, _own_split(written), pull)
-    others = (shorter_call(written, args), fuller_call(fuller, args, args.budget))
+    larger = await larger_steps_call(call, written, args, config_request(args))
+    others = (shorter_call(written, args), larger, fuller_call(fuller, args, args.budget))
     following = [one for one in (affordable, *usual, *others) if one is not None]
     if args.budget is None and affordable is None and price is not None and written.config.target == "hosted":
         following[0] = replace(following[0], why=following[0].why + _NAMED_SUM)

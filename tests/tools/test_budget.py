@@ -365,7 +365,8 @@ def test_a_weak_signal_of_a_config_for_a_budget_is_not_to_be_raised_against_the_
     for config, raised in ((plain, True), (tight, False)):
         [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16))
         assert ("raise batch_size" in weak.fix) is raised
-        assert ("and the same budget for fewer, larger steps" in weak.fix) is not raised
+        assert weak.fix.startswith("Advised: raise batch_size" if raised else "Advised: go on with this config.")
+        assert ("and the same budget" in weak.fix and "fewer, larger steps" in weak.fix) is not raised
         for dropped, told in ((0, ""), (3, "the 3 evaluated tasks that are always or never solved")):
             each = {"a/b": SourceMeasurement(never_or_always=dropped)}
             [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16, each=each))
@@ -414,6 +415,30 @@ async def test_a_config_that_its_check_will_call_weak_says_so_when_it_is_written
     [same] = [f for f in checked.findings if f.code == "config-weak-signal"]
     assert (same.message, same.fix) == (weak.message, weak.fix)
     assert "of 64 rollouts a step" in weak.message
+
+
+async def test_a_weak_signal_leads_to_the_call_of_larger_steps(lab: Lab, platform: Platform) -> None:
+    """Three ways stood in a sentence, none of them a call, and nothing said which is advised."""
+    judged_with(lab, 0.3)
+    for budget in ({"budget": 99}, {}):
+        weak = await write(lab, environments=[PINNED], batch=64, **budget)
+        [finding] = [f for f in weak.findings if f.code == "config-weak-signal"]
+        assert finding.fix.startswith("Advised: ")
+        [larger] = [one for one in weak.next if (one.arguments or {}).get("batch", 64) > 64]
+        assert (larger.arguments or {}).get("budget") == budget.get("budget")
+        assert f"batch={(larger.arguments or {})['batch']} " in finding.fix.replace(",", " ")
+        better = await write(lab, **dict(larger.arguments or {}))
+        assert not [f for f in better.findings if f.code == "config-weak-signal"]
+
+
+async def test_larger_steps_that_the_budget_does_not_hold_are_not_offered(lab: Lab, platform: Platform) -> None:
+    judged_with(lab, 0.3)
+    with pytest.raises(LabError) as caught:
+        await write(lab, environments=[PINNED], budget=1)
+    (least,) = [(one.arguments or {})["budget"] for one in caught.value.next]
+    weak = await write(lab, environments=[PINNED], budget=least)
+    assert "config-weak-signal" in [f.code for f in weak.findings]
+    assert not [one for one in weak.next if "batch" in (one.arguments or {})]
 
 
 async def test_a_small_run_for_a_budget_names_the_limit_of_replies_that_makes_it_small_and_the_call_that_lowers_it(
