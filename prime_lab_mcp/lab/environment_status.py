@@ -29,11 +29,17 @@ from prime_lab_mcp.lab.state.gates import (
 from prime_lab_mcp.lab.state.proven_arguments import proven_arguments
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
-from prime_lab_mcp.lab.training.next_step import config_of_changed_pull, push_as_it_can_go, step_after_the_push
+from prime_lab_mcp.lab.training.next_step import (
+    config_of_changed_pull,
+    push_as_it_can_go,
+    result_of_changed_pull,
+    step_after_the_push,
+)
 
 _KEEP_SECONDS = 30.0
 _TRIED = 5
 """Number of sets of arguments with which the gate of push_environment is tried."""
+_FOR_THE_CHANGED_FILES = "needed only where the changed files are to be published or trained on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +159,12 @@ def _status(
         "evidence": [_evidence_data(lab, standing, snapshot) for standing in standings],
         "next": in_its_container(lab.ledger, lab.key, snapshot, upcoming).as_json(),
     }
-    if waiting is not None:
-        status["as_pulled"] = waiting.as_json()
+    result = result_of_changed_pull(lab, snapshot) if waiting is None else None
+    if result is not None:
+        upcoming = in_its_container(lab.ledger, lab.key, snapshot, upcoming)
+        status["next"] = replace(upcoming, why=f"{upcoming.why}; {_FOR_THE_CHANGED_FILES}").as_json()
+    if (as_pulled := waiting or result) is not None:
+        status["as_pulled"] = as_pulled.as_json()
     return status, standings
 
 

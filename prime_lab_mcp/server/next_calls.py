@@ -153,6 +153,7 @@ def _completed(one: Next, report: Report, present: PresentCall, *, repeated: boo
         given["model"] = _model(given.get("environment"), present)
         one = _with_other_models(one, given["model"], present)
     given = _as_called(given, present)
+    one = _with_a_named_sum(one, given, present)
     return replace(one, arguments=given or None) if arguments.can_be_called(tool, given) else None
 
 
@@ -204,6 +205,14 @@ def _with_other_models(one: Next, model: str | None, present: PresentCall) -> Ne
     if model != DEFAULT_MODEL or "model" in present.carried:
         return one
     return replace(one, why=f"{one.why}; search_hub kind=model lists other models, also smaller ones")
+
+
+def _with_a_named_sum(one: Next, given: Mapping[str, Any], present: PresentCall) -> Next:
+    """Say that a new hosted config takes the sum that the user named, which no report of another tool knows."""
+    hosted = given.get("target", "hosted") == "hosted" and "environments" in given
+    if one.tool != "write_training_config" or not hosted or "budget" in given or present.tool.name == one.tool:
+        return one
+    return replace(one, why=f"{one.why}; with budget=USD where the user named a sum")
 
 
 def _as_called(given: Mapping[str, Any], present: PresentCall) -> dict[str, Any]:

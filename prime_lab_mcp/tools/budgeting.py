@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
-from prime_lab_mcp.lab.base.errors import BudgetError
+from prime_lab_mcp.lab.base.errors import BudgetError, LabError
+from prime_lab_mcp.lab.base.fix import NamedCall, calls_named_in
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count
-from prime_lab_mcp.lab.configs.author import WrittenConfig
+from prime_lab_mcp.lab.configs.author import ConfigRequest, WrittenConfig, try_config
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
-from prime_lab_mcp.lab.training.budget import FullerRun, WalletBudget, evaluations_beside
+from prime_lab_mcp.lab.training.budget import ConfigBudget, FullerRun, WalletBudget, evaluations_beside
 from prime_lab_mcp.tools.tool import Arguments, Call
 
 
@@ -96,6 +98,32 @@ def shorter_call(written: WrittenConfig, args: Arguments) -> Next | None:
     return Next("write_training_config", why, {**given, "max_tokens": written.shorter_limit})
 
 
+async def larger_steps_call(call: Call, written: WrittenConfig, args: Arguments, request: ConfigRequest) -> Next | None:
+    """The call that writes a run whose steps have enough signal, for the same budget where one is given.
+
+    None where the signal is not weak, or where the budget holds no run of such steps. `request` is that of the call.
+    """
+    weak = next((finding for finding in written.findings if finding.code == "config-weak-signal"), None)
+    named = calls_named_in(weak.fix) if weak is not None else ()
+    batch = next((one.arguments["batch"] for one in named if isinstance(one, NamedCall)), None)
+    given = args.model_dump(mode="json", exclude_unset=True)
+    if not isinstance(batch, int):
+        return None
+    if (budget := given.get("budget")) is not None:
+        choices = replace(request.choices, batch=batch)
+        try:
+            today = datetime.now(UTC).date()
+            await try_config(call.lab, replace(request, choices=choices), today, ConfigBudget(call.lab, budget).fit)
+        except LabError:
+            return None
+    why = (
+        "fewer, larger steps for the same budget"
+        if budget is not None
+        else "steps with enough signal, at a higher price"
+    )
+    return Next("write_training_config", f"{why}: {batch} rollouts a step", {**given, "batch": batch})
+
+
 _LARGER_BATCH = "config-small-batch"
 """The warning whose fix is a larger batch, which the budget has just made smaller. The fix of `config-weak-signal`
 knows the budget itself."""
@@ -118,7 +146,8 @@ def wallet_call(wallet: WalletBudget | None, given: Mapping[str, Any]) -> Next |
         return None
     why = (
         f"the wallet holds ${wallet.balance:.2f}, less than this run may cost: {count(wallet.steps, 'step')} of "
-        f"{wallet.batch} rollouts, at most ${wallet.at_most:.2f}"
+        f"{wallet.batch} rollouts, at most ${wallet.at_most:.2f}; "
+        "where the user named a sum, that sum as budget instead"
     )
     return Next("write_training_config", why, {**given, "budget": wallet.budget})
 

@@ -4,6 +4,7 @@ file."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -35,6 +36,7 @@ from prime_lab_mcp.tools.budgeting import (
     far_bound_reason,
     fuller_call,
     fuller_sentence,
+    larger_steps_call,
     over_budget,
     shorter_call,
     wallet_call,
@@ -45,6 +47,7 @@ from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 _CHANGES = 40
 """Number of changes in a report. The rest is counted, and the comments of the file name all changes."""
 _MOST_GPUS = 512
+_NAMED_SUM = "; where the user named a sum, first this call again with that sum as budget"
 
 
 def _short(text: str) -> str:
@@ -138,17 +141,20 @@ async def run(call: Call, args: Args) -> Outcome:
     price = written.price_per_gpu_hour
     likely = forecast_from_ledger(call.lab, written.config, price) if price is not None else None
     cost = _cost(likely)
-    check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
     pull = pull_for_held_out_tasks(call.lab, written.config.table) if written.config.target == "hosted" else None
-    affordable = wallet_call(wallet, args.model_dump(mode="json", exclude_unset=True))
     low = _wallet_sentence(likely, held)
-    low += f" {wallet.sentence(f'budget={wallet.budget}')}" if wallet is not None and affordable is not None else ""
+    low += f" {wallet.sentence(f'budget={wallet.budget}')}" if wallet is not None and wallet.budget is not None else ""
+    short = wallet is not None and wallet.budget is not None and _falls_short(likely, held)
+    affordable = wallet_call(wallet, args.model_dump(mode="json", exclude_unset=True)) if short else None
+    check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
     blind = "" if written.config.eval_sources else _blind(written)
     untested = untested_source(call.lab, written.config) if written.config.target == "hosted" else None
-    short = affordable is not None and _falls_short(likely, held)
     usual = (_count_tasks(call, written), untested, check, _own_split(written), pull)
-    others = (shorter_call(written, args), fuller_call(fuller, args, args.budget))
+    larger = await larger_steps_call(call, written, args, config_request(args))
+    others = (shorter_call(written, args), larger, fuller_call(fuller, args, args.budget))
     following = [one for one in (affordable, *usual, *others) if one is not None]
+    if args.budget is None and affordable is None and price is not None and written.config.target == "hosted":
+        following[0] = replace(following[0], why=following[0].why + _NAMED_SUM)
     return Outcome(
         "passed",
         _summary(written)
@@ -233,8 +239,8 @@ def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
         reason = far_bound_reason(likely, most)
         why = f" {reason}." if reason else ""
         return (
-            f" It costs likely ${likely:.2f} and at most ${most:.2f}; budget=USD writes one that stays below a bound."
-            f"{why}"
+            f" It costs likely ${likely:.2f} and at most ${most:.2f}; where the user named a sum, this call with that "
+            f"sum as budget writes one that stays below it.{why}"
         )
     likely = cost.get("cost", {}).get("dollars", {}).get("expected")
     expected = f", and likely ${likely:.2f}" if likely is not None else ""

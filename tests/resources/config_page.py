@@ -71,7 +71,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "seq_len": "sets the length of trainer and orchestrator, prompt and reply together",
         "output_dir": "self-managed runs",
         "ckpt.interval": "steps between checkpoints; `[ckpt]` alone turns them on",
-        "ckpt.keep_last": "how many stay",
+        "ckpt.keep_last": "how many the trainer keeps; the platform may list more",
         "resume.step": "goes on from this checkpoint; hosted runs use submit_training(resume_from=...)",
         "monitors.wandb.project": "needs WANDB_API_KEY",
     },

@@ -312,3 +312,17 @@ async def test_an_evaluation_that_failed_without_an_id_is_the_newest_one(lab: La
     ):
         lab.ledger.record(row)
     assert await following(lab, {"environment": "sums_v1"}) == [("read_eval", {"view": "difficulty"})]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [({"environments": ["o/n@0.1.0"]}, True), ({"environments": ["o/n@0.1.0"], "budget": 30}, False)],
+)
+async def test_a_call_that_writes_a_config_says_that_it_takes_the_sum_of_the_user(
+    lab: Lab, given: dict[str, Any], named: bool
+) -> None:
+    pushed = report("passed", Next("write_training_config", "a config to train on it", given))
+    present = PresentCall(lab, BY_NAME["push_environment"], {"environment": "n"}, BY_NAME)
+    [call] = with_right_calls(pushed, present).next
+    assert call.arguments == given
+    assert ("with budget=USD where the user named a sum" in call.why) is named

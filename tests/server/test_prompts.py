@@ -39,3 +39,15 @@ async def test_an_evaluation_that_a_prompt_asks_for_is_large_enough_for_a_verdic
     assert len(sizes) == 2
     small = [size for size in sizes if is_too_small(int(size[0]), int(size[0]) * int(size[1]), None)]
     assert small == []
+
+
+@pytest.mark.parametrize("name", ["build_environment", "train_existing"])
+async def test_the_way_to_a_run_takes_the_sum_that_the_user_named_and_no_other(settings: Settings, name: str) -> None:
+    """ "Under 30 dollars" stood in the task, and no step named the argument that holds a run below a sum."""
+    async with Client(build_server(Lab(settings))) as client:
+        given = {"environment": "o/n"} if name == "train_existing" else {"task": "word problems, under 30 dollars"}
+        (message,) = (await client.get_prompt(name, given)).messages
+    words = " ".join(message.content.text.split())  # type: ignore[union-attr]
+    (step,) = re.findall(r"\d+\. (`write_training_config`.*?) \d+\. ", words)[:1]
+    assert "`budget=` the dollars where the" in step
+    assert "nobody named" in step

@@ -284,7 +284,7 @@ async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_
 ) -> None:
     free = await write(lab, environments=[PINNED])
     most = free.data["cost"]["upper_bound"]
-    assert f"at most ${most:.2f}; budget=USD" in free.summary
+    assert f"at most ${most:.2f}; where the user named a sum, this call with that sum as budget" in free.summary
     assert most > 100
     assert f"The wallet holds $100.00, less than the ${most:.2f} that the run may cost at most" in free.summary
     dear = free.data["cost"]["dollars"]["high"]
@@ -295,6 +295,7 @@ async def test_without_a_budget_the_summary_names_the_bound_and_that_the_wallet_
     assert (low.severity, low.message in free.summary.replace("The wallet", "the wallet")) == ("info", True)
     affordable = await write(lab, environments=[PINNED], budget=60)
     assert "wallet" not in affordable.summary
+    assert "named a sum" not in affordable.summary + affordable.next[0].why
 
 
 async def test_the_comparison_after_a_run_is_counted_with_the_held_out_tasks_there_are(
@@ -310,20 +311,32 @@ async def test_the_comparison_after_a_run_is_counted_with_the_held_out_tasks_the
     assert fitted.data["budget"]["evaluations"]["after"] == pytest.approx(1.4 * 11 / planned, abs=0.01)
 
 
-@pytest.mark.parametrize("likely_fits", [True, False])
-async def test_a_config_that_may_outlast_the_wallet_leads_first_to_one_that_cannot(
-    lab: Lab, platform: Platform, likely_fits: bool
+async def test_a_bound_above_a_wallet_that_is_likely_to_do_leads_to_no_sum_that_nobody_named(
+    lab: Lab, platform: Platform
+) -> None:
+    """A user had said "under 30 dollars", and the first call was budget=99, the wallet's balance."""
+    free = await write(lab, environments=[PINNED], eval=HELD_OUT)
+    assert free.data["cost"]["dollars"]["high"] < platform.balance < free.data["cost"]["upper_bound"]
+    assert [one for one in free.next if "budget" in (one.arguments or {})] == []
+    assert free.next[0].why.endswith("where the user named a sum, first this call again with that sum as budget")
+    assert "budget=100 writes a run that the wallet holds whatever happens" in free.summary
+    assert free.summary.index("It costs likely") < free.summary.index("The wallet holds")
+
+
+async def test_a_config_that_is_likely_to_outlast_the_wallet_leads_first_to_one_that_cannot(
+    lab: Lab, platform: Platform
 ) -> None:
     """A bound of $432.93 beside a wallet of $99.99 was written without a word of how to stay inside, and a later one of
     $339.60 named the smaller run third, after its own test and check."""
     dear = (await write(lab, environments=[PINNED], eval=HELD_OUT)).data["cost"]["dollars"]["high"]
-    platform.balance = 100 if likely_fits else dear - 1
+    platform.balance = dear - 1
     free = await write(lab, environments=[PINNED], eval=HELD_OUT)
     [smaller] = [one for one in free.next if "budget" in (one.arguments or {})]
     assert (smaller.arguments or {})["budget"] == int(platform.balance)
     assert smaller == free.next[0]
+    assert smaller.why.endswith("; where the user named a sum, that sum as budget instead")
     assert [one.tool for one in free.next].count("check_training_config") == 1
-    assert (free.summary.index("The wallet holds") < free.summary.index("It costs likely")) is not likely_fits
+    assert free.summary.index("The wallet holds") < free.summary.index("It costs likely")
     fitted = await write(lab, **dict(smaller.arguments or {}))
     assert bound(lab, fitted.data["path"]) <= platform.balance
     assert f"{fitted.data['budget']['steps']} step" in smaller.why
@@ -352,7 +365,8 @@ def test_a_weak_signal_of_a_config_for_a_budget_is_not_to_be_raised_against_the_
     for config, raised in ((plain, True), (tight, False)):
         [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16))
         assert ("raise batch_size" in weak.fix) is raised
-        assert ("and the same budget for fewer, larger steps" in weak.fix) is not raised
+        assert weak.fix.startswith("Advised: raise batch_size" if raised else "Advised: go on with this config.")
+        assert ("and the same budget" in weak.fix and "fewer, larger steps" in weak.fix) is not raised
         for dropped, told in ((0, ""), (3, "the 3 evaluated tasks that are always or never solved")):
             each = {"a/b": SourceMeasurement(never_or_always=dropped)}
             [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16, each=each))
@@ -401,6 +415,30 @@ async def test_a_config_that_its_check_will_call_weak_says_so_when_it_is_written
     [same] = [f for f in checked.findings if f.code == "config-weak-signal"]
     assert (same.message, same.fix) == (weak.message, weak.fix)
     assert "of 64 rollouts a step" in weak.message
+
+
+async def test_a_weak_signal_leads_to_the_call_of_larger_steps(lab: Lab, platform: Platform) -> None:
+    """Three ways stood in a sentence, none of them a call, and nothing said which is advised."""
+    judged_with(lab, 0.3)
+    for budget in ({"budget": 99}, {}):
+        weak = await write(lab, environments=[PINNED], batch=64, **budget)
+        [finding] = [f for f in weak.findings if f.code == "config-weak-signal"]
+        assert finding.fix.startswith("Advised: ")
+        [larger] = [one for one in weak.next if (one.arguments or {}).get("batch", 64) > 64]
+        assert (larger.arguments or {}).get("budget") == budget.get("budget")
+        assert f"batch={(larger.arguments or {})['batch']} " in finding.fix.replace(",", " ")
+        better = await write(lab, **dict(larger.arguments or {}))
+        assert not [f for f in better.findings if f.code == "config-weak-signal"]
+
+
+async def test_larger_steps_that_the_budget_does_not_hold_are_not_offered(lab: Lab, platform: Platform) -> None:
+    judged_with(lab, 0.3)
+    with pytest.raises(LabError) as caught:
+        await write(lab, environments=[PINNED], budget=1)
+    (least,) = [(one.arguments or {})["budget"] for one in caught.value.next]
+    weak = await write(lab, environments=[PINNED], budget=least)
+    assert "config-weak-signal" in [f.code for f in weak.findings]
+    assert not [one for one in weak.next if "batch" in (one.arguments or {})]
 
 
 async def test_a_small_run_for_a_budget_names_the_limit_of_replies_that_makes_it_small_and_the_call_that_lowers_it(

@@ -269,6 +269,21 @@ async def test_a_port_with_the_name_of_the_older_environment_is_led_to_a_free_na
     ]
 
 
+async def test_the_rows_of_another_split_are_said_not_to_be_carried_over(tmp_path: Path) -> None:
+    """The port named "arguments of load_environment", and nothing said that the rows of `test` were missing."""
+    workspace = tmp_path / "client"
+    OLDER["game"].write(workspace / "environments", "older")
+    old = workspace / "environments" / "older" / "older.py"
+    text = old.read_text(encoding="utf-8")
+    old.write_text(text.replace("(high: int = 20):", "(high: int = 20, split: str = 'train'):"), encoding="utf-8")
+    async with stdio_client_of(workspace) as client:
+        made = (await client.call_tool("create_environment", {"name": "newer", "port": "older"})).structured_content
+    assert made is not None
+    (why,) = [p["why"] for p in made["data"]["left"] if p["part"] == "arguments of load_environment"]
+    assert why.startswith("the rows and values are those of the defaults of high, split; ")
+    assert "the rows that another split gives are not carried over" in why
+
+
 async def test_arguments_that_the_older_environment_takes_out_of_its_kwargs_are_left(tmp_path: Path) -> None:
     workspace = tmp_path / "client"
     OLDER["game"].write(workspace / "environments", "older")

@@ -282,3 +282,16 @@ async def test_what_was_written_here_stays_ours_under_any_name_pulled_back_or_no
         assert (outcome.data["ours"], outcome.data["fast_path"]) == (True, False)
         assert outcome.next[0].tool == "workflow_status"
         assert "its gates stay" in outcome.summary
+
+
+async def test_of_several_models_the_missing_ones_are_named_and_the_calls_keep_the_others(at: Desk) -> None:
+    """A user asked for two models of which one is not offered: nothing said so, and `next` had a third."""
+    at.environment("measured")
+    two = await at.call(TOOL, kind="model", query="Qwen/Qwen3-99.5B, Qwen/Qwen3-4B-Instruct-2507 and qwen3-0.6b")
+    [missing] = [f for f in two.findings if f.code == "model-not-offered"]
+    assert '"Qwen/Qwen3-99.5B"' in missing.message
+    asked = [(one.tool, (one.arguments or {})["model"]) for one in two.next]
+    assert asked == [("run_eval", "Qwen/Qwen3-4B-Instruct-2507"), ("run_eval", "Qwen/Qwen3-0.6B")]
+    everything = await at.call(TOOL, kind="model")
+    assert "A query of the names that the user gave says which of them are not offered." in everything.summary
+    assert everything.next[0].why.endswith("or the model that the user named in its place")

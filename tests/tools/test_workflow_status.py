@@ -17,12 +17,14 @@ from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.state.compared_rewards import record_comparison
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.gates import NEEDS
-from prime_lab_mcp.lab.state.ledger.rows import Run, evidence_from
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run, evidence_from
 from prime_lab_mcp.lab.state.open_warnings import record_port
 from prime_lab_mcp.lab.state.outcome import Facts
+from prime_lab_mcp.lab.state.pulled import PULL
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
+from tests.lab.training.test_evaluations import job as evaluation
 
 pytestmark = pytest.mark.anyio
 LINE = ("check_environment", "test_reward", "check_reward_distribution", "push_environment")
@@ -130,6 +132,26 @@ async def test_the_way_on_after_a_completed_run_is_in_the_status(lab: Lab, folde
     found = await report()
     assert found.data["runs"][0]["ended"] == "COMPLETED"
     assert (found.next[0].tool, found.next[0].arguments) == ("watch_run", {"id": "run_1"})
+
+
+async def test_the_result_of_a_run_on_a_pulled_environment_comes_before_a_test_of_its_changed_files(
+    lab: Lab, folder: Path
+) -> None:
+    """A split of one's own judged the checkpoint, and after the result the status led to a test that the goal does not
+    need."""
+    hub = "me/sums@0.1.0"
+    pull = {"pulled": hub, "source": "as it was"}
+    lab.ledger.record(Evidence(PULL, "passed", lab.key, "sums", "as it was", "c", data=pull))
+    data = {"model": "m/base", "environments": [hub], "max_steps": 9, "ended": "COMPLETED"}
+    lab.ledger.record_run(Run("run_1", "training", "my-run", lab.key, "i", lab.platform, data=data))
+    for id, model in (("eval-1", "m/base"), ("eval-2", "my-run-step-9")):
+        judged = evaluation(id, workspace=lab.key, spec={"model": model, "env_args": {"split": "eval"}})
+        lab.ledger.create_job(replace(judged, environment="sums"))
+    found = await Calls(lab, TOOLS, References()).execute("workflow_status", {})
+    result, test = found.next[:2]
+    assert (result.tool, (result.arguments or {})["view"]) == ("read_eval", "compare")
+    assert test.tool == "test_reward"
+    assert test.why.endswith("needed only where the changed files are to be published or trained on")
 
 
 async def test_an_environment_whose_tasks_need_a_container_is_to_be_evaluated_in_the_one_that_is_here(

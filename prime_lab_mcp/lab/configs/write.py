@@ -17,6 +17,14 @@ from prime_lab_mcp.lab.configs.schema import schema_problems
 from prime_lab_mcp.lab.distribution.sample import POOLS
 from prime_lab_mcp.lab.models.registry import find_model
 
+_KEPT = ChosenValue(
+    2,
+    "the trainer keeps its newest two; watch_run lists what the platform holds, which may be more; without [ckpt] "
+    "nothing is kept",
+)
+"""prime-rl documents `keep_last` for the checkpoints of the trainer. Whether the platform deletes uploaded ones is not
+documented, and runs list more than two as READY."""
+
 
 def compose_draft(plan: ConfigPlan, name: str, draft: ConfigDraft | None = None) -> ConfigDraft:
     """Put every value of a plan into a draft and return the draft.
@@ -35,7 +43,7 @@ def compose_draft(plan: ConfigPlan, name: str, draft: ConfigDraft | None = None)
     _deployment(draft, plan)
     _put(draft, "ckpt.interval", plan.ckpt_interval)
     if draft.get("ckpt.keep_last") is None:
-        _put(draft, "ckpt.keep_last", ChosenValue(2, "the newest two to go back to; without [ckpt] nothing is kept"))
+        _put(draft, "ckpt.keep_last", _KEPT)
     if choices.wandb:
         _put(
             draft,

@@ -224,12 +224,14 @@ async def search_models(lab: Lab, query: str) -> Outcome:
         rows = [model_row(query, lists, evals)]
         findings.append(_not_offered(query, lists))
         following = _instead_of(lab, query, lists)
+    else:
+        findings += [_missing(name, lists) for name in _unlisted(query, lists)[:_ROWS_WITH_FINDINGS]]
     findings += [_not_served(row) for row in rows[:_ROWS_WITH_FINDINGS] if _unserved(row, lists)]
     if query and rows[0].get("served") and (len(rows) == 1 or name_rank(str(rows[0]["id"]), query) == 0):
         remember_model(lab, str(rows[0]["id"]))
     return Outcome(
         "passed",
-        _count_summary(rows, lists),
+        _count_summary(rows, lists) + ("" if query else _ASK_FOR_NAMES),
         tuple(findings),
         {"models": rows[:LISTED_MODELS], "total": len(rows), "price_unit": "US dollars per million tokens"},
         next=following or _measure(lab, rows, query),
@@ -243,16 +245,43 @@ def _count_summary(rows: list[dict[str, Any]], lists: LiveLists) -> str:
     return f"{match}, {trained if lists.offered else 'trainable or not could not be asked'}."
 
 
+_ASK_FOR_NAMES = " A query of the names that the user gave says which of them are not offered."
+
+
+def _names_asked_for(query: str) -> list[str]:
+    """The words of a query of several words that name a model: those with a letter and a digit."""
+    words = list(dict.fromkeys(query.replace(",", " ").split()))
+    named = [word for word in words if any(map(str.isdigit, word)) and any(map(str.isalpha, word))]
+    return named if len(words) > 1 else []
+
+
+def _unlisted(query: str, lists: LiveLists) -> list[str]:
+    """The models among the words of a query that the platform does not list; none where a list could not be read."""
+    if lists.offered is None or lists.served is None:
+        return []
+    listed = [name.lower() for name in listed_names(lists)]
+    spelt = {folded_name(name) for name in listed}
+    asked = _names_asked_for(query)
+    return [name for name in asked if folded_name(name) not in spelt and not any(name.lower() in one for one in listed)]
+
+
 def _measure(lab: Lab, rows: list[dict[str, Any]], query: str) -> tuple[Next, ...]:
-    """Evaluate the first trainable model on the environment of this workspace that was evaluated last."""
-    first = next((r for r in rows if r.get("trainable") and r.get("served")), None)
+    """Evaluate the first trainable model, or each that the query names, on the environment of this workspace that was
+    evaluated last."""
+    ready = [r for r in rows if r.get("trainable") and r.get("served")]
+    first = next(iter(ready), None)
     if first is None:
         return (LIST_MODELS,) if query else ()
     environment = _environment_here(lab)
     if environment is None:
         return (Next("search_hub", "an environment to measure one on", {"kind": "environment"}),)
-    arguments = {"environment": environment, "model": first["id"]}
-    return (Next("run_eval", "measure one on your environment before paying for training", arguments),)
+    named = (next((r for r in ready if name.lower() in str(r["id"]).lower()), None) for name in _names_asked_for(query))
+    models = list(dict.fromkeys(str(r["id"]) for r in named if r is not None))[:_ROWS_WITH_FINDINGS]
+    why = "measure one on your environment before paying for training"
+    why += "" if query else ", or the model that the user named in its place"
+    return tuple(
+        Next("run_eval", why, {"environment": environment, "model": model}) for model in models or [first["id"]]
+    )
 
 
 def _instead_of(lab: Lab, model: str, lists: LiveLists) -> tuple[Next, ...]:
@@ -316,6 +345,17 @@ def _not_offered(query: str, lists: LiveLists) -> Finding:
         "warning",
         f"the platform {neither} {quote(query, 100)} now{settled}; what is shown is the registry's, with its dates",
         f"{instead}, or train and evaluate it on GPUs of your own.",
+    )
+
+
+def _missing(name: str, lists: LiveLists) -> Finding:
+    near = nearest_offered(name, lists.served or (), lists.trainable)
+    instead = f"Take {near}, the nearest of them, or" if near is not None else "Go on with the others, or"
+    return Finding(
+        "model-not-offered",
+        "warning",
+        f"the platform neither trains nor serves {quote(name, 100)} now; what is listed are the other matches",
+        f"{instead} train and evaluate it on GPUs of your own. Tell the user that it is missing.",
     )
 
 

@@ -86,6 +86,23 @@ def config_of_changed_pull(lab: Lab, snapshot: Snapshot) -> Next | None:
     return replace(step, why=why)
 
 
+def result_of_changed_pull(lab: Lab, snapshot: Snapshot) -> Next | None:
+    """The result of the newest run on an environment as it was pulled, where its folder was changed since, such as by a
+    split that the checkpoint was judged with. None without a judged run, and if the changed files were published."""
+    pulled = pull_of_folder(lab.ledger, lab.key, snapshot.name)
+    if pulled is None or pulled.source == snapshot.source:
+        return None
+    if lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform):
+        return None
+    runs = lab.ledger.runs(workspace=lab.key, kind="training", platform=lab.platform)
+    newest = next((run for run in runs if pulled.ref in (run.data.get("environments") or ())), None)
+    if newest is None or not newest.data.get("ended"):
+        return None
+    from prime_lab_mcp.lab.training.evaluations import result_of_run  # late: few calls come this far
+
+    return result_of_run(lab, newest)
+
+
 def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
     """The next call for the newest config of the pushed environment; None if no active hosted config names it."""
     return _step_of_config(lab, _published_as(lab, snapshot))

@@ -511,3 +511,13 @@ def test_intervals_of_a_longer_run_are_chosen_anew() -> None:
     assert _interval(50, 21, 4, "from old.toml", "four points a run", 2).value == 5
     assert _interval(21, 21, 10, "the budget of $19.00 holds no more", "ten points a run", 5).value == 21
     assert _interval(20, 21, 10, None, "ten points a run", 5).value == 20
+
+
+def test_the_reason_of_the_kept_checkpoints_does_not_say_that_only_two_exist() -> None:
+    """A config said "the newest two", and five checkpoints of its run were READY on the platform."""
+    _, config, _ = written(ConfigChoices((TINY,)))
+    [kept] = [line for line in config.text.splitlines() if line.startswith("keep_last")]
+    assert "the trainer keeps its newest two" in config.text
+    assert "the platform holds, which may be more" in config.text
+    assert kept.startswith("keep_last = 2")
+    assert "about four points a run, and its last step" in config.text

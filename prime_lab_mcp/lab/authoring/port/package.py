@@ -238,6 +238,10 @@ def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) ->
         place = CodePlace(old.main, load.lineno)
         listed = ", ".join(taken)
         why = f"the rows and values are those of the defaults of {listed}"
+        if splits := [name for name in taken if name.rpartition("_")[2] == "split"]:
+            why += (
+                f"; the rows that another {' or '.join(splits)} gives are not carried over, and same_as compares none"
+            )
         first = progress.package.files[old.main].text.splitlines()[load.lineno - 1 : load.body[0].lineno - 1]
         progress.left_parts.append(LeftPart("arguments of load_environment", why, place, "\n".join(first)))
     if old.defaults:

@@ -291,7 +291,12 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
         ),
         eval_tasks=_eval_tasks(choices, context),
         ckpt_interval=_interval(
-            choices.ckpt_interval, int(length.value), 4, why.get("ckpt_interval"), "four points a run", 2
+            choices.ckpt_interval,
+            int(length.value),
+            4,
+            why.get("ckpt_interval"),
+            "about four points a run, and its last step",
+            2,
         ),
     )
 

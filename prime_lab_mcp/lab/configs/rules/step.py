@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import as_mapping, count, quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
@@ -314,27 +315,32 @@ def dropped_sentence(context: ConfigContext) -> str:
     return f"Drop {which} that {'is' if number == 1 else 'are'} always or never solved"
 
 
-def _more_signal(config: TrainingConfig, context: ConfigContext, batch: int) -> str:
-    """What to do about a weak signal. `batch` is the batch with enough of it."""
+def _more_signal(config: TrainingConfig, context: ConfigContext, batch: int) -> Fix:
+    """What to do about a weak signal, the advised way first. `batch` is the batch with enough of it."""
+    larger = NamedCall("write_training_config").changed(batch=batch)
     dropped = dropped_sentence(context)
+    tasks = f" {dropped} only where the tasks are changed anyway: then all is proven again." if dropped else ""
     if BUDGET_REASON not in config.text:
-        ways = [f"raise batch_size to {batch} or more", 'set curriculum="gate"']
-        ways = [dropped[0].lower() + dropped[1:], *ways] if dropped else ways
-        told = f"{', '.join(ways[:-1])}, or {ways[-1]}" if len(ways) > 2 else " or ".join(ways)
-        return f"{told[0].upper()}{told[1:]}."
-    other = f" {dropped}, or" if dropped else " To change it,"
+        return Fix(
+            f"Advised: raise batch_size to {batch} or more, by ",
+            larger,
+            ', which makes a step dearer. Or set curriculum="gate", which generates until the batch is full.',
+            tasks,
+        )
     shorter = shorter_limit(config, context)
-    limit = ""
+    advised = "Advised: go on with this config."
     if shorter is not None:
-        limit = (
-            f" The limit of {config.max_completion_tokens} tokens a reply sets the bound, and the evaluated replies "
-            f"have {context.completion_tokens} (p95): with max_tokens={shorter} the same budget holds more "
+        advised = (
+            f"Advised: the limit of {config.max_completion_tokens} tokens a reply sets the bound, and the evaluated "
+            f"replies have {context.completion_tokens} (p95); with max_tokens={shorter} the same budget holds more "
             "rollouts."
         )
-    return (
-        "Nothing has to be changed: such steps learn too, with more noise, and the budget holds no larger batch for as "
-        f"many steps.{limit}{other} call write_training_config with batch={batch} and the same budget for fewer, "
-        "larger steps."
+    return Fix(
+        f"{advised} Nothing has to be changed: such steps learn too, with more noise, and the budget holds no larger "
+        "batch for as many steps. For fewer, larger steps, call ",
+        larger,
+        " and the same budget.",
+        tasks,
     )
 
 
