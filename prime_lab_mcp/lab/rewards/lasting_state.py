@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.rewards.bindings import bindings_of
 from prime_lab_mcp.lab.rewards.deciding_arguments import changes_rows
 from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects
 
-_CHANGES = frozenset(
+CHANGES = frozenset(
     {"append", "add", "update", "setdefault", "pop", "popleft", "popitem", "extend", "insert", "remove", "discard",
      "clear", "appendleft", "put", "put_nowait", "get_nowait", "send", "__next__", "subtract", "write", "random",
      "randint", "randrange", "getrandbits", "shuffle", "__setitem__", "acquire", "uniform", "gauss", "choice",
@@ -30,7 +30,7 @@ _PASSED_ON = frozenset(
     {"append", "add", "update", "setdefault", "popitem", "extend", "insert", "discard", "appendleft", "put_nowait",
      "__next__", "__setitem__", "rotate", "put", "send", "remove", "clear", "pop", "popleft"}
 )  # fmt: skip
-"""Methods of `_CHANGES` that change their object even if they are only passed on, as `map(SEEN.append, ...)` does."""
+"""Methods of `CHANGES` that change their object even if they are only passed on, as `map(SEEN.append, ...)` does."""
 _COUNTERS = frozenset({"itertools.count", "itertools.cycle", "iter", "io.BytesIO", "io.StringIO", "threading.local"})
 _HANDED = frozenset(
     {"heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right", "iadd",
@@ -169,7 +169,7 @@ def changed_state(
             if name in lasting or name in makers or name == "cls" or _is_of_class(node.value):
                 yield name or "the class", line
         elif isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+            if isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
                 changed = _root(node.func.value) or _made_by(node.func.value, makers)
                 if changed in lasting or changed in makers:
                     yield changed, line
@@ -177,7 +177,7 @@ def changed_state(
             if keepers is not None:
                 yield from ((name, line) for name in keepers.changed_by(node, lasting))
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            of_type = isinstance(node.func, ast.Attribute) and _root(node.func.value) in _TYPES and called in _CHANGES
+            of_type = isinstance(node.func, ast.Attribute) and _root(node.func.value) in _TYPES and called in CHANGES
             if called in ("next", "setattr", "delattr") or called in _HANDED or of_type:
                 yield from ((name, line) for a in node.args[:1] if (name := _root(a)) in lasting)
                 yield from (("the class", line) for a in node.args[:1] if called == "setattr" and _is_of_class(a))
@@ -203,7 +203,7 @@ def _changed_by_lambdas(nodes: Sequence[ast.AST], outer: frozenset[str]) -> Iter
 def _changed_of_class(node: ast.AST, names: frozenset[str]) -> str:
     """Return the attribute of the class that a node changes through `self`; empty for other nodes."""
     changed: ast.AST | None = None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
         changed = node.func.value
     elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
         changed = node.value
@@ -275,7 +275,7 @@ _CACHES = frozenset({"cache", "lru_cache", "cached", "cachedmethod", "cached_pro
 
 
 def _changed_names(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
         yield _root(node.func.value)
     elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
         yield _root(node)

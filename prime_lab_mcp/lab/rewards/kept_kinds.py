@@ -1,0 +1,490 @@
+"""Tells what is known of the objects that a package keeps between calls, from the expressions that make them.
+
+No list of the objects that can count calls is complete, so the module lists the makers of objects that are understood:
+values that nothing changes, containers, patterns, locks, objects of the package's own classes. Every other object is
+unknown. The module reads the syntax tree and runs no code.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from prime_lab_mcp.lab.rewards.bindings import bindings_of
+from prime_lab_mcp.lab.rewards.outside_kinds import is_known, outside_kind
+from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
+from prime_lab_mcp.lab.rewards.unchanging_uses import (
+    CHANGEABLE,
+    CONTAINER_MAKERS,
+    LISTING,
+    LOCK_MAKERS,
+    NO_TABLE_MAKERS,
+    OPENING,
+    PATTERN_MAKERS,
+    PATTERN_READS,
+    PATTERN_VALUES,
+    PLAIN_RESULTS,
+    READS,
+    STEADY_BASES,
+    STEADY_MAKERS,
+    TABLE_MAKERS,
+    TABLE_READS,
+    TEXT_READS,
+    VALUE_MAKERS,
+    WRAPPERS,
+)
+from prime_lab_mcp.lab.state.source_code import SourceFile, dotted_name
+
+
+class Kind(IntEnum):
+    """What is known of an object. Of two kinds that an object may have, the lower one counts."""
+
+    UNKNOWN = 0
+    """An object of a library of which nothing is known, such as an event, or a method that changes its object."""
+    FOREIGN = 1
+    """An object of a class of the package that builds on a class of which nothing is known."""
+    CONTAINER = 2
+    """A list, table, set or array."""
+    LOCK = 3
+    OWN = 4
+    """An object of a class of the package, whose methods `lasting_state.py` reads."""
+    PATTERN = 5
+    FUNCTION = 6
+    """A function or class, or a method that leaves its object as it is."""
+    PLAIN = 7
+    """A value that nothing changes, or an object of a library that is known to answer alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of an object and of what it holds."""
+
+    kind: Kind
+    part: Kind = Kind.PLAIN
+    """What the object holds, an iterator yields and the methods of an unknown object return."""
+    made: str = ""
+    """The class of the package that the object is of; empty for others."""
+
+    @property
+    def of_part(self) -> Known:
+        """What is known of an entry of a container, or of an entry of an entry."""
+        return Known(self.part, self.part)
+
+
+PLAIN, FUNCTION, UNKNOWN = Known(Kind.PLAIN), Known(Kind.FUNCTION), Known(Kind.UNKNOWN, Kind.UNKNOWN)
+_LINES = Known(Kind.UNKNOWN)
+DATA = Known(Kind.CONTAINER, Kind.CONTAINER)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+_DEEPEST = 40
+"""Steps from one expression to the next after which nothing is known of an object."""
+
+
+def least(found: Iterable[Known]) -> Known:
+    """Return what is known of an object that may be any of several; the fewest is known of it."""
+    kinds = list(found)
+    kind, part = (min(of, default=Kind.PLAIN) for of in ([k.kind for k in kinds], [k.part for k in kinds]))
+    return Known(kind, part, kinds[0].made if len({k.made for k in kinds}) == 1 else "")
+
+
+def holding(found: Iterable[Known]) -> Kind:
+    """Return the kind of the entries of a container that holds these objects."""
+    return min((min(k.kind, k.part) for k in found), default=Kind.PLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression that is assigned to a name: where, in which function, and whether the name gets a part of it."""
+
+    file: SourceFile
+    node: ast.AST
+    owner: ast.AST | None = None
+    part: bool = False
+
+
+class KeptKinds:
+    """Answers what is known of the variables, attributes and expressions of a package."""
+
+    def __init__(self, program: RewardProgram, files: Sequence[SourceFile]) -> None:
+        self._program = program
+        self._files = {module_of(file.path): file for file in files if file.tree is not None}
+        self._imported: dict[str, dict[str, str]] = {}
+        self._variables: dict[str, dict[str, list[Value]]] = {}
+        self.functions: dict[str, list[tuple[SourceFile, Function]]] = {}
+        self.classes: dict[str, tuple[SourceFile, ast.ClassDef]] = {}
+        self._attributes: dict[str, dict[str, list[Value]]] = {}
+        self.shared: dict[str, set[str]] = {}
+        """Maps a class to the attributes that its body sets for all objects."""
+        self.class_of: dict[int, str] = {}
+        """Maps the id of a method to its class."""
+        self._known: dict[int, Known] = {}
+        self._local: dict[tuple[int, str], Known] = {}
+        self._returned: dict[str, Known] = {}
+        self._keeps: dict[str, bool] = {}
+        self._running = 0
+        for file in self._files.values():
+            assert file.tree is not None
+            self._imported[file.path] = dict(program.imported[file.path])
+            named = self._variables.setdefault(file.path, {})
+            for statement in file.tree.body:
+                for name, value, part in (b for n in _outside(statement) for b in assigned(n)):
+                    named.setdefault(name, []).append(Value(file, value, None, part))
+            for node in ast.walk(file.tree):
+                if isinstance(node, ast.Import):
+                    tops = {a.name.partition(".")[0] for a in node.names if not a.asname}
+                    self._imported[file.path].update({top: top for top in tops})
+                elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    self.functions.setdefault(node.name, []).append((file, node))
+                elif isinstance(node, ast.ClassDef):
+                    self._add_class(file, node)
+
+    def _add_class(self, file: SourceFile, node: ast.ClassDef) -> None:
+        self.classes[node.name] = file, node
+        named = self._attributes.setdefault(node.name, {})
+        for statement in node.body:
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                self.class_of[id(statement)] = node.name
+                for inner in ast.walk(statement):
+                    for name, value, part in assigned(inner) if _sets_attribute(inner) else ():
+                        named.setdefault(name, []).append(Value(file, value, statement, part))
+                continue
+            for name, value, part in assigned(statement):
+                named.setdefault(name, []).append(Value(file, value, None, part))
+                if isinstance(statement, ast.Assign) or "ClassVar" in ast.unparse(statement):
+                    self.shared.setdefault(node.name, set()).add(name)
+
+    def full_name(self, file: SourceFile, node: ast.AST) -> str:
+        """Return the full name of something imported, such as `re.compile`; empty for any other expression."""
+        head, _, rest = (dotted_name(node) or "").partition(".")
+        stands_for = self._imported[file.path].get(head, "")
+        return f"{stands_for}.{rest}" if rest and stands_for else stands_for
+
+    def at_module_level(self, file: SourceFile, node: ast.AST) -> Known | None:
+        """Return what is known of a name of this module, or of another module of the package; None for other names."""
+        if isinstance(node, ast.Name) and (own := self._named(file, node.id)) is not None:
+            return own
+        module, _, last = self.full_name(file, node).rpartition(".")
+        other = self._files.get(module)
+        return self._named(other, last) if other is not None else None
+
+    def _named(self, file: SourceFile, name: str) -> Known | None:
+        if values := self._variables[file.path].get(name):
+            return least(self.of_value(value) for value in values)
+        own = [*self.functions.get(name, ()), *([self.classes[name]] if name in self.classes else [])]
+        return FUNCTION if any(where is file for where, _ in own) else None
+
+    def variable(self, file: SourceFile, node: ast.AST) -> list[Value]:
+        """Return what is assigned to a variable of this module or of another one of the package."""
+        if isinstance(node, ast.Name) and node.id in self._variables[file.path]:
+            return self._variables[file.path][node.id]
+        module, _, last = self.full_name(file, node).rpartition(".")
+        other = self._files.get(module)
+        return self._variables[other.path].get(last, []) if other is not None else []
+
+    def attribute(self, class_name: str, name: str, *, shared: bool, depth: int = 0) -> Known | None:
+        """Return what is known of an attribute that a class of the package or one that it builds on sets.
+
+        With `shared`, only an attribute that belongs to all objects of the class counts.
+        """
+        if depth > _DEEPEST or class_name not in self.classes:
+            return None
+        values = self._attributes[class_name].get(name, [])
+        if values and (not shared or name in self.shared.get(class_name, ())):
+            return least(self.of_value(v) for v in values if not shared or v.owner is None)
+        found = (self.attribute(base, name, shared=shared, depth=depth + 1) for base in self._own_bases(class_name))
+        return next((known for known in found if known is not None), None)
+
+    def _own_bases(self, class_name: str) -> list[str]:
+        _, node = self.classes[class_name]
+        names = (dotted_name(b.value if isinstance(b, ast.Subscript) else b) or "" for b in node.bases)
+        return [last for name in names if (last := name.rpartition(".")[2]) in self.classes and last != class_name]
+
+    def of_value(self, value: Value) -> Known:
+        """Return what is known of a variable that gets this value."""
+        key = id(value.node)
+        if key not in self._known:
+            self._known[key] = PLAIN  # What refers to itself adds nothing.
+            self._running += 1
+            self._known[key] = self.of(value.file, value.node, value.owner)
+            self._running -= 1
+        known = self._known[key]
+        return known.of_part if value.part else known
+
+    def of(self, file: SourceFile, node: ast.AST, owner: ast.AST | None, depth: int = 0) -> Known:
+        """Return what is known of the object that an expression makes or names."""
+        if depth > _DEEPEST or self._running > _DEEPEST:
+            return UNKNOWN
+
+        def inner(part: ast.AST) -> Known:
+            return self.of(file, part, owner, depth + 1)
+
+        match node:
+            case ast.List(elts=parts) | ast.Set(elts=parts):
+                return Known(Kind.CONTAINER, holding(map(inner, parts)))
+            case ast.Tuple(elts=parts):
+                return Known(Kind.PLAIN, holding(map(inner, parts)))
+            case ast.Dict(values=parts):
+                return Known(Kind.CONTAINER, holding(map(inner, parts)))
+            case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.DictComp(value=part):
+                return Known(Kind.CONTAINER, holding([inner(part)]))
+            case ast.GeneratorExp(elt=part):
+                return Known(Kind.UNKNOWN, holding([inner(part)]))
+            case ast.IfExp(body=first, orelse=second):
+                return least([inner(first), inner(second)])
+            case ast.BinOp():
+                return least(map(inner, _operands(node)))
+            case ast.BoolOp(values=parts):
+                return least(map(inner, parts))
+            case ast.Await(value=part) | ast.Starred(value=part) | ast.NamedExpr(value=part):
+                return inner(part)
+            case ast.Subscript(value=part):
+                return inner(part).of_part
+            case ast.Lambda():
+                return FUNCTION
+            case ast.Name():
+                return self._of_name(file, node, owner, depth)
+            case ast.Attribute():
+                return self._of_attribute(file, node, owner, depth)
+            case ast.Call():
+                return self._made(file, node, owner, depth)
+            case _:
+                return PLAIN
+
+    def _of_name(self, file: SourceFile, node: ast.Name, owner: ast.AST | None, depth: int) -> Known:
+        if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
+            if (id(owner), node.id) in self._local:
+                return self._local[id(owner), node.id]
+            own = [b for n in ast.walk(owner) for b in assigned(n) if b[0] == node.id and not _sets_attribute(n)]
+            if own:
+                self._local[id(owner), node.id] = PLAIN  # What refers to itself adds nothing.
+                found = [(self.of(file, value, owner, depth + 1), part) for _, value, part in own if value is not node]
+                known = least(known.of_part if part else known for known, part in found)
+                self._local[id(owner), node.id] = known
+                return known
+            if node.id in parameters(owner):
+                return PLAIN
+        return self.at_module_level(file, node) or PLAIN
+
+    def _of_attribute(self, file: SourceFile, node: ast.Attribute, owner: ast.AST | None, depth: int) -> Known:
+        if (known := self.at_module_level(file, node)) is not None:
+            return known
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls") and owner is not None:
+            return self.attribute(self.class_of.get(id(owner), ""), node.attr, shared=False) or PLAIN
+        if isinstance(node.value, ast.Name) and node.value.id in self.classes:
+            return self.attribute(node.value.id, node.attr, shared=False) or FUNCTION
+        if self.full_name(file, node):
+            return PLAIN
+        if isinstance(node.value, ast.Name) and node.value.id in CHANGEABLE:
+            return FUNCTION if node.attr in READS | TEXT_READS else UNKNOWN
+        return self.read(self.of(file, node.value, owner, depth + 1), node.attr) or PLAIN
+
+    def read(self, held: Known, attribute: str) -> Known | None:
+        """Return what is known of an attribute of an object; None if it is none that the object is known to have."""
+        if held.kind is Kind.CONTAINER:
+            return FUNCTION if attribute in (TABLE_READS | TEXT_READS) - {"__iter__"} else UNKNOWN
+        if held.kind is Kind.PATTERN:
+            known = FUNCTION if attribute in PATTERN_READS else PLAIN if attribute in PATTERN_VALUES else UNKNOWN
+            return known
+        return UNKNOWN if held.kind is Kind.UNKNOWN else None
+
+    def _made(self, file: SourceFile, call: ast.Call, owner: ast.AST | None, depth: int) -> Known:
+        """Return what is known of the result of a call."""
+        full = self.full_name(file, call.func)
+        last = full.rpartition(".")[2] or (call.func.id if isinstance(call.func, ast.Name) else "")
+        own = isinstance(call.func, ast.Name) or self._files.get(full.rpartition(".")[0]) is not None
+        if own and last in self.classes:
+            return Known(self.of_class(last), made=last)
+        if own and last in self.functions:
+            return self.returned(last, depth + 1)
+        if full:
+            return self._of_library(file, call, full, owner, depth)
+        if isinstance(call.func, ast.Name):
+            return self._of_builtin(file, call, owner, depth)
+        if not isinstance(call.func, ast.Attribute):
+            return self.of(file, call.func, owner, depth + 1) if isinstance(call.func, ast.Call) else DATA
+        name = call.func.attr
+        held = self.of(file, call.func.value, owner, depth + 1)
+        if name in self.functions and held.kind not in (Kind.PLAIN, Kind.CONTAINER):
+            return self.returned(name, depth + 1)
+        if held.kind is Kind.PATTERN:
+            reads = PATTERN_READS - {"finditer"}
+            return Known(Kind.CONTAINER) if name in ("findall", "split") else PLAIN if name in reads else UNKNOWN
+        if held.kind is Kind.CONTAINER:
+            if name in TABLE_READS - {"__iter__"}:
+                return Known(Kind.CONTAINER, held.part)
+            return DATA if name in TEXT_READS - {"__iter__"} else UNKNOWN
+        if held.kind in (Kind.PLAIN, Kind.FUNCTION):
+            return _LINES if name in OPENING else Known(Kind.CONTAINER) if name in LISTING else Known(held.kind)
+        return held.of_part
+
+    def _of_library(self, file: SourceFile, call: ast.Call, full: str, owner: ast.AST | None, depth: int) -> Known:
+        if full in PATTERN_MAKERS:
+            return Known(Kind.PATTERN)
+        if full in LOCK_MAKERS:
+            return Known(Kind.LOCK)
+        if full in WRAPPERS:
+            return FUNCTION
+        if full.startswith(PLAIN_RESULTS):
+            return _LINES
+        if full in ("csv.reader", "csv.DictReader"):
+            return Known(Kind.UNKNOWN, Kind.CONTAINER)
+        if full.startswith("itertools."):
+            return Known(
+                Kind.UNKNOWN, min((self.of(file, a, owner, depth + 1).part for a in call.args), default=Kind.PLAIN)
+            )
+        if full == "functools.partial":
+            return least(self.of(file, part, owner, depth + 1) for part in call.args)
+        if full.startswith(STEADY_MAKERS):
+            return PLAIN
+        if full.startswith(TABLE_MAKERS) and not full.startswith(NO_TABLE_MAKERS):
+            return Known(Kind.CONTAINER, holding(self.of(file, a, owner, depth + 1) for a in call.args[:1]))
+        # What is named already, as a module of which nothing is known or as a read, is not named once more.
+        named = not is_known(full.rpartition(".")[0]) or bool(outside_kind(full))
+        return PLAIN if named and not full.startswith("random.") else UNKNOWN
+
+    def _of_builtin(self, file: SourceFile, call: ast.Call, owner: ast.AST | None, depth: int) -> Known:
+        assert isinstance(call.func, ast.Name)
+        name = call.func.id
+        given = [self.of(file, part, owner, depth + 1) for part in call.args]
+        if name in CONTAINER_MAKERS:
+            return Known(Kind.CONTAINER, min((k.part for k in given), default=Kind.PLAIN))
+        if name in ("tuple", "frozenset", "max", "min"):
+            return Known(Kind.PLAIN, min((k.part for k in given), default=Kind.PLAIN))
+        if name == "getattr" and len(call.args) > 1:
+            read = call.args[1]
+            if isinstance(read, ast.Constant) and isinstance(read.value, str):
+                return self.of(file, ast.Attribute(call.args[0], read.value, ast.Load()), owner, depth + 1)
+            return given[0]
+        if name in VALUE_MAKERS:
+            return PLAIN
+        if name == "open":
+            return _LINES
+        if name == "map" and call.args:
+            return Known(Kind.UNKNOWN, holding([self.of(file, ast.Call(call.args[0], [], []), owner, depth + 1)]))
+        if name in ("filter", "zip", "enumerate", "reversed", "iter"):
+            return Known(Kind.UNKNOWN, min((k.part for k in given), default=Kind.PLAIN))
+        return UNKNOWN if hasattr(builtins, name) else DATA
+
+    def of_class(self, name: str, depth: int = 0) -> Kind:
+        """Return the kind of the objects of a class of the package."""
+        file, node = self.classes[name]
+        kinds = [Kind.OWN]
+        for base in (b.value if isinstance(b, ast.Subscript) else b for b in node.bases):
+            last = (dotted_name(base) or "").rpartition(".")[2]
+            full = self.full_name(file, base)
+            if last in self.classes and last != name and depth < _DEEPEST:
+                kinds.append(self.of_class(last, depth + 1))
+                continue
+            of_library = is_known(full.rpartition(".")[0]) and not full.startswith(STEADY_BASES)
+            if last in CHANGEABLE or (full and of_library):
+                kinds.append(Kind.FOREIGN)
+        return min(kinds)
+
+    def has_method(self, class_name: str, name: str, depth: int = 0) -> bool:
+        """Whether a class of the package, or one of the package that it builds on, defines a method."""
+        _, node = self.classes[class_name]
+        if any(isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef) and m.name == name for m in node.body):
+            return True
+        return depth < _DEEPEST and any(self.has_method(b, name, depth + 1) for b in self._own_bases(class_name))
+
+    def keeps(self, name: str) -> bool:
+        """Whether a function of the package returns what outlives its call: what it caches, or a module's variable."""
+        if name not in self._keeps:
+            self._keeps[name] = any(self._keeps_result(file, f) for file, f in self.functions.get(name, ()))
+        return self._keeps[name]
+
+    def _keeps_result(self, file: SourceFile, function: Function) -> bool:
+        if any("cache" in ast.unparse(decorator) for decorator in function.decorator_list):
+            return True
+        own = list(inside(function))
+        variables = {*parameters(function), *(b[0] for n in own for b in assigned(n))}
+        return any(
+            isinstance(value, ast.Name | ast.Attribute | ast.Subscript)
+            and first_name(value) not in variables
+            and self.at_module_level(
+                file, value if isinstance(value, ast.Name) else ast.Name(first_name(value), ast.Load())
+            )
+            is not None
+            for n in own
+            if isinstance(n, ast.Return) and (value := n.value) is not None
+        )
+
+    def returned(self, name: str, depth: int = 0) -> Known:
+        """Return what is known of the result of a function of the package."""
+        if name not in self._returned:
+            self._returned[name] = PLAIN  # A function that calls itself adds nothing.
+            self._returned[name] = least(self._result(file, f, depth) for file, f in self.functions[name])
+        return self._returned[name]
+
+    def _result(self, file: SourceFile, function: Function, depth: int) -> Known:
+        own = list(inside(function))
+        yielded = [n.value for n in own if isinstance(n, ast.Yield | ast.YieldFrom) and n.value is not None]
+        if yielded:  # A decorator makes a context of such a function.
+            part = holding(self.of(file, value, function, depth + 1) for value in yielded)
+            return PLAIN if function.decorator_list else Known(Kind.UNKNOWN, part)
+        returns = [n.value for n in own if isinstance(n, ast.Return) and n.value is not None]
+        return least(self.of(file, value, function, depth + 1) for value in returns)
+
+
+def first_name(node: ast.AST) -> str:
+    """Return the variable with which an expression such as `name.attribute[key]` begins; empty if none does."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def parameters(function: ast.AST) -> list[str]:
+    """Return the names of the parameters of a function."""
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return []
+    a = function.args
+    every = (*a.posonlyargs, *a.args, *a.kwonlyargs, *(x for x in (a.vararg, a.kwarg) if x is not None))
+    return [argument.arg for argument in every]
+
+
+def inside(function: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a function without those of the functions and classes inside of it."""
+    for child in ast.iter_child_nodes(function):
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield from inside(child)
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    """Return the operands of an operator, and of those on its left: long texts are added up in hundreds of steps."""
+    found = []
+    while isinstance(node, ast.BinOp):
+        found.append(node.right)
+        node = node.left
+    return [node, *found]
+
+
+def assigned(node: ast.AST) -> Iterator[tuple[str, ast.AST, bool]]:
+    """Yield (name, value, part) of every assignment of a node. `part`: the name gets an entry of the value."""
+    part = isinstance(node, ast.For | ast.AsyncFor | ast.comprehension)
+    if not isinstance(node, ast.arguments):
+        yield from ((name, value, part or _unpacks(node, value)) for name, value in bindings_of(node))
+
+
+def _unpacks(node: ast.AST, value: ast.AST) -> bool:
+    """Whether an assignment gives the entries of a value to several names."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return any(isinstance(t, ast.Tuple | ast.List) for t in targets) and getattr(node, "value", None) is value
+
+
+def _sets_attribute(node: ast.AST) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return any(isinstance(t, ast.Attribute) for t in targets)
+
+
+def _outside(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements that run at import, in blocks too: none of functions and classes."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+        return
+    yield node
+    if not isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        for child in ast.iter_child_nodes(node):
+            yield from _outside(child)

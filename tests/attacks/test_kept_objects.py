@@ -1,0 +1,156 @@
+"""Rewards that count their calls in objects for which no list of changing methods was made: each is named.
+
+The rewards are read and not run: they pay honestly for 100,000 calls, so nothing that runs here shows the difference.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from prime_lab_mcp.lab.rewards.kept_objects import KEPT
+from prime_lab_mcp.lab.rewards.surroundings import find_surroundings, surroundings_findings, surroundings_phrases
+from tests.attacks.test_named_surroundings import package
+
+COUNTS = {
+    "a bound method of a list": ("SEEN = []\nADD = SEEN.append", "ADD(1); return len(SEEN) < 9"),
+    "the size of a field of csv": (
+        "import csv", "n = csv.field_size_limit(); csv.field_size_limit(n + 1); return n < 9"),
+    "an event": ("import asyncio\nDONE = asyncio.Event()", "old = DONE.is_set(); DONE.set(); return not old"),
+    "a future": ("import asyncio\nDONE = asyncio.Future()", "DONE.set_result(1); return not DONE.done()"),
+    "matches one by one": (
+        "import re\nFOUND = re.finditer('a', 'a' * 9)", "return any(True for _ in zip(FOUND, 'a'))"),
+    "the scanner of a pattern": ("import re\nSCAN = re.compile('a').scanner('a' * 9)", "return bool(SCAN.search())"),
+    "numbers one by one": (
+        "import struct\nNUMBERS = struct.iter_unpack('b', bytes(9))", "return [n for n, _ in zip(NUMBERS, 'a')] != []"),
+    "lines one by one": ("import csv\nLINES = csv.reader(['a'] * 9)", "return [n for n, _ in zip(LINES, 'a')] != []"),
+    "entries one by one": ("SEEN = [1, 2]\nEACH = SEEN.__iter__()", "return [n for n, _ in zip(EACH, 'a')] != []"),
+    "a parser of HTML": (
+        "from html.parser import HTMLParser\nPAGE = HTMLParser()", "PAGE.feed('a'); return PAGE.getpos()[1] < 9"),
+    "a sum into an array": (
+        "import numpy as np\nN = np.zeros(1)", "np.add(N, 1, out=N); return float(N[0]) < 9"),
+    "a sum at a place of an array": (
+        "import numpy as np\nN = np.zeros(1)", "np.add.at(N, 0, 1); return float(N[0]) < 9"),
+    "a sorted list": ("SEEN = [2, 1]", "old = SEEN[0]; list.sort(SEEN, key=int); return old == 2"),
+    "words one by one": ("import shlex\nWORDS = shlex.shlex('a b c')", "return bool(WORDS.get_token())"),
+    "what a graph has ready": (
+        "from graphlib import TopologicalSorter\nJOBS = TopologicalSorter({1: {2}, 2: {3}})\nJOBS.prepare()",
+        "ready = JOBS.get_ready(); JOBS.done(*ready); return bool(ready)"),
+    "the first day of the week": (
+        "import calendar", "n = calendar.firstweekday(); calendar.setfirstweekday(n + 1); return n < 6"),
+    "the flags of decimals": (
+        "import decimal\nSUMS = decimal.Context()",
+        "old = any(SUMS.flags.values()); SUMS.divide(1, 3); return not old"),
+    "the cases of a function": (
+        "from functools import singledispatch\n@singledispatch\ndef show(x): return 0",
+        "n = len(show.registry); show.register(type('T', (), {}), str); return n < 9"),
+    "the classes of a class": (
+        "from abc import ABC\nclass Seen(ABC): pass",
+        "Seen.register(str); return not issubclass(str, Seen)"),
+    "an operator of the package's": (
+        "class Sets(dict):\n    def __ior__(self, other): return self\nSEEN = {}",
+        "SEEN.__ior__({len(SEEN): 1}); return len(SEEN) < 9"),
+    "a writer of lines": (
+        "import csv\nclass Lines(list):\n    write = list.append\nLINES = Lines()\nOUT = csv.writer(LINES)",
+        "OUT.writerow([1]); return len(LINES) < 9"),
+    "an element": (
+        "import xml.etree.ElementTree as ET\nROOT = ET.Element('a')", "ET.SubElement(ROOT, 'b'); return len(ROOT) < 9"),
+    "a parser of settings": (
+        "from configparser import ConfigParser\nSET = ConfigParser()",
+        "SET.read_string(f'[{len(SET)}]'); return len(SET) < 9"),
+    "a part of a method": (
+        "from functools import partial\nSEEN = []\nADD = partial(list.append, SEEN)", "ADD(1); return len(SEEN) < 9"),
+    "a caller of a method": (
+        "from operator import methodcaller\nSEEN = []\nADD = methodcaller('append', 1)",
+        "ADD(SEEN); return len(SEEN) < 9"),
+    "a result of tests": (
+        "import unittest\nRESULT = unittest.TestResult()",
+        "RESULT.startTest(None); return RESULT.testsRun < 9"),
+    "a matcher": (
+        "from difflib import SequenceMatcher\nPAIR = SequenceMatcher()",
+        "PAIR.set_seq1(PAIR.a + 'a'); return len(PAIR.a) < 9"),
+    "a message": (
+        "from email.message import Message\nMAIL = Message()", "MAIL.add_header('a', 'b'); return len(MAIL) < 9"),
+}  # fmt: skip
+ELSEWHERE = {
+    "another file": ("from kept import SEEN", "SEEN.append(1); return len(SEEN) < 9", "SEEN = []"),
+    "a module of the package": (
+        "import kept", "kept.ADD(1); return len(kept.SEEN) < 9", "SEEN = []\nADD = SEEN.append"),
+    "a default": ("import asyncio", "DONE.set(); return False", ""),
+    "a method by its name": ("SEEN = []\nADD = getattr(SEEN, 'append')", "ADD(1); return len(SEEN) < 9", ""),
+    "a method without its object": ("SEEN = []\nADD = list.append", "ADD(SEEN, 1); return len(SEEN) < 9", ""),
+    "an attribute of a class": (
+        "import asyncio\nclass Kept:\n    done = asyncio.Event()", "Kept.done.set(); return Kept.done.is_set()", ""),
+    "a cached function": (
+        "import functools, shlex\n@functools.cache\ndef words(): return shlex.shlex('a b')",
+        "return bool(words().get_token())", ""),
+    "a table of events": (
+        "import asyncio\nKEPT = {'a': asyncio.Event()}", "KEPT['a'].set(); return KEPT['a'].is_set()", ""),
+    "a function that is handed it": (
+        "import shlex\nWORDS = shlex.shlex('a b')\ndef more(words): return words.get_token()",
+        "return bool(more(WORDS))", ""),
+    "an alias": ("import shlex\nWORDS = shlex.shlex('a b')", "words = WORDS; return bool(words.get_token())", ""),
+    "a name that a comprehension has too": (
+        "SEEN = []\nADD = SEEN.append", "[ADD for ADD in ()]; ADD(1); return len(SEEN) < 9", ""),
+    "an alias of a setting": (
+        "import csv\nLIMIT = csv.field_size_limit", "n = LIMIT(); LIMIT(n + 1); return n < 9", ""),
+}  # fmt: skip
+SOUND = {
+    "constants": ("WORDS = ('a', 'b')\nBEST = {'a': 1.0}", "return BEST.get(WORDS[0]) == 1.0 and 'a' in BEST"),
+    "patterns": (
+        "import re\nTAG = re.compile('<a>(.*?)</a>')", "return [m[1] for m in TAG.finditer('a')] == TAG.findall('a')"),
+    "a table of functions": (
+        "import operator\nOPS = {'+': operator.add, '-': lambda a, b: a - b}", "return OPS['+'](1, 2) == 3"),
+    "an index of words": ("WORDS = ['a', 'b']\nAT = {w: n for n, w in enumerate(WORDS)}", "return AT.get('a', 0) == 0"),
+    "data of the package": (
+        "import json\nROWS = json.loads('[]')", "return sorted(r['a'].strip() for r in ROWS if r.get('a')) == []"),
+    "a logger": ("import logging\nLOG = logging.getLogger(__name__)", "LOG.warning('a %s', 1); return True"),
+    "a lock": (
+        "import threading\nTURN = threading.Lock()", "with TURN:\n        return True"),
+    "a cached function": (
+        "import functools\n@functools.lru_cache(maxsize=9)\ndef parsed(text): return text.split()",
+        "return parsed('a b')[0] == 'a'"),
+    "a parser of verifiers": ("PARSER = vf.XMLParser(['answer'])", "return PARSER.parse_answer('a') == 'a'"),
+    "arrays": (
+        "import numpy as np\nN = np.array([1, 2])", "return float(np.dot(N, N)) == N.sum() and N.shape == (2,)"),
+    "variables of one call": (
+        "import shlex", "words = shlex.shlex('a b'); seen = []; seen.append(words.get_token()); return bool(seen)"),
+    "a class of the package": (
+        "class Board:\n    def __init__(self): self.cells = [0]\n    def at(self, n): return self.cells[n]\n"
+        "B = Board()",
+        "return B.at(0) == 0"),
+    "choices of an enumeration": (
+        "from enum import Enum\nclass Side(Enum):\n    A = 'a'\nSIDES = list(Side)",
+        "return Side('a') in SIDES and Side.A.value.upper() == 'A'"),
+    "a copy": ("SEEN = [1]", "mine = list(SEEN); mine.append(2); return len(mine) == 2"),
+}  # fmt: skip
+
+
+def kept(top: str, body: str, **more: str) -> list[str]:
+    """Return the phrases for a package whose reward asks `honest`, which has this body."""
+    given = "DONE=asyncio.Event()" if "DONE" in body and "DONE" not in top else ""
+    code = package(f"{top}\ndef honest({given}):\n    {body}", **{name: text for name, text in more.items() if text})
+    return [p for p in surroundings_phrases(find_surroundings(code, "sums", "sums")) if p.startswith(KEPT)]
+
+
+@pytest.mark.parametrize("case", COUNTS)
+def test_an_object_that_can_count_calls_is_named(case: str) -> None:
+    assert kept(*COUNTS[case]), case
+
+
+@pytest.mark.parametrize("case", ELSEWHERE)
+def test_it_is_named_wherever_it_is_kept_and_however_it_is_reached(case: str) -> None:
+    top, body, other = ELSEWHERE[case]
+    assert kept(top, body, kept=other), case
+
+
+@pytest.mark.parametrize("case", SOUND)
+def test_what_cannot_change_by_the_use_of_it_is_not_named(case: str) -> None:
+    assert kept(*SOUND[case]) == []
+
+
+def test_all_of_them_are_one_phrase_of_information() -> None:
+    top = "import asyncio, shlex\nDONE = asyncio.Event()\nWORDS = shlex.shlex('a b')"
+    code = package(f"{top}\ndef honest():\n    DONE.set()\n    return bool(WORDS.get_token())")
+    found = find_surroundings(code, "sums", "sums")
+    assert [f.severity for f in surroundings_findings(found)] == ["info"]
+    assert surroundings_phrases(found) == [f"{KEPT} (DONE) at sums.py:7"]
