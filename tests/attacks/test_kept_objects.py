@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.kept_objects import KEPT
-from prime_lab_mcp.lab.rewards.surroundings import find_surroundings, surroundings_findings, surroundings_phrases
+from prime_lab_mcp.lab.rewards.outside_kinds import KEPT
+from prime_lab_mcp.lab.rewards.surroundings import find_surroundings
+from prime_lab_mcp.lab.rewards.surroundings_report import surroundings_findings, surroundings_phrases
 from tests.attacks.test_named_surroundings import package
 
 COUNTS = {
@@ -149,8 +150,8 @@ def test_what_cannot_change_by_the_use_of_it_is_not_named(case: str) -> None:
 
 
 def test_all_of_them_are_one_phrase_of_information() -> None:
-    top = "import asyncio, shlex\nDONE = asyncio.Event()\nWORDS = shlex.shlex('a b')"
-    code = package(f"{top}\ndef honest():\n    DONE.set()\n    return bool(WORDS.get_token())")
+    top = "import asyncio, csv\nDONE = asyncio.Event()\nWORDS = csv.reader(['a', 'b'])"
+    code = package(f"{top}\ndef honest():\n    DONE.set()\n    return bool(list(WORDS))")
     found = find_surroundings(code, "sums", "sums")
     assert [f.severity for f in surroundings_findings(found)] == ["info"]
     assert surroundings_phrases(found) == [f"{KEPT} (DONE) at sums.py:7"]

@@ -42,6 +42,7 @@ EXPLAINED: dict[str, dict[str, str]] = {
         "folded_text: depth > _DEEPEST -> depth >= _DEEPEST": _DEEPEST,
         "folded_text.fold: 1 -> 2": _DEEPEST,
     },
+    "once": {"AtMostOnce.claim_facts: return {} -> return None": "the ledger takes none as no facts"},
     "approval": {
         (
             "_over_cap: lab.ledger.spent(lab.platform) + intent.max_cost > cap + 1e-09 -> "

@@ -54,7 +54,6 @@ NAMED: dict[str, dict[str, str]] = {
         "_ArgumentTypes.__iter__: return iter(self._tools)": _ASKED,
         "_ArgumentTypes.__len__: return len(self._tools)": _ASKED,
     },
-    "prime_lab_mcp/lab/state/leftovers.py": {"_age: except OSError:": _VANISHED},
     "prime_lab_mcp/lab/state/limits.py": {
         "PublishedLimits._others: except OSError:": "a disk that fails while its folder is listed",
     },

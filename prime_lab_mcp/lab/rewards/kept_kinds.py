@@ -38,6 +38,9 @@ from prime_lab_mcp.lab.rewards.unchanging_uses import (
 )
 from prime_lab_mcp.lab.state.source_code import SourceFile, dotted_name
 
+_COUNTING = ("random.", "shlex.", "configparser.")
+"""Beginnings of makers that are named for what they read, and whose objects also count their calls."""
+
 
 class Kind(IntEnum):
     """What is known of an object. Of two kinds that an object may have, the lower one counts."""
@@ -343,7 +346,7 @@ class KeptKinds:
             return Known(Kind.CONTAINER, holding(self.of(file, a, owner, depth + 1) for a in call.args[:1]))
         # What is named already, as a module of which nothing is known or as a read, is not named once more.
         named = not is_known(full.rpartition(".")[0]) or bool(outside_kind(full))
-        return PLAIN if named and not full.startswith("random.") else UNKNOWN
+        return PLAIN if named and not full.startswith(_COUNTING) else UNKNOWN
 
     def _of_builtin(self, file: SourceFile, call: ast.Call, owner: ast.AST | None, depth: int) -> Known:
         assert isinstance(call.func, ast.Name)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from weakref import WeakKeyDictionary
 
 from prime_lab_mcp.lab.base.syntax import last_name
 from prime_lab_mcp.lab.rewards.bindings import bindings_of
@@ -27,7 +26,6 @@ from prime_lab_mcp.lab.rewards.kept_kinds import (
 )
 from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects, lasting_objects
 from prime_lab_mcp.lab.rewards.lasting_state import CHANGES, ending_functions
-from prime_lab_mcp.lab.rewards.possible_texts import PossibleTexts
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram
 from prime_lab_mcp.lab.rewards.unchanging_uses import (
     CHANGE_GIVEN,
@@ -49,8 +47,7 @@ from prime_lab_mcp.lab.rewards.unchanging_uses import (
 )
 from prime_lab_mcp.lab.state.source_code import SourceFile
 
-KEPT = "what it keeps between calls, which the reading cannot tell unchanged"
-_LOADING = ("load", "__init__", "__post_init__", "model_post_init", "build_", "make_")
+_LOADING = ("load", "__init__", "__post_init__", "model_post_init")
 _DEEPEST = 3
 _Env = Mapping[str, Known | None]
 
@@ -439,13 +436,3 @@ class _Use:
         if top == "warnings" and self._catches:
             return ""
         return full if sets and not last.startswith("setup") else ""
-
-
-_OF_PACKAGES: WeakKeyDictionary[PossibleTexts, KeptObjects] = WeakKeyDictionary()
-
-
-def kept_objects(texts: PossibleTexts) -> KeptObjects:
-    """Return what a package keeps. The files of a package share one `PossibleTexts`, and so one result."""
-    if texts not in _OF_PACKAGES:
-        _OF_PACKAGES[texts] = KeptObjects(texts.program, texts.files)
-    return _OF_PACKAGES[texts]

@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Sequence
 from string import Formatter
 
-from prime_lab_mcp.lab.rewards.kept_objects import KEPT, kept_objects
 from prime_lab_mcp.lab.rewards.outside_kinds import LOOKUP, TIMERS, UNLISTED
 from prime_lab_mcp.lab.rewards.outside_names import ResolvedNames
 from prime_lab_mcp.lab.rewards.possible_texts import PossibleTexts
@@ -61,14 +60,12 @@ class NameLookups:
     def __init__(self, program: RewardProgram, file: SourceFile, names: ResolvedNames, texts: PossibleTexts) -> None:
         self._file, self._names, self._texts = file, names, texts
         self._own = _own_names(program)
-        self._kept = kept_objects(texts)
         imported = set(program.imported[file.path].values())
         self._with_tables = any(name.partition(".")[0] in ("pandas", "polars") for name in imported | names.imports)
         self._with_arrays = self._with_tables or any(n.partition(".")[0] == "numpy" for n in imported | names.imports)
 
     def in_nodes(self, owner: ast.AST | None, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str, int]]:
         """Yield (kind, name, line) of every lookup in the nodes of a function; `owner` is None for code at import."""
-        yield from ((KEPT, name, line) for name, line in self._kept.uses(self._file, owner, nodes))
         for node in nodes:
             line = getattr(node, "lineno", 0)
             if isinstance(node, ast.Attribute):

@@ -20,6 +20,7 @@ ARGUMENTS_IF_NONE_GIVEN = "the arguments of the process where its caller gives n
 TIMERS = "timers"
 INTERPRETER = "the state of the interpreter"
 STATE = "what earlier calls left"
+KEPT = "what it keeps between calls, which the reading cannot tell unchanged"
 LOOKUP = "names that are looked up at run time"
 MACHINE = "the machine"
 INSTALLED = "which modules are installed"

@@ -53,8 +53,6 @@ class PossibleTexts:
     """Answers which texts an expression of a package may be."""
 
     def __init__(self, program: RewardProgram, files: Iterable[SourceFile]) -> None:
-        self.program, self.files = program, tuple(files)
-        files = self.files
         self._program = program
         self._calls: dict[str, list[tuple[SourceFile, ast.AST | None, ast.Call]]] = {}
         self._mentions: dict[str, int] = {}

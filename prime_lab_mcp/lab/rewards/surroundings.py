@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.rewards.caller_frames import FRAME_FUNCTIONS, frame_reads, imported_modules
 from prime_lab_mcp.lab.rewards.considered_code import considered_code
 from prime_lab_mcp.lab.rewards.deciding_arguments import decided_reads, parses_what_it_is_given, stays_inside
+from prime_lab_mcp.lab.rewards.kept_objects import KeptObjects
 from prime_lab_mcp.lab.rewards.lasting_objects import lasting_objects
 from prime_lab_mcp.lab.rewards.lasting_state import (
     changed_state,
@@ -38,6 +39,7 @@ from prime_lab_mcp.lab.rewards.outside_kinds import (
     FILES,
     INSTALLED,
     INTERPRETER,
+    KEPT,
     LOOKUP,
     PLACE,
     SAMPLING,
@@ -138,6 +140,7 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
     ending = frozenset(f for file in files if file.tree is not None for f in ending_functions(file.tree))
     resolved = resolve_names(program, files)
     texts = PossibleTexts(program, files)
+    kept = KeptObjects(program, files)
     lookups = {file.path: NameLookups(program, file, resolved[file.path], texts) for file in files}
     own_names = frozenset(f.name for file in files for f in program.by_file[file.path])
     imported = {f.path: imported_modules(f.tree) if f.tree is not None else frozenset() for f in files}
@@ -151,9 +154,10 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
             surroundings.setdefault((what, read.where), read)
         for kind, what, line in (
             *_outside(names, nodes, owner, _LOADS_OWN if _loads_own_alone(names, file) else frozenset()),
+            *((KEPT, *use) for use in kept.uses(file, owner, nodes)),
             *(
-                (STATE, *kept)
-                for kept in changed_state(
+                (STATE, *change)
+                for change in changed_state(
                     owner,
                     nodes,
                     tops[file.path],

@@ -52,8 +52,14 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
             "passed",
             'it pays the same as "old" for 1 completion tried and each component; 6 tasks of "old" are missing here',
         ),
+        (
+            {"verdict": "equal", "completions": 1, "other_replies": 2},
+            "passed",
+            'it pays the same as "old" for 1 completion tried and each component; but the environment answers '
+            'otherwise in 2 rollouts than in "old" (conversation-differs)',
+        ),
     ],
-    ids=["equal", "in part", "not compared", "different", "unknown number", "without some tasks"],
+    ids=["equal", "in part", "not compared", "different", "unknown number", "without some tasks", "other replies"],
 )
 def test_the_newest_comparison_of_these_files_is_told(
     ledger: Ledger, data: dict[str, Any], status: str, sentence: str

@@ -237,6 +237,25 @@ def test_a_failed_distribution_leads_to_its_rollouts_and_not_to_the_same_verdict
     assert (found.instead.tool, found.instead.arguments) == ("read_eval", {"eval": "eval-1", "view": view})
 
 
+@pytest.mark.parametrize(
+    ("code", "shown"), [("distribution-dead", "no reward"), ("distribution-noise", "teach nothing")]
+)
+def test_the_reason_says_what_the_rollouts_show(code: str, shown: str) -> None:
+    findings = [{"code": code, "severity": "blocker"}]
+    found = of(SIGNAL, [row(tool=SIGNAL.tool, status="failed", findings=findings, data={"id": "eval-1"})]).unmet
+    assert found is not None
+    assert found.instead is not None
+    assert shown in found.instead.why
+
+
+@pytest.mark.parametrize("id", [None, "", 7])
+def test_a_failed_distribution_of_unknown_rollouts_leads_to_none(id: object) -> None:
+    findings = [{"code": "distribution-dead", "severity": "blocker"}]
+    found = of(SIGNAL, [row(tool=SIGNAL.tool, status="failed", findings=findings, data={"id": id})]).unmet
+    assert found is not None
+    assert found.instead is None
+
+
 def test_the_evaluation_that_fits_is_the_evidence_and_not_the_newest() -> None:
     small = blocked_by("distribution-too-small", tool=SIGNAL.tool, status="inconclusive", model="M")
     dead = blocked_by("distribution-dead", tool=SIGNAL.tool, model="Other")

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LedgerError
+from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.state.ledger import ledger as ledger_module
 from prime_lab_mcp.lab.state.ledger.database import SCHEMA_VERSION, ledger_error
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
@@ -98,6 +99,26 @@ def test_an_intent_that_went_out_is_never_open_again_until_released(tmp_path: Pa
     ledger.settle("key", "prime", {"id": "run-1"})
     assert dict(ledger.claim("key", "submit", "prime").result) == {"id": "run-1"}
     assert ledger.claim("key", "submit", "rehearsal").state == "open"
+
+
+def test_of_two_intents_with_one_subject_the_second_gets_the_claim_of_the_first(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    assert ledger.claim("resume", "control", "prime", subject="run-1", facts={"config": "a"}).mine
+    rival = ledger.claim("submit", "submit", "prime", subject="run-1")
+    assert (rival.key, rival.state, rival.mine, rival.result["config"]) == ("resume", "sent", True, "a")
+    assert ledger.intent("submit", "prime") is None
+    assert ledger.claim("resume", "control", "prime", subject="run-1").state == "sent"
+    ledger.settle("resume", "prime", {"id": "run-2"})
+    assert ledger.claim("submit", "submit", "prime", subject="run-1").state == "open"
+
+
+@pytest.mark.parametrize(("subject", "platform"), [("run-2", "prime"), (None, "prime"), ("run-1", "rehearsal")])
+def test_a_claim_on_another_subject_or_platform_is_no_rival(
+    tmp_path: Path, subject: str | None, platform: Platform
+) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    assert ledger.claim("resume", "control", "prime", subject="run-1").state == "open"
+    assert ledger.claim("submit", "submit", platform, subject=subject).state == "open"
 
 
 def test_spend_is_counted_once_per_intent_and_apart_per_platform(tmp_path: Path) -> None:

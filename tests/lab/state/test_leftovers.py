@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from prime_lab_mcp.lab.state.leftovers import UNFINISHED_SECONDS, UNOWNED_SECONDS, clean_leftovers, scratch_prefix
+from prime_lab_mcp.lab.state.leftovers import UNFINISHED_SECONDS, UNOWNED_SECONDS, _age, clean_leftovers, scratch_prefix
 
 NOW = time.time()
 
@@ -35,6 +35,10 @@ def test_scratch_folders_go_with_their_owner_and_others_with_their_age(tmp_path:
     young = left(tmp_path, "scratch/another", UNOWNED_SECONDS - 1)
     assert clean_leftovers(tmp_path, NOW) == 2
     assert [path.exists() for path in (living, dead, unowned, young)] == [True, False, False, True]
+
+
+def test_what_another_server_deleted_meanwhile_is_new(tmp_path: Path) -> None:
+    assert _age(tmp_path / "deleted", NOW) == 0.0
 
 
 def test_downloads_go_with_their_age_and_are_no_folders(tmp_path: Path) -> None:

@@ -169,6 +169,18 @@ async def test_what_was_sent_once_is_answered_from_the_ledger_for_good(shop: Sho
     assert (shop.orders, shop.recorded) == (1, ["order 1"])
 
 
+async def test_an_intent_that_cannot_tell_its_rivals_sends_nothing_while_another_one_has_the_subject(
+    shop: Shop,
+) -> None:
+    class OfTable(Order):
+        subject = "table 5"
+
+    shop.ledger.claim("other", "order", "prime", subject="table 5")
+    with pytest.raises(NotImplementedError, match="OfTable has a subject"):
+        await shop.once.send(OfTable(shop))
+    assert shop.orders == 0
+
+
 async def test_an_effect_that_the_platform_lists_already_is_recorded_and_not_sent(shop: Shop) -> None:
     shop.listed = "order 0"
     assert await shop.once.send(Order(shop)) == Settled("order 0", False)
