@@ -22,8 +22,8 @@ _KEPT = ChosenValue(
     "the trainer keeps its newest two; watch_run lists what the platform holds, which may be more; without [ckpt] "
     "nothing is kept",
 )
-"""prime-rl documents `keep_last` for the checkpoints of the trainer. Whether the platform deletes uploaded ones is not
-documented, and runs list more than two as READY."""
+"""`keep_last` is one of prime-rl's settings of the trainer's checkpoints. Whether the platform deletes uploaded ones is
+not documented; the rehearsal lists all of them as READY."""
 
 
 def compose_draft(plan: ConfigPlan, name: str, draft: ConfigDraft | None = None) -> ConfigDraft:
