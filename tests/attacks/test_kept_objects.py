@@ -155,3 +155,9 @@ def test_all_of_them_are_one_phrase_of_information() -> None:
     found = find_surroundings(code, "sums", "sums")
     assert [f.severity for f in surroundings_findings(found)] == ["info"]
     assert surroundings_phrases(found) == [f"{KEPT} (DONE) at sums.py:7"]
+
+
+def test_classes_that_stand_in_a_circle_of_bases_end_the_reading() -> None:
+    classes = "\n".join(f"class C{n}({', '.join(f'C{m}' for m in range(24) if m != n)}): pass" for n in range(24))
+    code = package(f"{classes}\nBOX = C0()\ndef honest(): return BOX.lift() is None and BOX.lid")
+    assert surroundings_findings(find_surroundings(code, "sums", "sums")) == []

@@ -187,23 +187,26 @@ class KeptKinds:
         other = self._files.get(module)
         return self._variables[other.path].get(last, []) if other is not None else []
 
-    def attribute(self, class_name: str, name: str, *, shared: bool, depth: int = 0) -> Known | None:
+    def attribute(self, class_name: str, name: str, *, shared: bool) -> Known | None:
         """Return what is known of an attribute that a class of the package or one that it builds on sets.
 
         With `shared`, only an attribute that belongs to all objects of the class counts.
         """
-        if depth > _DEEPEST or class_name not in self.classes:
-            return None
-        values = self._attributes[class_name].get(name, [])
-        if values and (not shared or name in self.shared.get(class_name, ())):
-            return least(self.of_value(v) for v in values if not shared or v.owner is None)
-        found = (self.attribute(base, name, shared=shared, depth=depth + 1) for base in self._own_bases(class_name))
-        return next((known for known in found if known is not None), None)
+        for one in self._line(class_name):
+            values = self._attributes[one].get(name, [])
+            if values and (not shared or name in self.shared.get(one, ())):
+                return least(self.of_value(v) for v in values if not shared or v.owner is None)
+        return None
 
-    def _own_bases(self, class_name: str) -> list[str]:
-        _, node = self.classes[class_name]
-        names = (dotted_name(b.value if isinstance(b, ast.Subscript) else b) or "" for b in node.bases)
-        return [last for name in names if (last := name.rpartition(".")[2]) in self.classes and last != class_name]
+    def _line(self, class_name: str) -> list[str]:
+        """Return a class of the package and all classes of the package that it builds on, each once."""
+        line = [class_name] if class_name in self.classes else []
+        for one in line:
+            _, node = self.classes[one]
+            names = (dotted_name(b.value if isinstance(b, ast.Subscript) else b) or "" for b in node.bases)
+            lasts = (name.rpartition(".")[2] for name in names)
+            line += [last for last in dict.fromkeys(lasts) if last in self.classes and last not in line]
+        return line
 
     def of_value(self, value: Value) -> Known:
         """Return what is known of a variable that gets this value."""
@@ -371,27 +374,31 @@ class KeptKinds:
             return Known(Kind.UNKNOWN, min((k.part for k in given), default=Kind.PLAIN))
         return UNKNOWN if hasattr(builtins, name) else DATA
 
-    def of_class(self, name: str, depth: int = 0) -> Kind:
+    def of_class(self, name: str) -> Kind:
         """Return the kind of the objects of a class of the package."""
-        file, node = self.classes[name]
-        kinds = [Kind.OWN]
-        for base in (b.value if isinstance(b, ast.Subscript) else b for b in node.bases):
-            last = (dotted_name(base) or "").rpartition(".")[2]
-            full = self.full_name(file, base)
-            if last in self.classes and last != name and depth < _DEEPEST:
-                kinds.append(self.of_class(last, depth + 1))
-                continue
-            of_library = is_known(full.rpartition(".")[0]) and not full.startswith(STEADY_BASES)
-            if last in CHANGEABLE or (full and of_library):
-                kinds.append(Kind.FOREIGN)
-        return min(kinds)
+        return min(
+            (Kind.FOREIGN if self._is_foreign(file, base) else Kind.OWN)
+            for file, node in (self.classes[one] for one in self._line(name))
+            for base in (*node.bases, ast.Name("object", ast.Load()))
+        )
 
-    def has_method(self, class_name: str, name: str, depth: int = 0) -> bool:
+    def _is_foreign(self, file: SourceFile, base: ast.expr) -> bool:
+        """Whether a class is built on a class of which nothing is known, or on a container."""
+        named = base.value if isinstance(base, ast.Subscript) else base
+        last = (dotted_name(named) or "").rpartition(".")[2]
+        if last in self.classes:
+            return False
+        full = self.full_name(file, named)
+        of_library = is_known(full.rpartition(".")[0]) and not full.startswith(STEADY_BASES)
+        return last in CHANGEABLE or bool(full and of_library)
+
+    def has_method(self, class_name: str, name: str) -> bool:
         """Whether a class of the package, or one of the package that it builds on, defines a method."""
-        _, node = self.classes[class_name]
-        if any(isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef) and m.name == name for m in node.body):
-            return True
-        return depth < _DEEPEST and any(self.has_method(b, name, depth + 1) for b in self._own_bases(class_name))
+        return any(
+            isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef) and m.name == name
+            for one in self._line(class_name)
+            for m in self.classes[one][1].body
+        )
 
     def keeps(self, name: str) -> bool:
         """Whether a function of the package returns what outlives its call: what it caches, or a module's variable."""
