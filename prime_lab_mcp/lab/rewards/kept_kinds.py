@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from prime_lab_mcp.lab.rewards.bindings import bindings_of
+from prime_lab_mcp.lab.rewards.lasting_state import first_name
 from prime_lab_mcp.lab.rewards.outside_kinds import is_known, outside_kind
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
 from prime_lab_mcp.lab.rewards.unchanging_uses import (
@@ -437,13 +438,6 @@ class KeptKinds:
             return PLAIN if function.decorator_list else Known(Kind.UNKNOWN, part)
         returns = [n.value for n in own if isinstance(n, ast.Return) and n.value is not None]
         return least(self.of(file, value, function, depth + 1) for value in returns)
-
-
-def first_name(node: ast.AST) -> str:
-    """Return the variable with which an expression such as `name.attribute[key]` begins; empty if none does."""
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def parameters(function: ast.AST) -> list[str]:

@@ -19,13 +19,12 @@ from prime_lab_mcp.lab.rewards.kept_kinds import (
     Kind,
     Known,
     assigned,
-    first_name,
     inside,
     least,
     parameters,
 )
-from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects, lasting_objects
-from prime_lab_mcp.lab.rewards.lasting_state import CHANGES, ending_functions
+from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects
+from prime_lab_mcp.lab.rewards.lasting_state import CHANGES, first_name
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram
 from prime_lab_mcp.lab.rewards.unchanging_uses import (
     CHANGE_GIVEN,
@@ -53,14 +52,22 @@ _Env = Mapping[str, Known | None]
 
 
 class KeptObjects:
-    """Finds doubtful uses of what the files of a package keep between calls."""
+    """Finds doubtful uses of what the files of a package keep between calls.
 
-    def __init__(self, program: RewardProgram, files: Sequence[SourceFile]) -> None:
+    `lasting` are the lasting objects of each file by its path, `ending` the inner functions that end with the
+    call that made them (`ending_functions`).
+    """
+
+    def __init__(
+        self,
+        program: RewardProgram,
+        files: Sequence[SourceFile],
+        lasting: Mapping[str, LastingObjects],
+        ending: frozenset[ast.AST],
+    ) -> None:
         read = [file for file in files if file.tree is not None]
         self._kinds = KeptKinds(program, read)
-        found = lasting_objects([file.tree for file in read if file.tree is not None])
-        self._lasting: dict[str, LastingObjects] = {f.path: o for f, o in zip(read, found, strict=True)}
-        self._ending = frozenset(f for file in read if file.tree is not None for f in ending_functions(file.tree))
+        self._lasting, self._ending = lasting, ending
         self._around: dict[int, list[ast.AST]] = {}
         """Maps the id of an inner function to the functions around it, the outermost first."""
         for file in read:

@@ -91,7 +91,9 @@ def ending_functions(tree: ast.Module) -> frozenset[ast.AST]:
 def _called_meanwhile(call: ast.Call, own: set[str]) -> Iterator[ast.AST]:
     """Yield the expressions of a call that the call itself calls."""
     yield call.func
-    method = isinstance(call.func, ast.Attribute) and call.func.attr in _CALLED_MEANWHILE and _root(call.func) in own
+    method = (
+        isinstance(call.func, ast.Attribute) and call.func.attr in _CALLED_MEANWHILE and first_name(call.func) in own
+    )
     if method or (isinstance(call.func, ast.Name) and call.func.id in _CALLERS):
         yield from call.args
         yield from (keyword.value for keyword in call.keywords)
@@ -154,32 +156,38 @@ def changed_state(
         if of_class and (changed := _changed_of_class(node, of_class)):
             yield changed, line
         passed_on = isinstance(node, ast.Attribute) and node.attr in _PASSED_ON and id(node) not in called_methods
-        if passed_on and isinstance(node, ast.Attribute) and (name := _root(node.value)) in lasting:
+        if passed_on and isinstance(node, ast.Attribute) and (name := first_name(node.value)) in lasting:
             yield name, line
-        if isinstance(node, ast.Call) and (rows := changes_rows(node, names)) is not None and _root(rows) in lasting:
-            yield _root(rows), line
+        if (
+            isinstance(node, ast.Call)
+            and (rows := changes_rows(node, names)) is not None
+            and first_name(rows) in lasting
+        ):
+            yield first_name(rows), line
         if isinstance(node, ast.Global | ast.Nonlocal):
             if id(node) in within:
                 continue
             yield ", ".join(node.names), line
         elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            name = _root(node) or _made_by(node, makers)
+            name = first_name(node) or _made_by(node, makers)
             if owner.name == "load" and ast.unparse(node).startswith("self.config."):
                 yield "self.config", line
             if name in lasting or name in makers or name == "cls" or _is_of_class(node.value):
                 yield name or "the class", line
         elif isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
-                changed = _root(node.func.value) or _made_by(node.func.value, makers)
+                changed = first_name(node.func.value) or _made_by(node.func.value, makers)
                 if changed in lasting or changed in makers:
                     yield changed, line
                     continue
             if keepers is not None:
                 yield from ((name, line) for name in keepers.changed_by(node, lasting))
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            of_type = isinstance(node.func, ast.Attribute) and _root(node.func.value) in _TYPES and called in CHANGES
+            of_type = (
+                isinstance(node.func, ast.Attribute) and first_name(node.func.value) in _TYPES and called in CHANGES
+            )
             if called in ("next", "setattr", "delattr") or called in _HANDED or of_type:
-                yield from ((name, line) for a in node.args[:1] if (name := _root(a)) in lasting)
+                yield from ((name, line) for a in node.args[:1] if (name := first_name(a)) in lasting)
                 yield from (("the class", line) for a in node.args[:1] if called == "setattr" and _is_of_class(a))
 
 
@@ -196,7 +204,7 @@ def _changed_by_lambdas(nodes: Sequence[ast.AST], outer: frozenset[str]) -> Iter
     """Yield the module variables that functions without a name change, which code at import makes."""
     for node in (n for function in nodes if isinstance(function, ast.Lambda) for n in ast.walk(function.body)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PASSED_ON:
-            name = _root(node.func.value)
+            name = first_name(node.func.value)
             yield from ((changed, node.lineno) for changed in (name,) if changed in outer)
 
 
@@ -227,9 +235,11 @@ class KeepingFunctions:
     def changed_by(self, call: ast.Call, lasting: AbstractSet[str]) -> Iterator[str]:
         """Yield the lasting variables that a call gives to a function that changes them."""
         positions = self.changers.get(_called(call), frozenset())
-        yield from (name for at in sorted(positions) for a in call.args[at : at + 1] if (name := _root(a)) in lasting)
+        yield from (
+            name for at in sorted(positions) for a in call.args[at : at + 1] if (name := first_name(a)) in lasting
+        )
         named = self.named.get(_called(call), frozenset())
-        yield from (name for k in call.keywords if k.arg in named and (name := _root(k.value)) in lasting)
+        yield from (name for k in call.keywords if k.arg in named and (name := first_name(k.value)) in lasting)
 
 
 def keeping_functions(tree: ast.Module) -> KeepingFunctions:
@@ -251,7 +261,7 @@ def keeping_functions(tree: ast.Module) -> KeepingFunctions:
         nodes = list(ast.walk(function))
         local = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         kept = variables - local | _aliases(nodes, set(variables - local), frozenset())
-        returned = {_root(n.value) for n in nodes if isinstance(n, ast.Return) and n.value is not None}
+        returned = {first_name(n.value) for n in nodes if isinstance(n, ast.Return) and n.value is not None}
         if any((called_name(d) or last_name(d)) in _CACHES for d in function.decorator_list) or returned & kept:
             makers.add(function.name)
         names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
@@ -276,9 +286,9 @@ _CACHES = frozenset({"cache", "lru_cache", "cached", "cachedmethod", "cached_pro
 
 def _changed_names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
-        yield _root(node.func.value)
+        yield first_name(node.func.value)
     elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
-        yield _root(node)
+        yield first_name(node)
 
 
 def _aliases(nodes: Sequence[ast.AST], lasting: AbstractSet[str], makers: frozenset[str]) -> set[str]:
@@ -291,7 +301,7 @@ def _aliases(nodes: Sequence[ast.AST], lasting: AbstractSet[str], makers: frozen
             name
             for name, value in pairs
             for part in _choices(value)
-            if _root(part) in lasting | found or _made_by(part, makers)
+            if first_name(part) in lasting | found or _made_by(part, makers)
         }
     return found
 
@@ -350,7 +360,7 @@ def counters(owner: ast.AST | None, names: set[str]) -> bool:
     return owner is None and bool(names & _COUNTERS)
 
 
-def _root(node: ast.AST) -> str:
+def first_name(node: ast.AST) -> str:
     """Return the first name of an expression such as `name.attribute[key]`; empty if there is none."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
