@@ -241,6 +241,7 @@ class SplitDigests:
         self.rows = 0
         self.dropped = False
         self._requested_columns = tuple(requested_columns)
+        self._names: tuple[str, ...] = ()
 
     def add(self, chunk: Mapping[str, ChunkColumn], before: int, rows: int) -> list[int]:
         """Add the digests of one chunk. Returns the positions of rows in which a class occurs for the first time."""
@@ -250,10 +251,12 @@ class SplitDigests:
         columns = dict(chunk) | self._nested(chunk)
         if self.options is None:
             self.options = _options(chunk, rows)
-        answers = self._answers(columns)
-        for name in self._tracked_columns(columns):
-            if len(self.columns) < MOST_COLUMNS and name not in self.columns:
-                self.columns[name] = ColumnDigests(before, name in answers)
+        if (names := tuple(columns)) != self._names:  # Nearly all chunks have the columns of the one before.
+            self._names = names
+            answers = self._answers(columns)
+            for name in self._tracked_columns(columns):
+                if len(self.columns) < MOST_COLUMNS and name not in self.columns:
+                    self.columns[name] = ColumnDigests(before, name in answers)
         offered = self._option_rows(chunk, rows) if self.options else None
         fresh: set[int] = set()
         for name, digests in self.columns.items():

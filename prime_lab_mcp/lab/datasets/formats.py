@@ -107,7 +107,10 @@ class AnswerColumnFacts:
         return cls(sample, kinds, context, _label_like(values, kinds, context), tuple(sorted(ints)))
 
     def share_of(self, format: AnswerFormat) -> float:
-        rule = next(r for r in FORMAT_RULES if r.format == format)
+        return self.share_accepted(next(r for r in FORMAT_RULES if r.format == format))
+
+    def share_accepted(self, rule: FormatRule) -> float:
+        """Return the share of the sample that a rule accepts."""
         return sum(map(rule.accepts, self.sample)) / len(self.sample)
 
     def index_base(self) -> tuple[int, bool]:
@@ -305,15 +308,18 @@ def recognise_format(
     if not answers:
         return None
     facts = AnswerColumnFacts.of([value for _, value in answers], context or AnswerContext(), SAMPLE)
-    fits = [(rule, fit) for rule in FORMAT_RULES if (fit := rule.fits(facts)).certainty > 0]
-    shares: dict[str, float] = {
-        rule.format: sum(map(rule.accepts, facts.sample)) / len(facts.sample) for rule, _ in fits
-    }
-    for rule, fit in fits:
+    shares: dict[str, float] = {}
+    rules = []
+    for rule in FORMAT_RULES:
+        fit = rule.fits(facts)
+        if fit.certainty <= 0:
+            continue
+        rules.append(rule)
+        shares[rule.format] = facts.share_accepted(rule)
         if shares[rule.format] >= ACCEPTED_SHARE and not _better_as_latex(rule.format, shares, facts):
             sums = _closing_numbers(answers, facts) if rule.format == "latex_math" else None
             return sums or _accepted(rule, fit, answers, facts)  # `84 + 90 = 174` is no formula to be repeated
-    return _closing_numbers(answers, facts) or _not_accepted(answers, facts, [rule for rule, _ in fits], shares)
+    return _closing_numbers(answers, facts) or _not_accepted(answers, facts, rules, shares)
 
 
 def _closing_numbers(answers: Sequence[tuple[int, Any]], facts: AnswerColumnFacts) -> RecognisedFormat | None:
@@ -337,7 +343,10 @@ def _repeats_its_end(solution: str) -> bool:
 
 
 def _better_as_latex(format: AnswerFormat, shares: Mapping[str, float], facts: AnswerColumnFacts) -> bool:
-    return format == "numeric" and shares["numeric"] < 0.99 < shares.get("latex_math", 0.0)
+    if format != "numeric" or shares["numeric"] >= 0.99:
+        return False
+    latex = next(rule for rule in FORMAT_RULES if rule.format == "latex_math")
+    return latex.fits(facts).certainty > 0 and facts.share_accepted(latex) > 0.99
 
 
 def _accepted(

@@ -80,9 +80,14 @@ class LabelledGolds:
         return label, times / self.rows
 
 
+_MARKS = ((_ENTRY, re.compile("[:=]")), (_ELEMENT, re.compile("</")), (_CELL, re.compile(r"\|")))
+"""The patterns, each with a mark without which a text has no such entry: most prompts of most datasets have none."""
+
+
 def _entries(prompt: str) -> Iterator[tuple[str, str]]:
-    for pattern in (_ENTRY, _ELEMENT, _CELL):
-        yield from ((label.strip(), value) for label, value in pattern.findall(prompt))
+    for pattern, mark in _MARKS:
+        if mark.search(prompt):
+            yield from ((label.strip(), value) for label, value in pattern.findall(prompt))
 
 
 def _is_gold(value: str, gold: str) -> bool:

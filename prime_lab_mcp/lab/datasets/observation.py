@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import estimate_tokens, quote
@@ -81,9 +82,7 @@ class RevealedGolds:
         if format not in SEARCHED_FORMATS or row.offered or len(gold) > 2000:
             return
         is_number = format in _NUMERIC_LIKE and _DIGITS.fullmatch(gold) is not None
-        prompt = row.prompt.casefold()
-        if is_number and "," in prompt:
-            prompt = prompt.replace(",", "")
+        prompt = row.prompt.replace(",", "") if is_number else row.prompt.casefold()
         self.compared += 1
         place = _gold_position(prompt, gold, is_number)
         if self._last and self._last != gold:
@@ -190,7 +189,8 @@ class RowObservations:
     rows: int = 0
     answered: int = 0
     prompts: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
-    """The first row of each distinct prompt, and a digest of its gold."""
+    """The first row of each distinct prompt, and a digest of its gold. Empty if no row is compared with another: where
+    `repeats` holds the counts of all rows, only held-out rows are."""
     golds: Counter[str] = field(default_factory=Counter)
     classes: list[tuple[int, str]] = field(default_factory=list)
     """Pairs of row and class, if the answers are classes."""
@@ -277,17 +277,24 @@ def observe_rows(
     """Observe the rows of the training split and the held-out split in one pass. Arguments as of `row_findings`."""
     observations = RowObservations(format, budget, benchmark, repeats, stateful=stateful, instructions=instructions)
     held_out, near = list(eval_rows), _Sample(TRAIN)
+    compares = bool(held_out) or repeats is None
     remaining = iter(rows)
     while block := list(islice(remaining, _BLOCK)):
-        may_hold = suspicious_text.may_hold(text for row in block for text in (row.prompt, row.answer or ""))
+        held = suspicious_text.may_hold(text for row in block for text in (row.prompt, row.answer or ""))
+        may_hold = held if any(held) else None
         for row in block:
-            essence, fits = essence_and_format(row.gold, format)
-            gold = gold_key(row, format, essence)
-            empty = _is_empty(row, format)
-            is_new = _observe_prompt(observations, row, gold, empty)
-            _observe_text(observations, row, may_hold)
-            if held_out and is_new:
-                near.offer(row, gold if answered else None)
+            value = row.gold
+            essence, fits = essence_and_format(value, format)
+            empty = _is_empty(value, format)
+            observations.rows += 1
+            if compares:
+                gold = gold_key(row, format, essence)
+                is_new = _observe_repetition(observations, row, gold, empty)
+                if held_out and is_new:
+                    near.offer(row, gold if answered else None)
+            _observe_lengths(observations, row)
+            if may_hold is not None:
+                _observe_text(observations, row, may_hold)
             if answered:
                 _observe_gold(observations, row, essence, fits, empty)
     if held_out:
@@ -295,12 +302,11 @@ def observe_rows(
     return observations
 
 
-def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes, empty: bool) -> bool:
-    """Record the observations about a row's prompt. Return whether the prompt is new.
+def _observe_repetition(observations: RowObservations, row: TaskRow, gold: bytes, empty: bool) -> bool:
+    """Compare a row with the rows before it. Return whether its prompt is new.
 
-    `empty` says that the row has no answer.
+    `gold` is the digest of its answer, and `empty` says that it has none.
     """
-    observations.rows += 1
     entry = (row.index, gold)
     key = task_key(row)
     observations.gold_counts[gold] += 1
@@ -316,19 +322,22 @@ def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes, em
             observations.conflicts.add(
                 row.index, row.prompt, first_row=first[0], gold=quote(golds.gold_text(row.gold), 80)
             )
+    return first is entry
+
+
+def _observe_lengths(observations: RowObservations, row: TaskRow) -> None:
+    """Record the tokens of a prompt, and whether prompt and worked solution fit the budget."""
     tokens = estimate_tokens(row.prompt)
-    observations.longest = max(observations.longest, tokens)
+    if tokens > observations.longest:
+        observations.longest = tokens
     if tokens > observations.budget.prompt:
         observations.too_long.add(row.index, row.prompt, tokens=tokens)
     if row.answer and observations.format in _WORKED:
-        _observe_length(observations, row, tokens)
-    return first is entry
+        _observe_solution_length(observations, row, tokens)
 
 
 def _observe_text(observations: RowObservations, row: TaskRow, may_hold: suspicious_text.MayHold) -> None:
     """Record what is suspicious in the texts of a row. `may_hold` says what these texts may hold."""
-    if not any(may_hold):
-        return
     prompt = suspicious_text.scanned_window(row.prompt)
     answer = suspicious_text.scanned_window(row.answer or "")
     if may_hold.injection and observations.format not in _TAGGED:
@@ -353,9 +362,10 @@ def _observe_injections(observations: RowObservations, index: int, text: str, *,
     return injected is not None
 
 
-def _observe_length(observations: RowObservations, row: TaskRow, prompt: int) -> None:
-    turn = row.raw[-1] if isinstance(row.raw, list) and row.raw else None
-    last = turn.get("content") if isinstance(turn, dict) else row.answer
+def _observe_solution_length(observations: RowObservations, row: TaskRow, prompt: int) -> None:
+    last: Any = row.answer
+    if isinstance(row.raw, list) and row.raw and isinstance(row.raw[-1], dict):
+        last = row.raw[-1].get("content")
     text = golds.gold_text(last)
     room = (
         max(0, observations.budget.seq_len - prompt) if observations.budget.assumed else observations.budget.completion
@@ -367,15 +377,17 @@ def _observe_length(observations: RowObservations, row: TaskRow, prompt: int) ->
         observations.tight.add(row.index, text, tokens=tokens)
 
 
-def _is_empty(row: TaskRow, format: str) -> bool:
-    value = row.gold
+def _is_empty(value: Any, format: str) -> bool:
     if golds.is_empty(value) or (isinstance(value, float) and math.isnan(value)):
         return True
     if isinstance(value, dict) and all(isinstance(v, list | tuple | str) and not v for v in value.values()):
         return True  # SQuAD 2.0 writes an unanswerable question in this way.
     if format == "class_id":
         return golds.gold_text(value).strip() == "-1"
-    return format in NUMERIC_FORMATS and golds.gold_text(value).strip().casefold() == "none"
+    if format not in NUMERIC_FORMATS:
+        return False
+    text = golds.gold_text(value).strip()
+    return len(text) == len("none") and text.casefold() == "none"
 
 
 def _observe_gold(observations: RowObservations, row: TaskRow, essence: str, fits: bool, empty: bool) -> None:
@@ -436,7 +448,7 @@ def _observe_held_out(observations: RowObservations, held_out: list[TaskRow], tr
             not answered
             or gold == first[1]
             or not observations.later_golds.isdisjoint(((key, gold), (key, None)))
-            or _is_empty(row, observations.format)
+            or _is_empty(row.gold, observations.format)
         ):
             observations.copies.add(row.index, row.prompt, train_row=first[0])
     observations.near = search_near_duplicates(train.prompts, sample.prompts, observations.format)

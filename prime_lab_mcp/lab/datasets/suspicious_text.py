@@ -60,7 +60,10 @@ def may_hold(texts: Iterable[str]) -> MayHold:
 
     Each is searched within its `scanned_window`. What one text holds is in the joined text too.
     """
-    joined = "\n".join(map(scanned_window, texts))
+    texts = list(texts)
+    joined = "\n".join(texts)
+    if len(joined) > SCANNED_CHARACTERS:
+        joined = "\n".join(map(scanned_window, texts))
     plain = joined.isascii()
     return MayHold(
         injection=not plain or _may_be_injected(joined),
@@ -112,10 +115,11 @@ _JOINERS = frozenset("\u200b\u200c\u200d")
 
 _SQUEEZED_AWAY = b" \t\n\r*aeiuAEIU0123456789.,;'\"()$+-=/"
 _LOWER = bytes(range(256)).lower()
-_VERBS = ("gnor", "dsrgrd", "forgt", "ovrrd")
-_GRADERS = ("grdr", "vltor", "modl")
-_DEGREES, _GRADES = ("fll", "mx", "prfct", "hghst"), ("mrk", "scor", "rwrd", "pont", "crdt", "grd")
-_TAGS, _TAGS_WITH_UNDERSCORE = ("nswr>", "thnk>", "sys>>"), ("tool_cll>", "_of_trn>")
+_VERBS = (b"gnor", b"dsrgrd", b"forgt", b"ovrrd")
+_GRADERS = (b"grdr", b"vltor", b"modl")
+_DEGREES = (b"fll", b"prfct", b"hghst")
+_GRADES = (b"mrk", b"scor", b"rwrd", b"pont", b"crdt", b"grd")
+_TAGS, _TAGS_WITH_UNDERSCORE = (b"nswr>", b"thnk>", b"sys>>"), (b"tool_cll>", b"_of_trn>")
 
 
 def _may_be_injected(text: str) -> bool:
@@ -124,25 +128,24 @@ def _may_be_injected(text: str) -> bool:
     Most texts have nothing of the kind. The words of the patterns are searched without the letters a, e, i and u, in a
     text without them, which is half as long.
     """
-    squeezed = text.encode("ascii").translate(_LOWER, _SQUEEZED_AWAY).decode("ascii")
+    squeezed = text.encode("ascii").translate(_LOWER, _SQUEEZED_AWAY)
+    last = squeezed.rfind  # CPython finds a few bytes from the end faster than from the beginning.
     for mark in (*_VERBS, *_GRADERS):
-        if mark in squeezed:
+        if last(mark) >= 0:
             return True
-    for mark in _DEGREES:
-        if mark in squeezed:
-            if any(grade in squeezed for grade in _GRADES):
-                return True
-            break
     # One character is found many times as fast as a word.
-    if ">" in squeezed and (
+    degree = (b"x" in squeezed and b"mx" in squeezed) or any(last(mark) >= 0 for mark in _DEGREES)
+    if degree and any(grade in squeezed for grade in _GRADES):
+        return True
+    if b">" in squeezed and (
         any(tag in squeezed for tag in _TAGS)
-        or ("_" in squeezed and any(tag in squeezed for tag in _TAGS_WITH_UNDERSCORE))
+        or (b"_" in squeezed and any(tag in squeezed for tag in _TAGS_WITH_UNDERSCORE))
     ):
         return True
     return (
-        ("|" in squeezed and "<|" in squeezed)
-        or ("]" in squeezed and "nst]" in squeezed)
-        or (":" in squeezed and "systm:" in squeezed)
+        (b"|" in squeezed and b"<|" in squeezed)
+        or (b"]" in squeezed and b"nst]" in squeezed)
+        or (b":" in squeezed and b"systm:" in squeezed)
     )
 
 

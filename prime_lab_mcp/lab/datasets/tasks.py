@@ -25,9 +25,9 @@ COMPLETION_TOKENS = 512
 """Tokens that are reserved for the completion if no limit is given."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # A frozen one would take three times as long to make, and a scan makes tens of thousands.
 class TaskRow:
-    """One task as text.
+    """One task as text. Nobody changes one.
 
     `index` is its row in the source, counted from 0. `raw` is the gold before conversion to text.
     """
