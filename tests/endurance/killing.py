@@ -27,6 +27,14 @@ _FIRST_ANSWER_SECONDS = 60.0
 _DYING_SECONDS = 15.0
 """Time in which a killed server is gone, also on a busy machine. A server that lives on after it has stopped answering
 is a flaw."""
+_VERDICT_SECONDS = 240.0
+"""Longest wait of a patient round for its verdict, also on a busy machine."""
+_ANSWER_SECONDS = 300.0
+"""Longest time of a call under kills. Eight servers share the machine, and each may run an environment."""
+_PATIENT_ROUNDS, _PATIENT = 6, 4
+"""One round in six is patient: its servers, with one client each, are killed right after the answer of a check or a
+reward test, when a verdict that was answered and not yet kept would be lost. In the other rounds most kills come before
+any of them."""
 _ROUNDS_OF_A_CONFIG = 4
 """Two of these rounds are expensive: what one left unknown is submitted again among the kills of the other."""
 
@@ -35,7 +43,8 @@ class Kills:
     """Rounds of servers that are killed, and the books of what they had answered before."""
 
     def __init__(self, place: Place, tally: Tally, seed: int, *, dear: bool) -> None:
-        """`dear`: every other round also calls what runs the environment, publishes and submits."""
+        """`dear`: every other round also calls what runs the environment, publishes and submits, and one in six waits
+        for verdicts."""
         self.place, self.tally, self.draw, self.dear = place, tally, random.Random(seed), dear
         self.messages = Messages(seed)
         self.acknowledged: Counter[str] = Counter()
@@ -47,6 +56,8 @@ class Kills:
         self._lock = threading.Lock()
         self._answered = threading.Event()
         """Set by the first answered call of a round."""
+        self._judged = threading.Event()
+        """Set by the first verdict of a round that the ledger must hold."""
         write_environment(place.workspace)
         (place.workspace / "data.jsonl").write_text(
             "".join(json.dumps({"question": f"{n} + 1?", "answer": str(n + 1)}) + "\n" for n in range(50))
@@ -66,12 +77,16 @@ class Kills:
     def _round(self, number: int, servers: int, clients: int) -> None:
         """Start servers on the same workspace, call with several clients each, and kill them one after the other."""
         dear = self.dear and number % 2 == 0
+        patient = self.dear and number % _PATIENT_ROUNDS == _PATIENT
         self._answered.clear()
+        self._judged.clear()
         running = [StdioServer(self.place) for _ in range(servers)]
         threads = [
-            threading.Thread(target=self._client, args=(server, random.Random(self.draw.random()), number, dear))
+            threading.Thread(
+                target=self._client, args=(server, random.Random(self.draw.random()), number, dear, patient)
+            )
             for server in running
-            for _ in range(clients)
+            for _ in range(1 if patient else clients)
         ]
         if self.draw.random() < 0.9:  # else the kill may come before the first answer
             for server in running:
@@ -81,7 +96,15 @@ class Kills:
         if self.draw.random() < 0.7:  # else most kills on a busy machine come while the servers import
             self._answered.wait(_FIRST_ANSWER_SECONDS)
         for server in running:
-            time.sleep(self.draw.choice((0.0, 0.05, 0.3, 1.0, *((2.5, 5.0) if dear else ()))) * self.draw.random())
+            if patient:
+                kept = self._judged.wait(_VERDICT_SECONDS)
+                self.tally.count(
+                    f"patient kills {'after' if kept else 'without'} a verdict of a check or a reward test"
+                )
+                self._judged.clear()
+                time.sleep(self.draw.choice((0.0, 0.0, 0.01, 0.1)) * self.draw.random())
+            else:
+                time.sleep(self.draw.choice((0.0, 0.05, 0.3, 1.0, *((2.5, 5.0) if dear else ()))) * self.draw.random())
             if server.process.poll() is not None:
                 self.tally.flaw("crashes", f"a server ended by itself with {server.process.returncode}")
             server.kill()
@@ -97,19 +120,21 @@ class Kills:
         if left:
             self.tally.flaw("orphans", f"20 s after kill {number}: {left[:3]}")
 
-    def _client(self, server: StdioServer, draw: random.Random, number: int, dear: bool) -> None:
+    def _client(self, server: StdioServer, draw: random.Random, number: int, dear: bool, patient: bool) -> None:
         while server.process.poll() is None:
-            tool, arguments = self._call(draw, number, dear)
+            tool, arguments = self._call(draw, number, dear, patient)
             self.tally.count(f"calls under kills: {tool}")
-            report = server.call(tool, arguments, 120)
+            report = server.call(tool, arguments, _ANSWER_SECONDS)
             if report is None:
                 if not server.ends_within(_DYING_SECONDS):
                     self.tally.flaw("unanswered", f"{tool} {arguments}")
                 return
             self._note(tool, arguments, report)
 
-    def _call(self, draw: random.Random, number: int, dear: bool) -> tuple[str, Mapping[str, Any]]:
+    def _call(self, draw: random.Random, number: int, dear: bool, patient: bool) -> tuple[str, Mapping[str, Any]]:
         kind = draw.random()
+        if patient and kind < 0.8:
+            return draw.choice(RECORDED), {"environment": NAME}
         if dear and kind < 0.25:
             return "submit_training", {"config": self._config(number // _ROUNDS_OF_A_CONFIG), "yes": True}
         if dear and kind < 0.45:
@@ -149,6 +174,8 @@ class Kills:
         with self._lock:
             if tool in RECORDED and arguments == {"environment": NAME} and status in ("passed", "failed"):
                 self.acknowledged[tool] += 1
+                self.tally.count(f"verdicts answered before a kill: {tool}")
+                self._judged.set()
                 self.newest[tool] = text[:1500]
             id = report.get("data", {}).get("id")
             if tool == "submit_training" and status == "passed" and isinstance(id, str):
