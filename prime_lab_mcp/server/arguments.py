@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
+from prime_lab_mcp.lab.base.syntax import MOST_NESTED, nests_too_deeply
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.tools.tool import AnyTool, Arguments
 
@@ -26,6 +27,12 @@ def parse(tool: AnyTool, given: Mapping[str, Any]) -> Arguments | Report:
     """
     kind: type[Arguments] = tool.args
     given = _without_empty(kind, given)
+    named = next((name for name, value in given.items() if nests_too_deeply(value)), None)
+    if named is not None:
+        message = f"{quote(named, 80)} nests deeper than {MOST_NESTED} levels, which no check could follow"
+        fix = f"Give {quote(named, 80)} with fewer levels."
+        followed = {name: value for name, value in given.items() if not nests_too_deeply(value)}
+        return _refused(tool, followed, [Finding("bad-argument", "blocker", message, fix, named)])
     named = next((name for name, value in given.items() if _holds_nul(value)), None)
     if named is not None:
         message = f"{quote(named, 80)} holds a NUL character, which no name, path or text of these tools has"
@@ -69,9 +76,9 @@ def _json_decoded(tool: AnyTool, given: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, str) and name in tool.args.model_fields:
             try:
                 decoded = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
-            if not isinstance(decoded, str):
+            if not isinstance(decoded, str) and not nests_too_deeply(decoded):
                 corrected[name] = decoded
     return corrected
 

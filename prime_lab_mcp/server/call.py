@@ -15,7 +15,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,7 @@ from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.server import approval, arguments
 from prime_lab_mcp.server.gate import Gate, Passage
 from prime_lab_mcp.server.heartbeat import heartbeat
-from prime_lab_mcp.server.plans import Fingerprints, WaitingPlan, WaitingPlans
+from prime_lab_mcp.server.plans import Fingerprints, WaitingPlan, WaitingPlans, call_key
 from prime_lab_mcp.tools.on_demand import ToolsOnDemand
 from prime_lab_mcp.tools.tool import AnyTool, Arguments, Call, Intent, Plan, PlannedTool, ReferencePages, Tool
 
@@ -190,7 +190,18 @@ class Calls:
             refusal = await approval.approve_foreign_code(self.lab, error, tool.name, given, ask)
         return refusal if refusal is not None else await self._run(tool, args, ask, progress)
 
+    async def _same_call_ended(self, tool: AnyTool, args: Arguments, progress: Progress) -> None:
+        """Wait while the same call, with this answer or another, is being sent. Half of an effect on the platform would
+        make a plan of its own, and the reserved amount would count twice."""
+        same = self._one_at_a_time.get(call_key(tool, args))
+        if same is not None and same.statistics().locked:
+            await progress(0, None, f"the same call of {tool.name} is being sent; this one waits for its outcome")
+            async with same:
+                pass
+
     async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
+        if isinstance(tool, PlannedTool):
+            await self._same_call_ended(tool, args, progress)
         snapshot = await self._snapshot(tool, args)
         await self._settle(tool, snapshot, progress)
         call = self._call(snapshot, progress)
@@ -270,13 +281,14 @@ class Calls:
         if confirm is not None and intent.kind == "eval" and intent.ask and call.hosted is None:
             # A local evaluation that broke is resumed under the same intent, and costs up to its bound again.
             self.lab.ledger.use_up(confirm)
+        same = self._one_at_a_time.setdefault(call_key(tool, args), anyio.Lock())
         lock = self._one_at_a_time.setdefault(intent.key, anyio.Lock())
         # A lost client must not interrupt a push or submission. An evaluation is a job and continues by itself.
         shield = intent.kind != "eval"
         self.sending += shield
         try:
             with anyio.CancelScope(shield=shield):
-                async with lock:
+                async with same if shield else nullcontext(), lock:
                     report = await self._reserved(tool, args, call, plan, intent)
             return report
         finally:

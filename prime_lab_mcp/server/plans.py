@@ -65,11 +65,11 @@ class WaitingPlans:
 
     def get(self, tool: AnyTool, args: Arguments) -> WaitingPlan | None:
         """The plan of an earlier call with these arguments, even if it no longer fits."""
-        return self._plans.get(_key(tool, args))
+        return self._plans.get(call_key(tool, args))
 
     def put(self, tool: AnyTool, args: Arguments, plan: Plan[Any], call: Call, fingerprints: Fingerprints) -> None:
         """Store a plan while its question is open."""
-        key = _key(tool, args)
+        key = call_key(tool, args)
         self._plans[key] = WaitingPlan(plan, call.config, call.platform, fingerprints, time.monotonic())
         self._plans.move_to_end(key)
         while len(self._plans) > MOST_PLANS:
@@ -77,10 +77,10 @@ class WaitingPlans:
 
     def drop(self, tool: AnyTool, args: Arguments) -> None:
         """Remove a plan that runs or was refused."""
-        self._plans.pop(_key(tool, args), None)
+        self._plans.pop(call_key(tool, args), None)
 
 
-def _key(tool: AnyTool, args: Arguments) -> str:
+def call_key(tool: AnyTool, args: Arguments) -> str:
     """The tool and its arguments without the answer (`confirm`, `yes`) of a second call."""
     given = args.model_dump(mode="json", exclude={"confirm", "yes"})
     return json.dumps([tool.name, given], sort_keys=True)

@@ -345,9 +345,10 @@ def _findings(path: str, text: str) -> Iterator[Finding]:
             parse_python(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None)
-            reason = getattr(error, "msg", None) or "it cannot be parsed"
+            reason = getattr(error, "msg", None) or str(error) or "it cannot be parsed"
             where = f"{path}:{line}" if line else path
-            yield Finding("syntax-error", "warning", f"the file is no valid Python now: {reason}.", "Mend it.", where)
+            message = f"the file cannot be read as Python now: {reason}."
+            yield Finding("syntax-error", "warning", message, "Mend it.", where)
     elif path == "pyproject.toml" and (problem := parse_manifest(text.encode("utf-8", "replace")).problem):
         yield Finding("syntax-error", "warning", f"pyproject.toml cannot be read now: {problem}.", "Mend it.", path)
 

@@ -142,9 +142,11 @@ def _question(snapshot: Snapshot, target: PublishTarget, env_args: Mapping[str, 
 
 
 async def run(call: Call, plan: Plan[PushPlan]) -> Outcome:
-    snapshot, args, key = _local(call), plan.work.args, plan.work.key
-    target, request = await _target_now(call, snapshot, plan.work), _push_request(args)
-    if publish.publish_key(call.lab, snapshot, target) != key:
+    args, key, request = plan.work.args, plan.work.key, _push_request(plan.work.args)
+    snapshot, target = await _target_now(call, _local(call), plan.work)
+    # Of an environment that was new before the same push the Hub knows a visibility now, which is a part of the key.
+    was_sent = target.present == plan.work.target.version and target.ref == plan.work.target.ref
+    if not was_sent and publish.publish_key(call.lab, snapshot, target) != key:
         raise LabError(
             "the files, the account or the Hub changed while this was being approved",
             fix=Fix("Call ", NamedCall("push_environment"), " again; it asks about what would be sent now."),
@@ -173,12 +175,18 @@ async def run(call: Call, plan: Plan[PushPlan]) -> Outcome:
     return _outcome(call, snapshot, target, published, runtime, args, held)
 
 
-async def _target_now(call: Call, snapshot: Snapshot, plan: PushPlan) -> PublishTarget:
-    """The target of the plan. If the same intent was pushed meanwhile, the Hub is asked again."""
-    sent = call.lab.ledger.intent(plan.key, call.lab.platform)
-    if sent is None or sent.state == "open" or plan.target.present is not None:
-        return plan.target
-    return await publish.plan_publish(call.lab, snapshot, _push_request(plan.args))
+async def _target_now(call: Call, snapshot: Snapshot, work: PushPlan) -> tuple[Snapshot, PublishTarget]:
+    """The files and the target of the plan. If the same intent was pushed meanwhile, the Hub is asked again, about the
+    files with the version that was raised for that push. Raises LabError while another server pushes."""
+    sent = call.lab.ledger.intent(work.key, call.lab.platform)
+    if sent is None or sent.state == "open" or work.target.present is not None:
+        return snapshot, work.target
+    if work.target.bumped_from is not None:
+        snapshot = await _bumped(call, snapshot)
+    target = await publish.plan_publish(call.lab, snapshot, _push_request(work.args))
+    if target.present is None and sent.state == "sent":
+        await publish.require_not_in_flight(call.lab, snapshot, work.target, work.key, _runtime(snapshot))
+    return snapshot, target
 
 
 def _manifest(call: Call, snapshot: Snapshot) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -27,8 +28,10 @@ def test_json_text_of_a_value_is_the_value(given: dict[str, Any]) -> None:
         ({"names": '"a"'}, "names"),
         ({"names": "["}, "names"),
         ({"names": ["a\0"]}, "names"),
+        ({"names": "[" * 100_000 + "]" * 100_000}, "names"),
+        ({"names": reduce(lambda inner, _: [inner], range(600), ["a"])}, "names"),
     ],
-    ids=["another is wrong", "text of a text", "no JSON", "nul"],
+    ids=["another is wrong", "text of a text", "no JSON", "nul", "deep JSON", "deep lists"],
 )
 def test_what_cannot_be_meant_is_refused_by_name(given: dict[str, Any], named: str) -> None:
     refused = parse(ECHO, given)

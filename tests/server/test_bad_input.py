@@ -110,8 +110,11 @@ GOOD = b'[project]\nname = "broken"\nversion = "0.1.0"\ndescription = "d"\ndepen
         {"pyproject.toml": GOOD, "broken/__init__.py": b"\xff\xfe not utf-8"},
         {"pyproject.toml": GOOD, "broken/__init__.py": b"raise SystemExit(3)\n", "README.md": b"\xff"},
         {"pyproject.toml": GOOD, "broken/__init__.py": b"import verifiers.v1 as vf\n__all__ = ['Nope']\n"},
+        {"pyproject.toml": GOOD, "broken/__init__.py": b"X = 1" + b" + 1" * 1500},
+        {"pyproject.toml": GOOD + b"\n[tool.x]\nx = " + b"[" * 1000 + b"]" * 1000},
+        {"pyproject.toml": GOOD + b"\n[tool.x]\nx" + b".y" * 1000 + b" = 1\n"},
     ],
-    ids=range(9),
+    ids=range(12),
 )
 async def test_a_broken_package_fails_its_check_with_blockers_and_stays_as_it_was(
     calls: Calls, settings: Settings, files: dict[str, bytes]
@@ -127,7 +130,9 @@ async def test_a_broken_package_fails_its_check_with_blockers_and_stays_as_it_wa
     assert {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == files
 
 
-@pytest.mark.parametrize("text", ["x = [", "\x00", "", "model = 'a'\n[[env]]\nid = 'a/b'\n"])
+@pytest.mark.parametrize(
+    "text", ["x = [", "\x00", "", "model = 'a'\n[[env]]\nid = 'a/b'\n", "x" + ".y" * 5000 + " = 1\n"]
+)
 async def test_a_config_that_is_none_is_refused_or_fails(calls: Calls, settings: Settings, text: str) -> None:
     (settings.workspace / "c.toml").write_text(text, encoding="utf-8")
     checked = await calls.execute("check_training_config", {"path": "c.toml"})

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
+from prime_lab_mcp.lab.base.syntax import nests_too_deeply
 from prime_lab_mcp.lab.base.text import as_mapping, quote
 
 ConfigShape = Literal["rl", "sft", "shared-lora"]
@@ -334,7 +335,11 @@ def _table(text: str, path: Path) -> dict[str, Any]:
             where=f"{path.name}:1:1",
         )
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
+        # A key of thousands of dotted parts is read without a recursion, and no check could follow its tables.
+        if nests_too_deeply(table):
+            raise RecursionError
+        return table
     except RecursionError:
         raise BadInput(
             f"{path.name} nests too deep to be a training config",

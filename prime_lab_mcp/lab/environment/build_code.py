@@ -158,7 +158,7 @@ def _literals(snapshot: Snapshot, path: str) -> set[str]:
     """Return which of `version` and `description` a module states as literals."""
     try:
         module = parse_python((snapshot.tree / path).read_bytes())
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError):
         return set()
     names = {"description"} if (ast.get_docstring(module) or "").strip() else set()
     for node in module.body:

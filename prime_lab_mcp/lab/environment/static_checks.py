@@ -234,7 +234,7 @@ def layout(package: EnvironmentPackage) -> Iterator[Finding]:
                 "syntax-error",
                 "blocker",
                 f"{file.path} cannot be read as Python: {quote(file.problem, 160)}",
-                "Correct the syntax, or keep data that makes the file long in a data file.",
+                "Correct the syntax, split what nests too deeply, or keep the data of a long file in a data file.",
                 file.path,
             )
     if not code.modules:

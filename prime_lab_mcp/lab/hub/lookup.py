@@ -121,7 +121,7 @@ async def runtime_from_source(prime: PlatformReader, ref: str, version: str | No
     try:
         source = await prime.env_inspect(f"{ref}@{version}" if version else ref, "pyproject.toml")
         project = tomllib.loads(str(source.get("content") or "")).get("project") or {}
-    except (LabError, tomllib.TOMLDecodeError):
+    except (LabError, tomllib.TOMLDecodeError, RecursionError):
         return None
     return runtime_required(project.get("dependencies") or ())
 

@@ -276,6 +276,13 @@ async def send_push(
     return replace(settled.value, was_sent=settled.sent and settled.value.was_sent)
 
 
+async def require_not_in_flight(
+    lab: Lab, snapshot: Snapshot, target: PublishTarget, intent: str, runtime: Runtime
+) -> None:
+    """Check that no other process is sending this push, and free the claim of one that died. Raises LabError."""
+    await Once(lab.ledger).settle(EnvironmentPush(lab, snapshot, target, intent, runtime, PublishRequest()))
+
+
 @dataclass(frozen=True, slots=True)
 class PushedWheel:
     """The wheel that is sent, and the digests of its package files and of its requirements and entry points."""

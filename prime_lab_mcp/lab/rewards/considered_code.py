@@ -107,7 +107,12 @@ def _annotation_nodes(node: ast.AST) -> Iterator[ast.AST]:
             if isinstance(part, ast.Constant) and isinstance(part.value, str) and _COMPUTES.search(part.value):
                 try:
                     tree = parse_python(f"({part.value})")
-                except (SyntaxError, ValueError, RecursionError, MemoryError):
+                except RecursionError:
+                    # pydantic evaluates a text that no reading follows to its end, as `eval` does.
+                    evaluator = ast.copy_location(ast.Name("eval", ast.Load()), part)
+                    yield from (evaluator, ast.copy_location(ast.Call(evaluator, [part], []), part))
+                    continue
+                except (SyntaxError, ValueError):
                     continue
                 for inner in ast.walk(tree):
                     if hasattr(inner, "lineno"):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.syntax import MOST_NESTED, nests_too_deeply
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _VERSION = re.compile(r"""((?:\bproject\s*\.\s*)?["']?\bversion["']?\s*=\s*)(\"{3}|'{3}|"|')([^"'\r\n]*)\2""")
 PUSHED_README = "README.md"
 """The only top-level file, apart from pyproject.toml and *.py, that prime 0.18.0 pushes."""
+_TOO_DEEP = f"its tables nest deeper than {MOST_NESTED} levels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +102,14 @@ def parse_manifest(raw: bytes) -> Manifest:
     The last results are kept, because every call reads the same few files. No caller changes a table.
     """
     try:
-        return Manifest(tomllib.loads(raw.decode("utf-8")))
+        table = tomllib.loads(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
         return Manifest(problem=f"it is not UTF-8 (byte {error.start})")
     except tomllib.TOMLDecodeError as error:
         return Manifest(problem=f"it is not valid TOML: {error}")
+    except RecursionError:
+        return Manifest(problem=_TOO_DEEP)
+    return Manifest(problem=_TOO_DEEP) if nests_too_deeply(table) else Manifest(table)
 
 
 def next_version(current: str, bump: str) -> str:

@@ -239,7 +239,7 @@ def _write_metadata(tree: Path, copy: Path) -> None:
     try:
         project = tomllib.loads((stored / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
         name, version = str(project["name"]), str(project["version"])
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return
     readme = stored / "README.md"
     text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
