@@ -38,6 +38,7 @@ from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.server import approval, arguments
 from prime_lab_mcp.server.gate import Gate, Passage
 from prime_lab_mcp.server.heartbeat import heartbeat
+from prime_lab_mcp.server.locks import KeyedLocks
 from prime_lab_mcp.server.plans import Fingerprints, WaitingPlan, WaitingPlans, call_key
 from prime_lab_mcp.tools.on_demand import ToolsOnDemand
 from prime_lab_mcp.tools.tool import AnyTool, Arguments, Call, Intent, Plan, PlannedTool, ReferencePages, Tool
@@ -71,7 +72,7 @@ class Calls:
         self._importing = anyio.Lock()
         self.references = references
         self._waiting = WaitingPlans()
-        self._one_at_a_time: dict[str, anyio.Lock] = {}
+        self._one_at_a_time = KeyedLocks()
         self.sending = 0
         """Number of calls that publish, spend or change something on the platform now."""
         self._executing = anyio.CapacityLimiter(EXECUTING)
@@ -193,10 +194,10 @@ class Calls:
     async def _same_call_ended(self, tool: AnyTool, args: Arguments, progress: Progress) -> None:
         """Wait while the same call, with this answer or another, is being sent. Half of an effect on the platform would
         make a plan of its own, and the reserved amount would count twice."""
-        same = self._one_at_a_time.get(call_key(tool, args))
-        if same is not None and same.statistics().locked:
+        key = call_key(tool, args)
+        if self._one_at_a_time.is_held(key):
             await progress(0, None, f"the same call of {tool.name} is being sent; this one waits for its outcome")
-            async with same:
+            async with self._one_at_a_time.hold(key):
                 pass
 
     async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
@@ -281,14 +282,13 @@ class Calls:
         if confirm is not None and intent.kind == "eval" and intent.ask and call.hosted is None:
             # A local evaluation that broke is resumed under the same intent, and costs up to its bound again.
             self.lab.ledger.use_up(confirm)
-        same = self._one_at_a_time.setdefault(call_key(tool, args), anyio.Lock())
-        lock = self._one_at_a_time.setdefault(intent.key, anyio.Lock())
         # A lost client must not interrupt a push or submission. An evaluation is a job and continues by itself.
         shield = intent.kind != "eval"
         self.sending += shield
         try:
             with anyio.CancelScope(shield=shield):
-                async with same if shield else nullcontext(), lock:
+                locks, key = self._one_at_a_time, call_key(tool, args)
+                async with locks.hold(key) if shield else nullcontext(), locks.hold(intent.key):
                     report = await self._reserved(tool, args, call, plan, intent)
             return report
         finally:
