@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +27,7 @@ from tests.endurance.load import load_servers
 from tests.endurance.servers import Place, wait_until_gone
 from tests.endurance.tally import Tally
 
+_STOPPED = threading.Event()
 PARTS = ("stdio", "http", "pipes", "disks", "kills", "load")
 WARM_MESSAGES = 1_000
 WARM_SHARE = 0.2
@@ -45,12 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     tally, seconds = Tally(), given.minutes * 60
     begun = time.monotonic()
-    print(f"seed {given.seed}", flush=True)
+    print(f"seed {given.seed}; SIGTERM ends the run with a summary of what was tried until then", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: _STOPPED.set())
     with tempfile.TemporaryDirectory(prefix="endurance-", ignore_cleanup_errors=True) as root:
         parts = given.only or PARTS
         load = seconds / 10 if given.load is None else given.load * 60
         endure(Path(root), tally, given.seed, seconds, parts, load, kills=given.kills, messages=given.messages)
     print(tally.summary())
+    if _STOPPED.is_set():
+        print("stopped early")
     print(f"in {(time.monotonic() - begun) / 60:.0f} minutes")
     return 0 if tally.sound else 1
 
@@ -68,7 +74,7 @@ def endure(
 ) -> None:
     """Try every part in a folder of its own. `load` is in seconds; `kills` and `messages` replace their shares."""
     half = messages / 2 if messages is not None else None
-    until_sent = _for(seconds / 4) if half is None else lambda sent: sent < half
+    until_sent = _for(seconds / 4) if half is None else _up_to(half)
 
     def place(name: str) -> Place:
         (root / name).mkdir(parents=True)
@@ -79,14 +85,14 @@ def endure(
     if "stdio" in parts:
         fuzz_stdio(places["stdio"], tally, seed, until_sent, WARM_MESSAGES)
     if "http" in parts:
-        until_sent = _for(seconds / 4) if half is None else lambda sent: sent < half
+        until_sent = _for(seconds / 4) if half is None else _up_to(half)
         fuzz_http(places["http"], tally, seed, until_sent, WARM_MESSAGES)
     if "pipes" in parts:
         break_pipes(places["pipes"], tally, 6)
     if "disks" in parts:
         fill_disks(places["disks"], tally)
     if "kills" in parts:
-        more = _for(seconds / 2) if kills is None else lambda _: tally.tried["kills"] < kills
+        more = _for(seconds / 2) if kills is None else lambda _: _up_to(kills)(tally.tried["kills"])
         kill_servers([places[name] for name in of_kills], tally, seed, more)
     if "load" in parts:
         load_servers(places["load"], tally, seed, _for(load), _for(WARM_SHARE * load))
@@ -124,7 +130,11 @@ def inspect_places(places: Iterable[Place], tally: Tally) -> None:
 
 def _for(seconds: float) -> Callable[[int], bool]:
     until = time.monotonic() + seconds
-    return lambda done: time.monotonic() < until
+    return lambda done: time.monotonic() < until and not _STOPPED.is_set()
+
+
+def _up_to(most: float) -> Callable[[int], bool]:
+    return lambda done: done < most and not _STOPPED.is_set()
 
 
 if __name__ == "__main__":
