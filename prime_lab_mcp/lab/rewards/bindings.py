@@ -24,6 +24,24 @@ def bindings_of(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         yield from ((a.arg, d) for a, d in zip(node.kwonlyargs, node.kw_defaults, strict=True) if d is not None)
 
 
+def parts_assigned(node: ast.AST) -> Iterator[tuple[str, ast.AST, bool]]:
+    """Yield (name, value, part) of every assignment of a node. `part`: the name gets an entry of the value."""
+    part = isinstance(node, ast.For | ast.AsyncFor | ast.comprehension)
+    if not isinstance(node, ast.arguments):
+        yield from ((name, value, part or _unpacks(node, value)) for name, value in bindings_of(node))
+
+
+def _unpacks(node: ast.AST, value: ast.AST) -> bool:
+    """Whether an assignment gives the entries of a value to several names."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return any(isinstance(t, ast.Tuple | ast.List) for t in targets) and getattr(node, "value", None) is value
+
+
+def sets_attribute(node: ast.AST) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return any(isinstance(t, ast.Attribute) for t in targets)
+
+
 def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     """Yield (name, value) for one assignment. A tuple that is not written out gives its value to every name."""
     if isinstance(target, ast.Name):

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from prime_lab_mcp.lab.rewards.bindings import bindings_of
+from prime_lab_mcp.lab.base.syntax import own_nodes, parameter_names
+from prime_lab_mcp.lab.rewards.bindings import parts_assigned, sets_attribute
 from prime_lab_mcp.lab.rewards.lasting_state import first_name
 from prime_lab_mcp.lab.rewards.outside_kinds import is_known, outside_kind
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
@@ -134,7 +135,7 @@ class KeptKinds:
             self._imported[file.path] = dict(program.imported[file.path])
             named = self._variables.setdefault(file.path, {})
             for statement in file.tree.body:
-                for name, value, part in (b for n in _outside(statement) for b in assigned(n)):
+                for name, value, part in (b for n in _outside(statement) for b in parts_assigned(n)):
                     named.setdefault(name, []).append(Value(file, value, None, part))
             for node in ast.walk(file.tree):
                 if isinstance(node, ast.Import):
@@ -152,10 +153,10 @@ class KeptKinds:
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
                 self.class_of[id(statement)] = node.name
                 for inner in ast.walk(statement):
-                    for name, value, part in assigned(inner) if _sets_attribute(inner) else ():
+                    for name, value, part in parts_assigned(inner) if sets_attribute(inner) else ():
                         named.setdefault(name, []).append(Value(file, value, statement, part))
                 continue
-            for name, value, part in assigned(statement):
+            for name, value, part in parts_assigned(statement):
                 named.setdefault(name, []).append(Value(file, value, None, part))
                 if isinstance(statement, ast.Assign) or "ClassVar" in ast.unparse(statement):
                     self.shared.setdefault(node.name, set()).add(name)
@@ -264,14 +265,14 @@ class KeptKinds:
         if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
             if (id(owner), node.id) in self._local:
                 return self._local[id(owner), node.id]
-            own = [b for n in ast.walk(owner) for b in assigned(n) if b[0] == node.id and not _sets_attribute(n)]
+            own = [b for n in ast.walk(owner) for b in parts_assigned(n) if b[0] == node.id and not sets_attribute(n)]
             if own:
                 self._local[id(owner), node.id] = PLAIN  # What refers to itself adds nothing.
                 found = [(self.of(file, value, owner, depth + 1), part) for _, value, part in own if value is not node]
                 known = least(known.of_part if part else known for known, part in found)
                 self._local[id(owner), node.id] = known
                 return known
-            if node.id in parameters(owner):
+            if node.id in parameter_names(owner):
                 return PLAIN
         return self.at_module_level(file, node) or PLAIN
 
@@ -410,8 +411,8 @@ class KeptKinds:
     def _keeps_result(self, file: SourceFile, function: Function) -> bool:
         if any("cache" in ast.unparse(decorator) for decorator in function.decorator_list):
             return True
-        own = list(inside(function))
-        variables = {*parameters(function), *(b[0] for n in own for b in assigned(n))}
+        own = list(own_nodes(function))
+        variables = {*parameter_names(function), *(b[0] for n in own for b in parts_assigned(n))}
         return any(
             isinstance(value, ast.Name | ast.Attribute | ast.Subscript)
             and first_name(value) not in variables
@@ -431,30 +432,13 @@ class KeptKinds:
         return self._returned[name]
 
     def _result(self, file: SourceFile, function: Function, depth: int) -> Known:
-        own = list(inside(function))
+        own = list(own_nodes(function))
         yielded = [n.value for n in own if isinstance(n, ast.Yield | ast.YieldFrom) and n.value is not None]
         if yielded:  # A decorator makes a context of such a function.
             part = holding(self.of(file, value, function, depth + 1) for value in yielded)
             return PLAIN if function.decorator_list else Known(Kind.UNKNOWN, part)
         returns = [n.value for n in own if isinstance(n, ast.Return) and n.value is not None]
         return least(self.of(file, value, function, depth + 1) for value in returns)
-
-
-def parameters(function: ast.AST) -> list[str]:
-    """Return the names of the parameters of a function."""
-    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        return []
-    a = function.args
-    every = (*a.posonlyargs, *a.args, *a.kwonlyargs, *(x for x in (a.vararg, a.kwarg) if x is not None))
-    return [argument.arg for argument in every]
-
-
-def inside(function: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function without those of the functions and classes inside of it."""
-    for child in ast.iter_child_nodes(function):
-        yield child
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            yield from inside(child)
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
@@ -464,24 +448,6 @@ def _operands(node: ast.expr) -> list[ast.expr]:
         found.append(node.right)
         node = node.left
     return [node, *found]
-
-
-def assigned(node: ast.AST) -> Iterator[tuple[str, ast.AST, bool]]:
-    """Yield (name, value, part) of every assignment of a node. `part`: the name gets an entry of the value."""
-    part = isinstance(node, ast.For | ast.AsyncFor | ast.comprehension)
-    if not isinstance(node, ast.arguments):
-        yield from ((name, value, part or _unpacks(node, value)) for name, value in bindings_of(node))
-
-
-def _unpacks(node: ast.AST, value: ast.AST) -> bool:
-    """Whether an assignment gives the entries of a value to several names."""
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    return any(isinstance(t, ast.Tuple | ast.List) for t in targets) and getattr(node, "value", None) is value
-
-
-def _sets_attribute(node: ast.AST) -> bool:
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return any(isinstance(t, ast.Attribute) for t in targets)
 
 
 def _outside(node: ast.AST) -> Iterator[ast.AST]:

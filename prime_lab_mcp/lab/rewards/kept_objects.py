@@ -11,18 +11,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
-from prime_lab_mcp.lab.base.syntax import last_name
-from prime_lab_mcp.lab.rewards.bindings import bindings_of
-from prime_lab_mcp.lab.rewards.kept_kinds import (
-    Function,
-    KeptKinds,
-    Kind,
-    Known,
-    assigned,
-    inside,
-    least,
-    parameters,
-)
+from prime_lab_mcp.lab.base.syntax import last_name, own_nodes, parameter_names
+from prime_lab_mcp.lab.rewards.bindings import bindings_of, parts_assigned
+from prime_lab_mcp.lab.rewards.kept_kinds import Function, KeptKinds, Kind, Known, least
 from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects
 from prime_lab_mcp.lab.rewards.lasting_state import CHANGES, first_name
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram
@@ -105,8 +96,8 @@ class KeptObjects:
 
     def _variables_around(self, file: SourceFile, outer: ast.AST, inner: Function | None) -> dict[str, Known | None]:
         """Map the variables of an outer function to what is known of them, if they outlive a call of the inner one."""
-        own = {b[0]: b for n in inside(outer) for b in assigned(n)}
-        names = dict.fromkeys([*parameters(outer), *own])
+        own = {b[0]: b for n in own_nodes(outer) for b in parts_assigned(n)}
+        names = dict.fromkeys([*parameter_names(outer), *own])
         outlives = isinstance(outer, Function) and (
             outer.name.startswith(_LOADING)
             or (inner is not None and inner not in self._ending and _hands(outer, inner))
@@ -169,7 +160,7 @@ class _Use:
 
     def _env(self, function: ast.AST, outer: _Env) -> dict[str, Known | None]:
         """Map the names of a function to what is known of the kept objects that they stand for."""
-        own = list(inside(function))
+        own = list(own_nodes(function))
         within = {id(n) for c in own if isinstance(c, ast.comprehension) for n in ast.walk(c.target)}
         stores = {
             n.id for n in own if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load) and id(n) not in within
@@ -183,14 +174,14 @@ class _Use:
             for a in n.names
         }
         stores -= {name for n in own if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
-        env: dict[str, Known | None] = {**outer, **dict.fromkeys([*parameters(function), *stores])}
+        env: dict[str, Known | None] = {**outer, **dict.fromkeys([*parameter_names(function), *stores])}
         if isinstance(function, Function | ast.Lambda):
             for name, default in bindings_of(function.args):
                 known = self.kept(default, outer) or self._kinds.of(self._file, default, None)
                 replaced = known.kind is Kind.CONTAINER and name in stores  # such as a copy of what was given
                 follows = known.kind in (Kind.UNKNOWN, Kind.FOREIGN, Kind.CONTAINER) and not replaced
                 env[name] = known if follows else None
-        bindings = [b for n in own if not isinstance(n, ast.comprehension) for b in assigned(n) if b[0] in stores]
+        bindings = [b for n in own if not isinstance(n, ast.comprehension) for b in parts_assigned(n) if b[0] in stores]
         for _ in range(2):  # an alias of an alias
             for name, value, part in bindings:
                 if (held := self.kept(value, env)) is not None:
@@ -213,7 +204,7 @@ class _Use:
             env = dict(env)
             for loop in node.generators:
                 over = self.kept(loop.iter, env)
-                for name, _, _ in assigned(loop):
+                for name, _, _ in parts_assigned(loop):
                     env[name] = over.of_part if over is not None else None
         if isinstance(node, ast.expr):
             line = getattr(node, "lineno", 0)
@@ -344,7 +335,7 @@ class _Use:
             return True  # an alias
         assert self._file.tree is not None
         return node.id in ("self", "cls") or any(
-            name == node.id for statement in self._file.tree.body for name, _, _ in assigned(statement)
+            name == node.id for statement in self._file.tree.body for name, _, _ in parts_assigned(statement)
         )
 
     def _unknown_doubtful(self, node: ast.expr, parent: ast.AST | None) -> bool:
@@ -404,7 +395,7 @@ class _Use:
         if self._depth >= _DEEPEST:
             return False
         for file, function in self._kinds.functions.get(name, ()):
-            names = parameters(function)
+            names = parameter_names(function)
             names = names[1:] if names[:1] in (["self"], ["cls"]) else names
             at = call.args.index(node) if node in call.args else -1
             parameter = keyword.arg if keyword is not None else names[at] if 0 <= at < len(names) else None
@@ -423,7 +414,7 @@ class _Use:
         env = {**self._env(function, {}), parameter: known}
         return any(
             self._doubtful(node, held, env)
-            for node in inside(function)
+            for node in own_nodes(function)
             if isinstance(node, ast.expr)
             and first_name(node) == parameter
             and (held := self.kept(node, env)) is not None

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.base.syntax import called_name, last_name
+from prime_lab_mcp.lab.base.syntax import called_name, last_name, named_parameters
 from prime_lab_mcp.lab.rewards.bindings import bindings_of
 from prime_lab_mcp.lab.rewards.deciding_arguments import changes_rows
 from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects
@@ -124,7 +124,7 @@ def changed_state(
     if loads and (keeps_self or not owner.name.startswith("__")):
         return
     arguments = owner.args
-    given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    given = named_parameters(arguments)
     defaults = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
     mutable = any(
         not isinstance(d, ast.Constant | ast.Name | ast.Attribute | ast.UnaryOp | ast.Tuple) for d in defaults
