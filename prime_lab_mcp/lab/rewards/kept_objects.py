@@ -9,11 +9,12 @@ syntax tree and runs no code.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prime_lab_mcp.lab.base.syntax import last_name, own_nodes, parameter_names
 from prime_lab_mcp.lab.rewards.bindings import bindings_of, parts_assigned
-from prime_lab_mcp.lab.rewards.kept_kinds import Function, KeptKinds, Kind, Known, least
+from prime_lab_mcp.lab.rewards.kept_classes import Function
+from prime_lab_mcp.lab.rewards.kept_kinds import KeptKinds, Kind, Known, least
 from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects
 from prime_lab_mcp.lab.rewards.lasting_state import CHANGES, first_name
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram
@@ -24,6 +25,7 @@ from prime_lab_mcp.lab.rewards.unchanging_uses import (
     NO_SETTINGS,
     OF_FUNCTIONS,
     ON_UNKNOWN,
+    PARTIALS,
     PATTERN_READS,
     PATTERN_VALUES,
     READERS,
@@ -76,9 +78,7 @@ class KeptObjects:
     def uses(self, file: SourceFile, owner: ast.AST | None, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:
         """Yield (name, line) of every doubtful use in a function; `owner` is None for code at import."""
         if not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
-            for node in nodes:
-                if isinstance(node, ast.Lambda):
-                    yield from _Use(self._kinds, self._lasting, file, None).of_function(node, {})
+            yield from _Use(self._kinds, self._lasting, file, None).of_made(nodes, {})
             return
         around = self._around.get(id(owner), [])
         use = _Use(self._kinds, self._lasting, file, (around or [owner])[0])
@@ -88,9 +88,7 @@ class KeptObjects:
         if owner.name.startswith(_LOADING) and owner.name != "load":
             # The function runs once, but what it makes and returns runs in every call.
             env |= self._variables_around(file, owner, None)
-            for node in ast.walk(owner):
-                if isinstance(node, ast.Lambda):
-                    yield from use.of_function(node, env)
+            yield from use.of_made(ast.walk(owner), env)
             return
         yield from use.of_function(owner, env)
 
@@ -143,7 +141,7 @@ class _Use:
         for node in ast.walk(function):
             self._parents |= {id(child): node for child in ast.iter_child_nodes(node)}
             self._catches = self._catches or last_name(node) == "catch_warnings"
-        if name := self._kinds.class_of.get(id(function), ""):
+        if name := self._kinds.of_classes.class_of.get(id(function), ""):
             self._class = name
             lasts = id(function) in self._lasting.methods
             self._self = Known(self._kinds.of_class(name)) if lasts else None
@@ -157,6 +155,27 @@ class _Use:
         )
         for statement in body:
             yield from self._visit(statement, env)
+
+    def of_made(self, nodes: Iterable[ast.AST], outer: _Env) -> Iterator[tuple[str, int]]:
+        """Yield (name, line) of the doubtful uses in the functions that code makes with `lambda` and `partial`."""
+        for node in nodes:
+            if isinstance(node, ast.Lambda):
+                yield from self.of_function(node, outer)
+            elif isinstance(node, ast.Call) and self._is_partial(node):
+                for given in (*node.args[1:], *(k.value for k in node.keywords)):
+                    known = self.kept(given, outer) or self._kinds.of(self._file, given, self._owner)
+                    changes = known.kind in (Kind.UNKNOWN, Kind.FOREIGN, Kind.CONTAINER)
+                    if changes and self._partial_doubtful(node, given, known):
+                        yield ast.unparse(given)[:60], node.lineno
+
+    def _is_partial(self, call: ast.Call) -> bool:
+        return self._kinds.full_name(self._file, call.func) in PARTIALS and bool(call.args)
+
+    def _partial_doubtful(self, call: ast.Call, given: ast.AST, known: Known) -> bool:
+        """Whether the function of a `partial` uses a parameter doubtfully that is given a kept object there."""
+        of_function = ast.Call(call.args[0], call.args[1:], call.keywords)
+        keyword = next((k for k in call.keywords if k.value is given), None)
+        return self._given_doubtful(last_name(call.args[0]), of_function, given, keyword, known)
 
     def _env(self, function: ast.AST, outer: _Env) -> dict[str, Known | None]:
         """Map the names of a function to what is known of the kept objects that they stand for."""
@@ -254,7 +273,13 @@ class _Use:
         if self._class and (of_class or (isinstance(value, ast.Name) and value.id == "self")):
             return self._kinds.attribute(self._class, attr, shared=self._self is None)
         held = self.kept(value, env)
-        if held is None or held.kind in (Kind.UNKNOWN, Kind.PLAIN, Kind.LOCK):
+        if held is None:
+            return None
+        if held.made and (known := self._kinds.attribute(held.made, attr, shared=False)) is not None:
+            return known
+        if isinstance(node, ast.Attribute) and (known := self._kinds.set_outside(node)) is not None:
+            return known
+        if held.kind in (Kind.UNKNOWN, Kind.PLAIN, Kind.LOCK):
             return None
         return (
             self._kinds.read(held, attr)
@@ -304,7 +329,7 @@ class _Use:
         if kind in (Kind.CONTAINER, Kind.UNKNOWN) and self._near(node) and attr in CHANGES:
             return False  # `lasting_state.py` names that.
         if known.made in self._kinds.classes:
-            own = self._kinds.has_method(known.made, attr)
+            own = self._kinds.of_classes.has_method(known.made, attr)
         else:
             own = attr in self._kinds.functions and attr not in CHANGING
         match kind:
@@ -358,6 +383,8 @@ class _Use:
         name = last_name(call.func)
         first = bool(call.args) and call.args[0] is node
         full = self._kinds.full_name(self._file, call.func)
+        if full in PARTIALS and not first:
+            return self._partial_doubtful(call, node, known)
         if isinstance(call.func, ast.Attribute):
             if isinstance(call.func.value, ast.Name) and call.func.value.id in CHANGEABLE and first:
                 return name not in TABLE_READS | TEXT_READS and not (self._near(node) and name in CHANGES)
@@ -389,7 +416,7 @@ class _Use:
         return not full.startswith(READING_MODULES) or last in CHANGE_GIVEN or "scanner" in last
 
     def _given_doubtful(
-        self, name: str, call: ast.Call, node: ast.expr, keyword: ast.keyword | None, known: Known
+        self, name: str, call: ast.Call, node: ast.AST, keyword: ast.keyword | None, known: Known
     ) -> bool:
         """Whether a function of the package uses a parameter doubtfully that is given a kept object."""
         if self._depth >= _DEEPEST:

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.syntax import called_name, last_name, named_parameters
-from prime_lab_mcp.lab.rewards.bindings import bindings_of
+from prime_lab_mcp.lab.rewards.bindings import bindings_of, captures_of
 from prime_lab_mcp.lab.rewards.deciding_arguments import changes_rows
 from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects
 
@@ -294,7 +294,7 @@ def _changed_names(node: ast.AST) -> Iterator[str]:
 def _aliases(nodes: Sequence[ast.AST], lasting: AbstractSet[str], makers: frozenset[str]) -> set[str]:
     """Return the variables to which a lasting object, or a part of one, is assigned."""
     pairs = [pair for node in nodes for pair in bindings_of(node)]
-    pairs += [(name, node.subject) for node in nodes if isinstance(node, ast.Match) for name in _captured(node)]
+    pairs += [pair for node in nodes if isinstance(node, ast.Match) for pair in captures_of(node)]
     found: set[str] = set()
     for _ in range(3):  # an alias of an alias of an alias
         found |= {
@@ -304,13 +304,6 @@ def _aliases(nodes: Sequence[ast.AST], lasting: AbstractSet[str], makers: frozen
             if first_name(part) in lasting | found or _made_by(part, makers)
         }
     return found
-
-
-def _captured(node: ast.Match) -> Iterator[str]:
-    """Yield the variables to which the patterns of a `match` assign the subject or a part of it."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name:
-            yield part.name
 
 
 def _choices(node: ast.expr) -> Iterator[ast.expr]:
