@@ -287,3 +287,18 @@ def test_classes_that_stand_in_a_circle_of_bases_end_the_reading() -> None:
     classes = "\n".join(f"class C{n}({', '.join(f'C{m}' for m in range(24) if m != n)}): pass" for n in range(24))
     code = package(f"{classes}\nBOX = C0()\ndef honest(): return BOX.lift() is None and BOX.lid")
     assert surroundings_findings(find_surroundings(code, "sums", "sums")) == []
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        "class Box:\n    @property\n    def lid(self): return self.lid",
+        "class Box:\n    lid = None\nBOX = Box()\nBOX.lid.lid = Box()\nBOX.lid.lid.lid = BOX.lid",
+        "class Box:\n" + "\n".join(f"    @property\n    def p{n}(self): return self.p{n + 1}" for n in range(200)),
+        "class Box:\n    def __init__(self, lid): self.lid = Box(lid.lid)\nBOX = Box(Box(None))",
+    ],
+    ids=["a property of itself", "an attribute of itself", "a row of properties", "an argument of itself"],
+)
+def test_attributes_that_stand_for_one_another_end_the_reading(top: str) -> None:
+    code = package(f"{top}\nONE = Box()\ndef honest(): return ONE.lid is None and ONE.p0")
+    find_surroundings(code, "sums", "sums")

@@ -37,6 +37,7 @@ class KeptClasses:
         self.shared: dict[str, set[str]] = {}
         """Maps a class to the attributes that its body sets for all objects."""
         self._attributes: dict[str, dict[str, list[Value]]] = {}
+        self._lines: dict[str, list[str]] = {}
         self._calls: dict[str, list[Value]] = {}
         """Maps a name to the calls of what has this name."""
         self._outside: dict[str, list[tuple[Value, Value]]] = {}
@@ -97,6 +98,11 @@ class KeptClasses:
 
     def line(self, class_name: str) -> list[str]:
         """Return a class of the package and all classes of the package that it builds on, each once."""
+        if class_name not in self._lines:
+            self._lines[class_name] = self._line(class_name)
+        return self._lines[class_name]
+
+    def _line(self, class_name: str) -> list[str]:
         line = [class_name] if class_name in self.classes else []
         for one in line:
             _, node = self.classes[one]

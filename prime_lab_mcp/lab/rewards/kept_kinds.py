@@ -117,6 +117,7 @@ class KeptKinds:
         """Maps an object that only holds attributes, by its number, to what these are given."""
         self._known: dict[int, Known] = {}
         self._local: dict[tuple[int, str], Known] = {}
+        self._of_attributes: dict[tuple[str, str, bool], Known | None] = {}
         self._returned: dict[str, Known] = {}
         self._keeps: dict[str, bool] = {}
         self._running = 0
@@ -167,6 +168,15 @@ class KeptKinds:
 
         With `shared`, only an attribute that belongs to all objects of the class counts.
         """
+        key = class_name, name, shared
+        if key not in self._of_attributes:
+            self._of_attributes[key] = None  # What refers to itself adds nothing.
+            self._running += 1
+            self._of_attributes[key] = self._attribute(class_name, name, shared)
+            self._running -= 1
+        return self._of_attributes[key]
+
+    def _attribute(self, class_name: str, name: str, shared: bool) -> Known | None:
         if class_name in self._records:
             given = self._records[class_name].get(name)
             return self.of_value(given) if given is not None else None
