@@ -95,6 +95,90 @@ ELSEWHERE = {
     "an alias of a setting": (
         "import csv\nLIMIT = csv.field_size_limit", "n = LIMIT(); LIMIT(n + 1); return n < 9", ""),
 }  # fmt: skip
+REACHED = {
+    "an argument of a constructor": (
+        'import asyncio\nclass Box:\n    def __init__(self, done): self.done = done\nBOX = Box(asyncio.Event())',
+        'old = BOX.done.is_set(); BOX.done.set(); return not old'),
+    "what a constructor makes": (
+        'import asyncio\nclass Box:\n    def __init__(self): self.done = asyncio.Event()\nBOX = Box()',
+        'old = BOX.done.is_set(); BOX.done.set(); return not old'),
+    "an argument of a constructor, in a method": (
+        'import asyncio\nclass Box:\n    def __init__(self, done): self.done = done\n'
+        '    def tick(self): self.done.set()\nBOX = Box(done=asyncio.Event())',
+        'BOX.tick(); return not BOX.done.is_set()'),
+    "a field of a data class": (
+        'import asyncio\nfrom dataclasses import dataclass\n@dataclass\nclass Box:\n    done: object\n'
+        'BOX = Box(asyncio.Event())',
+        'BOX.done.set(); return not BOX.done.is_set()'),
+    "what a field makes at first": (
+        'import asyncio\nfrom dataclasses import dataclass, field\n@dataclass\nclass Box:\n'
+        '    done: object = field(default_factory=asyncio.Event)\nBOX = Box()',
+        'BOX.done.set(); return not BOX.done.is_set()'),
+    "an argument of the constructor above": (
+        'import asyncio\nclass Up:\n    def __init__(self, done): self.done = done\nclass Box(Up):\n'
+        '    def __init__(self): super().__init__(asyncio.Event())\nBOX = Box()',
+        'BOX.done.set(); return not BOX.done.is_set()'),
+    "an argument of partial": (
+        'from functools import partial\nSEEN = []\ndef step(seen): seen.append(1); return len(seen)\n'
+        'STEP = partial(step, SEEN)',
+        'return STEP() < 9'),
+    "a list that is made for partial": (
+        'from functools import partial\ndef step(seen): seen.append(1); return len(seen)\nSTEP = partial(step, [])',
+        'return STEP() < 9'),
+    "a named argument of partial": (
+        'import asyncio\nfrom functools import partial\ndef step(done): done.set()\n'
+        'STEP = partial(step, done=asyncio.Event())',
+        'STEP(); return True'),
+    "partial in the reward": (
+        'import functools\nSEEN = {}\ndef step(n, seen): seen[n] = 1; return len(seen)',
+        'return functools.partial(step, seen=SEEN)(1) < 9'),
+    "a capture": (
+        'import asyncio\nDONE = asyncio.Event()',
+        '\n    match DONE:\n        case done: done.set()\n    return DONE'),
+    "a capture of an entry": (
+        'import asyncio\nKEPT = [asyncio.Event()]',
+        '\n    match KEPT:\n        case [done]: done.set()\n    return True'),
+    "a capture of an attribute": (
+        'import asyncio\nclass Box:\n    def __init__(self): self.done = asyncio.Event()\nBOX = Box()',
+        '\n    match BOX:\n        case Box(done=end): end.set()\n    return True'),
+    "an attribute that is set from outside": (
+        'import asyncio\nclass Box: pass\nBOX = Box()\nBOX.done = asyncio.Event()',
+        'BOX.done.set(); return True'),
+    "an attribute of a class that is set from outside": (
+        'import asyncio\nclass Box: pass\nBox.done = asyncio.Event()',
+        'Box.done.set(); return True'),
+    "an attribute that is set from outside, in a method": (
+        'import asyncio\nclass Box:\n    def tick(self): self.done.set()\nBox.done = asyncio.Event()\nBOX = Box()',
+        'BOX.tick(); return True'),
+    "an attribute that setattr sets": (
+        "import asyncio\nclass Box: pass\nBOX = Box()\nsetattr(BOX, 'done', asyncio.Event())",
+        'BOX.done.set(); return True'),
+    "an attribute of a function": (
+        'import asyncio\ndef box(): pass\nbox.done = asyncio.Event()',
+        'box.done.set(); return True'),
+    "an attribute that is set while the environment loads": (
+        'import asyncio\nclass Box: pass\nBOX = Box()\ndef load_environment(): BOX.done = asyncio.Event()',
+        'BOX.done.set(); return True'),
+    "a namespace": (
+        'import asyncio\nfrom types import SimpleNamespace\nBOX = SimpleNamespace(done=asyncio.Event())',
+        'BOX.done.set(); return True'),
+    "a cached property": (
+        'import asyncio\nfrom functools import cached_property\nclass Box:\n    @cached_property\n'
+        '    def done(self): return asyncio.Event()\nBOX = Box()',
+        'BOX.done.set(); return True'),
+    "a property with a cache": (
+        'import asyncio\nimport functools\nclass Box:\n    @property\n    @functools.cache\n'
+        '    def done(self): return asyncio.Event()\nBOX = Box()',
+        'BOX.done.set(); return True'),
+    "a property of what is kept": (
+        'import asyncio\nclass Box:\n    def __init__(self): self._done = asyncio.Event()\n    @property\n'
+        '    def done(self): return self._done\nBOX = Box()',
+        'BOX.done.set(); return True'),
+    "a field of a named tuple": (
+        'import asyncio\nfrom typing import NamedTuple\nclass Box(NamedTuple):\n    done: object\n'
+        'BOX = Box(asyncio.Event())',
+        'BOX.done.set(); return True'),
+}  # fmt: skip
 SOUND = {
     "constants": ("WORDS = ('a', 'b')\nBEST = {'a': 1.0}", "return BEST.get(WORDS[0]) == 1.0 and 'a' in BEST"),
     "patterns": (
@@ -123,6 +207,43 @@ SOUND = {
         "from enum import Enum\nclass Side(Enum):\n    A = 'a'\nSIDES = list(Side)",
         "return Side('a') in SIDES and Side.A.value.upper() == 'A'"),
     "a copy": ("SEEN = [1]", "mine = list(SEEN); mine.append(2); return len(mine) == 2"),
+    "words that a constructor is given": (
+        "class Box:\n    def __init__(self, words): self.words = words\nBOX = Box(['a'])",
+        "return 'a' in BOX.words and len(BOX.words) == 1 and BOX.words[0].strip()=='a'"),
+    "words that partial hands on": (
+        "from functools import partial\nWORDS = ['a']\ndef fits(words, w): return w in words\n"
+        "FITS = partial(fits, WORDS)",
+        "return FITS('a')"),
+    "partial in the reward": (
+        "from functools import partial\nWORDS = ['a']\ndef fits(words, w): return w in words",
+        "return partial(fits, WORDS)('a')"),
+    "a capture of a word": (
+        "WORDS = ['a']",
+        "\n    match WORDS:\n        case [w]: return w.strip() == 'a'"),
+    "a namespace of words": (
+        "import types\nBOX = types.SimpleNamespace(words=['a'], best={'a': 1.0}, size=3)",
+        'return BOX.best.get(BOX.words[0]) == 1.0 and BOX.size < 9'),
+    "words on a function": (
+        "def box(): pass\nbox.words = ['a']",
+        "return 'a' in box.words"),
+    "a cached property of words": (
+        "from functools import cached_property\nclass Box:\n    @cached_property\n"
+        "    def words(self): return ['a']\nBOX = Box()",
+        "return BOX.words[0] == 'a'"),
+    "an object of one call": (
+        'import asyncio\nclass Box:\n    def __init__(self, done): self.done = done',
+        'box = Box(asyncio.Event()); box.done.set(); return True'),
+    "an object of one call, by its method": (
+        'import asyncio\nclass Box:\n    def __init__(self, done): self.done = done\n'
+        '    def tick(self): self.done.set()',
+        'box = Box(asyncio.Event()); box.tick(); return True'),
+    "a namespace of one call": (
+        'import asyncio\nimport types',
+        'box = types.SimpleNamespace(done=asyncio.Event()); box.done.set(); return True'),
+    "a data class of words": (
+        "from dataclasses import dataclass, field\n@dataclass\nclass Box:\n"
+        "    words: list = field(default_factory=list)\n    name: str = 'a'\nBOX = Box(['a'])",
+        'return [w.strip() for w in BOX.words] == [BOX.name.upper()]'),
 }  # fmt: skip
 
 
@@ -144,6 +265,11 @@ def test_it_is_named_wherever_it_is_kept_and_however_it_is_reached(case: str) ->
     assert kept(top, body, kept=other), case
 
 
+@pytest.mark.parametrize("case", REACHED)
+def test_it_is_named_by_whatever_way_it_reached_its_place(case: str) -> None:
+    assert kept(*REACHED[case]), case
+
+
 @pytest.mark.parametrize("case", SOUND)
 def test_what_cannot_change_by_the_use_of_it_is_not_named(case: str) -> None:
     assert kept(*SOUND[case]) == []
@@ -161,3 +287,18 @@ def test_classes_that_stand_in_a_circle_of_bases_end_the_reading() -> None:
     classes = "\n".join(f"class C{n}({', '.join(f'C{m}' for m in range(24) if m != n)}): pass" for n in range(24))
     code = package(f"{classes}\nBOX = C0()\ndef honest(): return BOX.lift() is None and BOX.lid")
     assert surroundings_findings(find_surroundings(code, "sums", "sums")) == []
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        "class Box:\n    @property\n    def lid(self): return self.lid",
+        "class Box:\n    lid = None\nBOX = Box()\nBOX.lid.lid = Box()\nBOX.lid.lid.lid = BOX.lid",
+        "class Box:\n" + "\n".join(f"    @property\n    def p{n}(self): return self.p{n + 1}" for n in range(200)),
+        "class Box:\n    def __init__(self, lid): self.lid = Box(lid.lid)\nBOX = Box(Box(None))",
+    ],
+    ids=["a property of itself", "an attribute of itself", "a row of properties", "an argument of itself"],
+)
+def test_attributes_that_stand_for_one_another_end_the_reading(top: str) -> None:
+    code = package(f"{top}\nONE = Box()\ndef honest(): return ONE.lid is None and ONE.p0")
+    find_surroundings(code, "sums", "sums")

@@ -10,12 +10,24 @@ import pytest
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.hub import publish
+from prime_lab_mcp.lab.rewards.outside_kinds import KEPT
 from prime_lab_mcp.lab.state.config_gate import HubContent
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.tools.push_environment import TOOL
 from tests.tools.loopback import MODULE, PYPROJECT, Desk, pyproject
 
 pytestmark = pytest.mark.anyio
+COUNTS = """
+import asyncio
+from types import SimpleNamespace
+
+KEPT = SimpleNamespace(done=asyncio.Event())
+
+
+def __getattr__(name):
+    KEPT.done.set()
+    return name
+"""
 V0 = "import verifiers as vf\n\n\ndef load_environment():\n    return vf.Environment()\n"
 
 
@@ -57,6 +69,15 @@ async def test_the_question_of_a_push_names_the_data_that_goes_up(at: Desk) -> N
     assert intent is not None
     assert "2 data files go up with the code" in intent.question
     assert "tickets/more.jsonl (1 row), tickets/tickets.csv (2 rows)" in intent.question
+
+
+async def test_the_question_of_a_push_names_what_the_code_keeps_between_calls(at: Desk) -> None:
+    folder = at.environment("kept")
+    module = folder / "kept" / "__init__.py"
+    module.write_text(f"{MODULE}\n{COUNTS}", encoding="utf-8")
+    intent = await at.intent(TOOL, environment="kept")
+    assert intent is not None
+    assert f"{KEPT} (KEPT.done) at kept/__init__.py:" in intent.question
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ another thread parses (https://github.com/python/cpython/issues/106905). A secon
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -74,3 +74,25 @@ def last_name(node: ast.AST | None) -> str:
 def called_name(node: ast.AST) -> str:
     """Return the last name of the function that an expression calls; empty for other expressions."""
     return last_name(node.func) if isinstance(node, ast.Call) else ""
+
+
+def named_parameters(arguments: ast.arguments) -> list[ast.arg]:
+    """Return the parameters of a function that have a value each: all but those of `*` and `**`."""
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+def parameter_names(function: ast.AST) -> list[str]:
+    """Return the names of all parameters of a function, those of `*` and `**` last; none for other nodes."""
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return []
+    arguments = function.args
+    gathered = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    return [a.arg for a in (*named_parameters(arguments), *gathered)]
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a function without those of the functions and classes inside of it."""
+    for child in ast.iter_child_nodes(function):
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield from own_nodes(child)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.syntax import own_nodes
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
 from prime_lab_mcp.lab.state.source_code import SourceFile, dotted_name, import_aliases
 
@@ -236,7 +237,7 @@ def _outdated_hook(method: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str,
             return "env_response is no async function; verifiers awaits it", fix
         if len(parameters) < 3 and method.args.vararg is None:
             return f"env_response takes ({', '.join(parameters)}); verifiers calls it with messages and state", fix
-        pairs = [n for n in _own_nodes(method) if isinstance(n, ast.Return) and isinstance(n.value, ast.Tuple)]
+        pairs = [n for n in own_nodes(method) if isinstance(n, ast.Return) and isinstance(n.value, ast.Tuple)]
         if pairs:
             return "env_response returns a tuple, as before 0.1.6; verifiers takes the messages only", fix
     if method.name == "is_completed":
@@ -250,14 +251,6 @@ def _outdated_hook(method: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str,
                 "Write the condition as `@vf.stop async def NAME(self, state) -> bool`.",
             )
     return None
-
-
-def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function, except those of nested functions."""
-    for child in ast.iter_child_nodes(function):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield child
-            yield from _own_nodes(child)
 
 
 def _v0_hooks_in_v1(package: EnvironmentPackage) -> Iterator[Finding]:

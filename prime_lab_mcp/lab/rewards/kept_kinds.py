@@ -13,15 +13,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from prime_lab_mcp.lab.rewards.bindings import bindings_of
+from prime_lab_mcp.lab.base.syntax import last_name, own_nodes, parameter_names
+from prime_lab_mcp.lab.rewards.bindings import parts_assigned, sets_attribute
+from prime_lab_mcp.lab.rewards.kept_classes import Function, KeptClasses, Value
 from prime_lab_mcp.lab.rewards.lasting_state import first_name
 from prime_lab_mcp.lab.rewards.outside_kinds import is_known, outside_kind
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
 from prime_lab_mcp.lab.rewards.unchanging_uses import (
     CHANGEABLE,
     CONTAINER_MAKERS,
+    FIELDS,
     LISTING,
     LOCK_MAKERS,
+    NAMESPACES,
     NO_TABLE_MAKERS,
     OPENING,
     PATTERN_MAKERS,
@@ -81,7 +85,6 @@ class Known:
 PLAIN, FUNCTION, UNKNOWN = Known(Kind.PLAIN), Known(Kind.FUNCTION), Known(Kind.UNKNOWN, Kind.UNKNOWN)
 _LINES = Known(Kind.UNKNOWN)
 DATA = Known(Kind.CONTAINER, Kind.CONTAINER)
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _DEEPEST = 40
 """Steps from one expression to the next after which nothing is known of an object."""
@@ -99,16 +102,6 @@ def holding(found: Iterable[Known]) -> Kind:
     return min((min(k.kind, k.part) for k in found), default=Kind.PLAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """An expression that is assigned to a name: where, in which function, and whether the name gets a part of it."""
-
-    file: SourceFile
-    node: ast.AST
-    owner: ast.AST | None = None
-    part: bool = False
-
-
 class KeptKinds:
     """Answers what is known of the variables, attributes and expressions of a package."""
 
@@ -118,14 +111,13 @@ class KeptKinds:
         self._imported: dict[str, dict[str, str]] = {}
         self._variables: dict[str, dict[str, list[Value]]] = {}
         self.functions: dict[str, list[tuple[SourceFile, Function]]] = {}
-        self.classes: dict[str, tuple[SourceFile, ast.ClassDef]] = {}
-        self._attributes: dict[str, dict[str, list[Value]]] = {}
-        self.shared: dict[str, set[str]] = {}
-        """Maps a class to the attributes that its body sets for all objects."""
-        self.class_of: dict[int, str] = {}
-        """Maps the id of a method to its class."""
+        self.of_classes = KeptClasses([file for file in files if file.tree is not None])
+        self.classes = self.of_classes.classes
+        self._records: dict[str, dict[str, Value]] = {}
+        """Maps an object that only holds attributes, by its number, to what these are given."""
         self._known: dict[int, Known] = {}
         self._local: dict[tuple[int, str], Known] = {}
+        self._of_attributes: dict[tuple[str, str, bool], Known | None] = {}
         self._returned: dict[str, Known] = {}
         self._keeps: dict[str, bool] = {}
         self._running = 0
@@ -134,7 +126,7 @@ class KeptKinds:
             self._imported[file.path] = dict(program.imported[file.path])
             named = self._variables.setdefault(file.path, {})
             for statement in file.tree.body:
-                for name, value, part in (b for n in _outside(statement) for b in assigned(n)):
+                for name, value, part in (b for n in _outside(statement) for b in parts_assigned(n)):
                     named.setdefault(name, []).append(Value(file, value, None, part))
             for node in ast.walk(file.tree):
                 if isinstance(node, ast.Import):
@@ -142,23 +134,6 @@ class KeptKinds:
                     self._imported[file.path].update({top: top for top in tops})
                 elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     self.functions.setdefault(node.name, []).append((file, node))
-                elif isinstance(node, ast.ClassDef):
-                    self._add_class(file, node)
-
-    def _add_class(self, file: SourceFile, node: ast.ClassDef) -> None:
-        self.classes[node.name] = file, node
-        named = self._attributes.setdefault(node.name, {})
-        for statement in node.body:
-            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-                self.class_of[id(statement)] = node.name
-                for inner in ast.walk(statement):
-                    for name, value, part in assigned(inner) if _sets_attribute(inner) else ():
-                        named.setdefault(name, []).append(Value(file, value, statement, part))
-                continue
-            for name, value, part in assigned(statement):
-                named.setdefault(name, []).append(Value(file, value, None, part))
-                if isinstance(statement, ast.Assign) or "ClassVar" in ast.unparse(statement):
-                    self.shared.setdefault(node.name, set()).add(name)
 
     def full_name(self, file: SourceFile, node: ast.AST) -> str:
         """Return the full name of something imported, such as `re.compile`; empty for any other expression."""
@@ -193,21 +168,49 @@ class KeptKinds:
 
         With `shared`, only an attribute that belongs to all objects of the class counts.
         """
-        for one in self._line(class_name):
-            values = self._attributes[one].get(name, [])
-            if values and (not shared or name in self.shared.get(one, ())):
-                return least(self.of_value(v) for v in values if not shared or v.owner is None)
-        return None
+        key = class_name, name, shared
+        if key not in self._of_attributes:
+            self._of_attributes[key] = None  # What refers to itself adds nothing.
+            self._running += 1
+            self._of_attributes[key] = self._attribute(class_name, name, shared)
+            self._running -= 1
+        return self._of_attributes[key]
 
-    def _line(self, class_name: str) -> list[str]:
-        """Return a class of the package and all classes of the package that it builds on, each once."""
-        line = [class_name] if class_name in self.classes else []
-        for one in line:
-            _, node = self.classes[one]
-            names = (dotted_name(b.value if isinstance(b, ast.Subscript) else b) or "" for b in node.bases)
-            lasts = (name.rpartition(".")[2] for name in names)
-            line += [last for last in dict.fromkeys(lasts) if last in self.classes and last not in line]
-        return line
+    def _attribute(self, class_name: str, name: str, shared: bool) -> Known | None:
+        if class_name in self._records:
+            given = self._records[class_name].get(name)
+            return self.of_value(given) if given is not None else None
+        values = self.of_classes.values(class_name, name, shared=shared)
+        line = self.of_classes.line(class_name)
+        for base, given in self.of_classes.outside(name):
+            of_class = last_name(base.node) in line
+            if of_class or (not shared and self.of(base.file, base.node, base.owner).made in line and line):
+                values.append(given)
+        if values:
+            return least(self.of_value(value) for value in values)
+        found = self.of_classes.method(class_name, name) if not shared else None
+        return self._cached_property(*found) if found is not None else None
+
+    def _cached_property(self, file: SourceFile, method: Function) -> Known | None:
+        """Return what is known of a property that an object computes once; None for other methods."""
+        decorators = [last_name(decorator) for decorator in method.decorator_list]
+        if "cached_property" in decorators or ("property" in decorators and len(decorators) > 1):
+            return self._result(file, method, 1)
+        kept = [
+            self.of(file, value, method, 1)
+            for n in own_nodes(method)
+            if isinstance(n, ast.Return) and isinstance(value := n.value, ast.Attribute)
+        ]
+        return least(kept) if "property" in decorators and kept else None
+
+    def set_outside(self, node: ast.Attribute) -> Known | None:
+        """Return what is known of an attribute that code sets on an object by the name of that object; None if no code
+        does."""
+        named = last_name(node.value)
+        found = [
+            self.of_value(given) for base, given in self.of_classes.outside(node.attr) if last_name(base.node) == named
+        ]
+        return least(found) if named and found else None
 
     def of_value(self, value: Value) -> Known:
         """Return what is known of a variable that gets this value."""
@@ -264,29 +267,34 @@ class KeptKinds:
         if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
             if (id(owner), node.id) in self._local:
                 return self._local[id(owner), node.id]
-            own = [b for n in ast.walk(owner) for b in assigned(n) if b[0] == node.id and not _sets_attribute(n)]
+            own = [b for n in ast.walk(owner) for b in parts_assigned(n) if b[0] == node.id and not sets_attribute(n)]
             if own:
                 self._local[id(owner), node.id] = PLAIN  # What refers to itself adds nothing.
                 found = [(self.of(file, value, owner, depth + 1), part) for _, value, part in own if value is not node]
                 known = least(known.of_part if part else known for known, part in found)
                 self._local[id(owner), node.id] = known
                 return known
-            if node.id in parameters(owner):
-                return PLAIN
+            if node.id in parameter_names(owner):
+                self._local[id(owner), node.id] = PLAIN  # What refers to itself adds nothing.
+                known = least(map(self.of_value, self.of_classes.given(owner, node.id)))
+                self._local[id(owner), node.id] = known
+                return known
         return self.at_module_level(file, node) or PLAIN
 
     def _of_attribute(self, file: SourceFile, node: ast.Attribute, owner: ast.AST | None, depth: int) -> Known:
         if (known := self.at_module_level(file, node)) is not None:
             return known
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls") and owner is not None:
-            return self.attribute(self.class_of.get(id(owner), ""), node.attr, shared=False) or PLAIN
+            return self.attribute(self.of_classes.class_of.get(id(owner), ""), node.attr, shared=False) or PLAIN
         if isinstance(node.value, ast.Name) and node.value.id in self.classes:
             return self.attribute(node.value.id, node.attr, shared=False) or FUNCTION
         if self.full_name(file, node):
             return PLAIN
         if isinstance(node.value, ast.Name) and node.value.id in CHANGEABLE:
             return FUNCTION if node.attr in READS | TEXT_READS else UNKNOWN
-        return self.read(self.of(file, node.value, owner, depth + 1), node.attr) or PLAIN
+        held = self.of(file, node.value, owner, depth + 1)
+        known = self.attribute(held.made, node.attr, shared=False) if held.made else self.read(held, node.attr)
+        return known or self.set_outside(node) or PLAIN
 
     def read(self, held: Known, attribute: str) -> Known | None:
         """Return what is known of an attribute of an object; None if it is none that the object is known to have."""
@@ -344,6 +352,13 @@ class KeptKinds:
             )
         if full == "functools.partial":
             return least(self.of(file, part, owner, depth + 1) for part in call.args)
+        if full in NAMESPACES:
+            made = f"{full} {id(call)}"
+            self._records[made] = {k.arg: Value(file, k.value, owner) for k in call.keywords if k.arg}
+            return Known(Kind.PLAIN, made=made)
+        if full in FIELDS:
+            factory = [k.value for k in call.keywords if k.arg in ("default_factory", "factory")]
+            return least(self._made(file, ast.Call(made, [], []), owner, depth + 1) for made in factory)
         if full.startswith(STEADY_MAKERS):
             return PLAIN
         if full.startswith(TABLE_MAKERS) and not full.startswith(NO_TABLE_MAKERS):
@@ -379,7 +394,7 @@ class KeptKinds:
         """Return the kind of the objects of a class of the package."""
         return min(
             (Kind.FOREIGN if self._is_foreign(file, base) else Kind.OWN)
-            for file, node in (self.classes[one] for one in self._line(name))
+            for file, node in (self.classes[one] for one in self.of_classes.line(name))
             for base in (*node.bases, ast.Name("object", ast.Load()))
         )
 
@@ -393,14 +408,6 @@ class KeptKinds:
         of_library = is_known(full.rpartition(".")[0]) and not full.startswith(STEADY_BASES)
         return last in CHANGEABLE or bool(full and of_library)
 
-    def has_method(self, class_name: str, name: str) -> bool:
-        """Whether a class of the package, or one of the package that it builds on, defines a method."""
-        return any(
-            isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef) and m.name == name
-            for one in self._line(class_name)
-            for m in self.classes[one][1].body
-        )
-
     def keeps(self, name: str) -> bool:
         """Whether a function of the package returns what outlives its call: what it caches, or a module's variable."""
         if name not in self._keeps:
@@ -410,8 +417,8 @@ class KeptKinds:
     def _keeps_result(self, file: SourceFile, function: Function) -> bool:
         if any("cache" in ast.unparse(decorator) for decorator in function.decorator_list):
             return True
-        own = list(inside(function))
-        variables = {*parameters(function), *(b[0] for n in own for b in assigned(n))}
+        own = list(own_nodes(function))
+        variables = {*parameter_names(function), *(b[0] for n in own for b in parts_assigned(n))}
         return any(
             isinstance(value, ast.Name | ast.Attribute | ast.Subscript)
             and first_name(value) not in variables
@@ -431,30 +438,13 @@ class KeptKinds:
         return self._returned[name]
 
     def _result(self, file: SourceFile, function: Function, depth: int) -> Known:
-        own = list(inside(function))
+        own = list(own_nodes(function))
         yielded = [n.value for n in own if isinstance(n, ast.Yield | ast.YieldFrom) and n.value is not None]
         if yielded:  # A decorator makes a context of such a function.
             part = holding(self.of(file, value, function, depth + 1) for value in yielded)
             return PLAIN if function.decorator_list else Known(Kind.UNKNOWN, part)
         returns = [n.value for n in own if isinstance(n, ast.Return) and n.value is not None]
         return least(self.of(file, value, function, depth + 1) for value in returns)
-
-
-def parameters(function: ast.AST) -> list[str]:
-    """Return the names of the parameters of a function."""
-    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        return []
-    a = function.args
-    every = (*a.posonlyargs, *a.args, *a.kwonlyargs, *(x for x in (a.vararg, a.kwarg) if x is not None))
-    return [argument.arg for argument in every]
-
-
-def inside(function: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function without those of the functions and classes inside of it."""
-    for child in ast.iter_child_nodes(function):
-        yield child
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            yield from inside(child)
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
@@ -464,24 +454,6 @@ def _operands(node: ast.expr) -> list[ast.expr]:
         found.append(node.right)
         node = node.left
     return [node, *found]
-
-
-def assigned(node: ast.AST) -> Iterator[tuple[str, ast.AST, bool]]:
-    """Yield (name, value, part) of every assignment of a node. `part`: the name gets an entry of the value."""
-    part = isinstance(node, ast.For | ast.AsyncFor | ast.comprehension)
-    if not isinstance(node, ast.arguments):
-        yield from ((name, value, part or _unpacks(node, value)) for name, value in bindings_of(node))
-
-
-def _unpacks(node: ast.AST, value: ast.AST) -> bool:
-    """Whether an assignment gives the entries of a value to several names."""
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    return any(isinstance(t, ast.Tuple | ast.List) for t in targets) and getattr(node, "value", None) is value
-
-
-def _sets_attribute(node: ast.AST) -> bool:
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return any(isinstance(t, ast.Attribute) for t in targets)
 
 
 def _outside(node: ast.AST) -> Iterator[ast.AST]:

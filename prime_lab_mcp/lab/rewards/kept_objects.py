@@ -9,20 +9,12 @@ syntax tree and runs no code.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from prime_lab_mcp.lab.base.syntax import last_name
-from prime_lab_mcp.lab.rewards.bindings import bindings_of
-from prime_lab_mcp.lab.rewards.kept_kinds import (
-    Function,
-    KeptKinds,
-    Kind,
-    Known,
-    assigned,
-    inside,
-    least,
-    parameters,
-)
+from prime_lab_mcp.lab.base.syntax import last_name, own_nodes, parameter_names
+from prime_lab_mcp.lab.rewards.bindings import bindings_of, parts_assigned
+from prime_lab_mcp.lab.rewards.kept_classes import Function
+from prime_lab_mcp.lab.rewards.kept_kinds import KeptKinds, Kind, Known, least
 from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects
 from prime_lab_mcp.lab.rewards.lasting_state import CHANGES, first_name
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram
@@ -33,6 +25,7 @@ from prime_lab_mcp.lab.rewards.unchanging_uses import (
     NO_SETTINGS,
     OF_FUNCTIONS,
     ON_UNKNOWN,
+    PARTIALS,
     PATTERN_READS,
     PATTERN_VALUES,
     READERS,
@@ -85,9 +78,7 @@ class KeptObjects:
     def uses(self, file: SourceFile, owner: ast.AST | None, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:
         """Yield (name, line) of every doubtful use in a function; `owner` is None for code at import."""
         if not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
-            for node in nodes:
-                if isinstance(node, ast.Lambda):
-                    yield from _Use(self._kinds, self._lasting, file, None).of_function(node, {})
+            yield from _Use(self._kinds, self._lasting, file, None).of_made(nodes, {})
             return
         around = self._around.get(id(owner), [])
         use = _Use(self._kinds, self._lasting, file, (around or [owner])[0])
@@ -97,16 +88,14 @@ class KeptObjects:
         if owner.name.startswith(_LOADING) and owner.name != "load":
             # The function runs once, but what it makes and returns runs in every call.
             env |= self._variables_around(file, owner, None)
-            for node in ast.walk(owner):
-                if isinstance(node, ast.Lambda):
-                    yield from use.of_function(node, env)
+            yield from use.of_made(ast.walk(owner), env)
             return
         yield from use.of_function(owner, env)
 
     def _variables_around(self, file: SourceFile, outer: ast.AST, inner: Function | None) -> dict[str, Known | None]:
         """Map the variables of an outer function to what is known of them, if they outlive a call of the inner one."""
-        own = {b[0]: b for n in inside(outer) for b in assigned(n)}
-        names = dict.fromkeys([*parameters(outer), *own])
+        own = {b[0]: b for n in own_nodes(outer) for b in parts_assigned(n)}
+        names = dict.fromkeys([*parameter_names(outer), *own])
         outlives = isinstance(outer, Function) and (
             outer.name.startswith(_LOADING)
             or (inner is not None and inner not in self._ending and _hands(outer, inner))
@@ -152,7 +141,7 @@ class _Use:
         for node in ast.walk(function):
             self._parents |= {id(child): node for child in ast.iter_child_nodes(node)}
             self._catches = self._catches or last_name(node) == "catch_warnings"
-        if name := self._kinds.class_of.get(id(function), ""):
+        if name := self._kinds.of_classes.class_of.get(id(function), ""):
             self._class = name
             lasts = id(function) in self._lasting.methods
             self._self = Known(self._kinds.of_class(name)) if lasts else None
@@ -167,9 +156,30 @@ class _Use:
         for statement in body:
             yield from self._visit(statement, env)
 
+    def of_made(self, nodes: Iterable[ast.AST], outer: _Env) -> Iterator[tuple[str, int]]:
+        """Yield (name, line) of the doubtful uses in the functions that code makes with `lambda` and `partial`."""
+        for node in nodes:
+            if isinstance(node, ast.Lambda):
+                yield from self.of_function(node, outer)
+            elif isinstance(node, ast.Call) and self._is_partial(node):
+                for given in (*node.args[1:], *(k.value for k in node.keywords)):
+                    known = self.kept(given, outer) or self._kinds.of(self._file, given, self._owner)
+                    changes = known.kind in (Kind.UNKNOWN, Kind.FOREIGN, Kind.CONTAINER)
+                    if changes and self._partial_doubtful(node, given, known):
+                        yield ast.unparse(given)[:60], node.lineno
+
+    def _is_partial(self, call: ast.Call) -> bool:
+        return self._kinds.full_name(self._file, call.func) in PARTIALS and bool(call.args)
+
+    def _partial_doubtful(self, call: ast.Call, given: ast.AST, known: Known) -> bool:
+        """Whether the function of a `partial` uses a parameter doubtfully that is given a kept object there."""
+        of_function = ast.Call(call.args[0], call.args[1:], call.keywords)
+        keyword = next((k for k in call.keywords if k.value is given), None)
+        return self._given_doubtful(last_name(call.args[0]), of_function, given, keyword, known)
+
     def _env(self, function: ast.AST, outer: _Env) -> dict[str, Known | None]:
         """Map the names of a function to what is known of the kept objects that they stand for."""
-        own = list(inside(function))
+        own = list(own_nodes(function))
         within = {id(n) for c in own if isinstance(c, ast.comprehension) for n in ast.walk(c.target)}
         stores = {
             n.id for n in own if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load) and id(n) not in within
@@ -183,14 +193,14 @@ class _Use:
             for a in n.names
         }
         stores -= {name for n in own if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
-        env: dict[str, Known | None] = {**outer, **dict.fromkeys([*parameters(function), *stores])}
+        env: dict[str, Known | None] = {**outer, **dict.fromkeys([*parameter_names(function), *stores])}
         if isinstance(function, Function | ast.Lambda):
             for name, default in bindings_of(function.args):
                 known = self.kept(default, outer) or self._kinds.of(self._file, default, None)
                 replaced = known.kind is Kind.CONTAINER and name in stores  # such as a copy of what was given
                 follows = known.kind in (Kind.UNKNOWN, Kind.FOREIGN, Kind.CONTAINER) and not replaced
                 env[name] = known if follows else None
-        bindings = [b for n in own if not isinstance(n, ast.comprehension) for b in assigned(n) if b[0] in stores]
+        bindings = [b for n in own if not isinstance(n, ast.comprehension) for b in parts_assigned(n) if b[0] in stores]
         for _ in range(2):  # an alias of an alias
             for name, value, part in bindings:
                 if (held := self.kept(value, env)) is not None:
@@ -213,7 +223,7 @@ class _Use:
             env = dict(env)
             for loop in node.generators:
                 over = self.kept(loop.iter, env)
-                for name, _, _ in assigned(loop):
+                for name, _, _ in parts_assigned(loop):
                     env[name] = over.of_part if over is not None else None
         if isinstance(node, ast.expr):
             line = getattr(node, "lineno", 0)
@@ -263,7 +273,13 @@ class _Use:
         if self._class and (of_class or (isinstance(value, ast.Name) and value.id == "self")):
             return self._kinds.attribute(self._class, attr, shared=self._self is None)
         held = self.kept(value, env)
-        if held is None or held.kind in (Kind.UNKNOWN, Kind.PLAIN, Kind.LOCK):
+        if held is None:
+            return None
+        if held.made and (known := self._kinds.attribute(held.made, attr, shared=False)) is not None:
+            return known
+        if isinstance(node, ast.Attribute) and (known := self._kinds.set_outside(node)) is not None:
+            return known
+        if held.kind in (Kind.UNKNOWN, Kind.PLAIN, Kind.LOCK):
             return None
         return (
             self._kinds.read(held, attr)
@@ -313,7 +329,7 @@ class _Use:
         if kind in (Kind.CONTAINER, Kind.UNKNOWN) and self._near(node) and attr in CHANGES:
             return False  # `lasting_state.py` names that.
         if known.made in self._kinds.classes:
-            own = self._kinds.has_method(known.made, attr)
+            own = self._kinds.of_classes.has_method(known.made, attr)
         else:
             own = attr in self._kinds.functions and attr not in CHANGING
         match kind:
@@ -344,7 +360,7 @@ class _Use:
             return True  # an alias
         assert self._file.tree is not None
         return node.id in ("self", "cls") or any(
-            name == node.id for statement in self._file.tree.body for name, _, _ in assigned(statement)
+            name == node.id for statement in self._file.tree.body for name, _, _ in parts_assigned(statement)
         )
 
     def _unknown_doubtful(self, node: ast.expr, parent: ast.AST | None) -> bool:
@@ -367,6 +383,8 @@ class _Use:
         name = last_name(call.func)
         first = bool(call.args) and call.args[0] is node
         full = self._kinds.full_name(self._file, call.func)
+        if full in PARTIALS and not first:
+            return self._partial_doubtful(call, node, known)
         if isinstance(call.func, ast.Attribute):
             if isinstance(call.func.value, ast.Name) and call.func.value.id in CHANGEABLE and first:
                 return name not in TABLE_READS | TEXT_READS and not (self._near(node) and name in CHANGES)
@@ -398,13 +416,13 @@ class _Use:
         return not full.startswith(READING_MODULES) or last in CHANGE_GIVEN or "scanner" in last
 
     def _given_doubtful(
-        self, name: str, call: ast.Call, node: ast.expr, keyword: ast.keyword | None, known: Known
+        self, name: str, call: ast.Call, node: ast.AST, keyword: ast.keyword | None, known: Known
     ) -> bool:
         """Whether a function of the package uses a parameter doubtfully that is given a kept object."""
         if self._depth >= _DEEPEST:
             return False
         for file, function in self._kinds.functions.get(name, ()):
-            names = parameters(function)
+            names = parameter_names(function)
             names = names[1:] if names[:1] in (["self"], ["cls"]) else names
             at = call.args.index(node) if node in call.args else -1
             parameter = keyword.arg if keyword is not None else names[at] if 0 <= at < len(names) else None
@@ -423,7 +441,7 @@ class _Use:
         env = {**self._env(function, {}), parameter: known}
         return any(
             self._doubtful(node, held, env)
-            for node in inside(function)
+            for node in own_nodes(function)
             if isinstance(node, ast.expr)
             and first_name(node) == parameter
             and (held := self.kept(node, env)) is not None

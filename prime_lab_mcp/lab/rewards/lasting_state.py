@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.base.syntax import called_name, last_name
-from prime_lab_mcp.lab.rewards.bindings import bindings_of
+from prime_lab_mcp.lab.base.syntax import called_name, last_name, named_parameters
+from prime_lab_mcp.lab.rewards.bindings import bindings_of, captures_of
 from prime_lab_mcp.lab.rewards.deciding_arguments import changes_rows
 from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects
 
@@ -124,7 +124,7 @@ def changed_state(
     if loads and (keeps_self or not owner.name.startswith("__")):
         return
     arguments = owner.args
-    given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    given = named_parameters(arguments)
     defaults = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
     mutable = any(
         not isinstance(d, ast.Constant | ast.Name | ast.Attribute | ast.UnaryOp | ast.Tuple) for d in defaults
@@ -294,7 +294,7 @@ def _changed_names(node: ast.AST) -> Iterator[str]:
 def _aliases(nodes: Sequence[ast.AST], lasting: AbstractSet[str], makers: frozenset[str]) -> set[str]:
     """Return the variables to which a lasting object, or a part of one, is assigned."""
     pairs = [pair for node in nodes for pair in bindings_of(node)]
-    pairs += [(name, node.subject) for node in nodes if isinstance(node, ast.Match) for name in _captured(node)]
+    pairs += [pair for node in nodes if isinstance(node, ast.Match) for pair in captures_of(node)]
     found: set[str] = set()
     for _ in range(3):  # an alias of an alias of an alias
         found |= {
@@ -304,13 +304,6 @@ def _aliases(nodes: Sequence[ast.AST], lasting: AbstractSet[str], makers: frozen
             if first_name(part) in lasting | found or _made_by(part, makers)
         }
     return found
-
-
-def _captured(node: ast.Match) -> Iterator[str]:
-    """Yield the variables to which the patterns of a `match` assign the subject or a part of it."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name:
-            yield part.name
 
 
 def _choices(node: ast.expr) -> Iterator[ast.expr]:

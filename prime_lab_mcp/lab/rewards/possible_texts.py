@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
+from prime_lab_mcp.lab.base.syntax import named_parameters
 from prime_lab_mcp.lab.rewards.bindings import bindings_of
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
 from prime_lab_mcp.lab.state.source_code import SourceFile
@@ -180,10 +181,10 @@ def _by_name(pairs: Iterable[tuple[str, ast.AST]]) -> dict[str, list[ast.AST]]:
 def _functions_with(owner: ast.AST | None, name: str) -> Iterator[_Function]:
     """Yield a function and its inner functions that have a parameter of this name."""
     for node in ast.walk(owner) if owner is not None else ():
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            arguments = node.args
-            if name in [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]:
-                yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and name in [
+            a.arg for a in named_parameters(node.args)
+        ]:
+            yield node
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:

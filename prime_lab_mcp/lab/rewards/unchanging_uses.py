@@ -61,6 +61,11 @@ LOCK_MAKERS = frozenset(
     for module in ("asyncio", "threading", "asyncio.locks")
     for name in ("Lock", "RLock", "Semaphore", "BoundedSemaphore")
 )
+PARTIALS = frozenset({"functools.partial", "functools.partialmethod"})
+NAMESPACES = frozenset({"types.SimpleNamespace", "argparse.Namespace"})
+"""Classes whose objects hold the attributes that they are given, and nothing else."""
+FIELDS = frozenset({"dataclasses.field", "pydantic.Field", "pydantic.PrivateAttr", "attrs.field", "attr.ib"})
+"""Functions that say what a field holds at first."""
 STEADY_BASES = ("abc.", "dataclasses.", "enum.", "pydantic.", "typing.", "typing_extensions.", "verifiers.")
 CHANGING = (
     frozenset(name for kind in (list, dict, set, bytearray, deque, Counter, OrderedDict) for name in dir(kind))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from prime_lab_mcp.lab.base.syntax import parse_python
+from prime_lab_mcp.lab.base.syntax import named_parameters, parse_python
 from prime_lab_mcp.lab.base.versions import V0_RELEASES, V1_RELEASES
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
@@ -193,8 +193,7 @@ class SourceFunction:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        args = self.node.args
-        return tuple(a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs))
+        return tuple(a.arg for a in named_parameters(self.node.args))
 
     def nodes(self) -> Iterator[ast.AST]:
         """Every node of the body, without the bodies of nested functions and classes."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from prime_lab_mcp.lab.authoring.port.description import CodePlace
-from prime_lab_mcp.lab.base.syntax import parse_python
+from prime_lab_mcp.lab.base.syntax import named_parameters, parse_python
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -297,7 +297,7 @@ def parameters_of(node: Definition | ast.Lambda) -> frozenset[str] | None:
     """The names of a function's parameters; None if it accepts any keyword."""
     if node.args.kwarg is not None:
         return None
-    return frozenset(a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
+    return frozenset(a.arg for a in named_parameters(node.args))
 
 
 def third_party(trees: Iterable[ast.Module], own: Sequence[str]) -> frozenset[str]:
