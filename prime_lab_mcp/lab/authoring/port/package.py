@@ -234,6 +234,38 @@ def _with_defaults(load: ast.FunctionDef) -> set[str]:
     return named | set(_taken(load))
 
 
+def is_split(argument: str) -> bool:
+    """Whether an argument of `load_environment` chooses a split, by its name."""
+    return argument.rpartition("_")[2] == "split"
+
+
+_USUAL_SPLITS = ("test", "validation")
+"""Values of a split that are tried where the old code lists none (our choice)."""
+_MOST_SPLITS = 3
+
+
+def other_split_values(source: SourceCode, main: str, argument: str) -> tuple[str, ...]:
+    """The values of the argument that chooses a split, besides its default: those of its `Literal`, or usual ones.
+
+    Empty without a text as default, because another split is then no matter of this argument alone.
+    """
+    tree = next((file.tree for file in source.files if file.path == main), None)
+    for node in tree.body if tree is not None else ():
+        if not isinstance(node, ast.FunctionDef) or node.name != "load_environment":
+            continue
+        plain = (*node.args.posonlyargs, *node.args.args)
+        pairs = [*zip(plain[len(plain) - len(node.args.defaults) :], node.args.defaults, strict=True)]
+        pairs += [(a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]
+        for named, default in pairs:
+            if named.arg == argument and isinstance(default, ast.Constant) and isinstance(default.value, str):
+                inside = ast.walk(named.annotation) if named.annotation is not None else ()
+                listed = [n.value for n in inside if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+                # The rows of "train" and "eval" are those of the two datasets of the old environment.
+                known = (default.value, "train", "eval")
+                return tuple(v for v in listed or _USUAL_SPLITS if v not in known and v.isidentifier())[:_MOST_SPLITS]
+    return ()
+
+
 def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) -> None:
     tree = progress.package.files[old.main].tree
     load = next(
@@ -249,13 +281,17 @@ def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) ->
         place = CodePlace(old.main, load.lineno)
         listed = ", ".join(taken)
         why = f"the rows and values are those of the defaults of {listed}"
-        splits = [name for name in taken if name.rpartition("_")[2] == "split"]
-        if splits:
+        splits = [name for name in taken if is_split(name)]
+        more = [split for split in rows.counts if split not in ("train", "eval")]
+        if splits and more:
+            named = " and ".join(quote(split, 40) for split in more)
+            why += f"; the rows that {splits[0]} {named} gives are a split of the port as well"
+        elif splits:
             why += (
                 f"; the rows that another {' or '.join(splits)} gives are not carried over, and same_as compares none"
             )
         # An argument without a default has no value here that the port could have.
-        by_hand = bool(splits) or not set(taken) <= _with_defaults(load)
+        by_hand = bool(splits and not more) or not set(taken) <= _with_defaults(load)
         first = progress.package.files[old.main].text.splitlines()[load.lineno - 1 : load.body[0].lineno - 1]
         progress.left_parts.append(LeftPart("arguments of load_environment", why, place, "\n".join(first), by_hand))
     if old.defaults:
