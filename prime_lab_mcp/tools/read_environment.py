@@ -18,7 +18,7 @@ from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, is_invisible, quote
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import collect_files
-from prime_lab_mcp.lab.state.workspace import read_text, resolve_inside
+from prime_lab_mcp.lab.state.workspace import ShownFiles, read_text, resolve_inside
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
 PAGE = 8_000
@@ -40,10 +40,16 @@ class Args(Arguments):
 async def run(call: Call, args: Args) -> Outcome:
     folder = call.lab.workspace.environment(args.environment)
     if args.path is None:
-        return _listing(folder.path, folder.relative)
+        listed = _listing(folder.path, folder.relative)
+        if "text" in listed.data:
+            call.lab.memory(ShownFiles).add(folder.relative)
+        return listed
     path = folder.path if args.path == "*" else resolve_inside(folder.path, args.path)
     if path.is_dir():
-        return _folder(folder.path, folder.relative, path, args)
+        read = _folder(folder.path, folder.relative, path, args)
+        if path == folder.path and "next_offset" not in read.data:
+            call.lab.memory(ShownFiles).add(folder.relative)
+        return read
     if not path.is_file():
         raise BadInput(
             f"{folder.relative} has no file {quote(args.path)}",

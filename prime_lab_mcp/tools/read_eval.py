@@ -24,6 +24,7 @@ from prime_lab_mcp.lab.evals.easier import (
     following_calls,
     form_call,
     paid_form,
+    paid_parts,
     reward_calls,
     reward_verdict,
 )
@@ -83,7 +84,9 @@ async def run(call: Call, args: Args) -> Outcome:
             ways = await anyio.to_thread.run_sync(_with_ways_out, lab, job, here, args.view, viewed, judged)
             viewed = replace(viewed, next=ways)
         if args.view == "zeros":
-            advice = advice_with_known_result(lab, here.spec, viewed.data["advice"])
+            advice = advice_with_known_result(
+                lab, here.spec, here.id, viewed.data["advice"], viewed.data.get("lacking", "")
+            )
             viewed = replace(viewed, data={**viewed.data, "advice": advice})
         if pair is not None and other is not None and viewed.data.get("to_train", {}).get("model", "") is None:
             sides = ((here, pair[0]), (other, pair[1]))
@@ -185,11 +188,14 @@ def _with_ways_out(
     tested = reward_verdict(lab, here.spec.source, here.spec.env_args)
     calls = viewed.next
     classes = viewed.data["advice"] if view == "zeros" else ()
-    other_form = any(row.get("cause") in ("gold", "asked", "unpaid") for row in classes)
+    other_form = any(row.get("cause") in ("gold", "asked", "unpaid", "lacks") for row in classes)
     if tested not in (None, "passed") or (tested and other_form):
         # The same test of the same files would get the same answer again.
-        instead = (form_call(lab, here.spec),) if tested == "passed" else tuple(reward_calls(lab, here.spec))
-        calls = tuple(one for call in calls for one in (instead if call.tool == "test_reward" else (call,)))
+        lacking = viewed.data.get("lacking", "")
+        form = form_call(lab, here.spec, job.id, lacking)
+        instead = (form,) if tested == "passed" else tuple(reward_calls(lab, here.spec, job.id))
+        replaced = ("test_reward", "read_eval") if lacking and tested == "passed" else ("test_reward",)
+        calls = tuple(one for call in calls for one in (instead if call.tool in replaced else (call,)))
     if distribution is None:
         return calls
     if not distribution.is_dead:
@@ -245,7 +251,9 @@ def _viewed(
         assert judged is not None
         return summary.summary_view(here, judged, files)
     if args.view == "zeros":
-        return zeros.zeros_view(here, paid_form=paid_form(lab, here.spec.source, here.spec.env_args))
+        return zeros.zeros_view(
+            here, paid_form=paid_form(lab, here.spec.source, here.spec.env_args), paid=paid_parts(lab, here.spec)
+        )
     if args.view == "groups":
         return groups.groups_view(here, args.by, args.page)
     if args.view == "rollouts":

@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.base.report import Finding, Next, Verdict, worst_first
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distribution.sample_size import needed_size
 from prime_lab_mcp.lab.evals.spec import SOLUTIONS_AT_ONCE
+from prime_lab_mcp.lab.evals.zeros.paid_parts import PAID_REPLIES
 from prime_lab_mcp.lab.loading import LoadedEnvironment
 from prime_lab_mcp.lab.rewards import comparison, surroundings, surroundings_report
 from prime_lab_mcp.lab.rewards import findings as reward
@@ -26,7 +27,8 @@ from prime_lab_mcp.lab.rewards.cases import (
     probes_behind,
 )
 from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
-from prime_lab_mcp.lab.rewards.observations import ScoredCase, SearchOutcome, Trial, Witnessed
+from prime_lab_mcp.lab.rewards.observations import ScoredCase, ScoredProbe, SearchOutcome, Trial, Witnessed
+from prime_lab_mcp.lab.rewards.probes import row_fields
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules import amounts, judges, known_answers, rollouts, solutions
 from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow
@@ -109,6 +111,7 @@ def reward_outcome(
         folder.write_failing(probes_behind(shown, trial), rows)
     data = (
         _data(trial, sanity, failing, args)
+        | _paid(trial, rows)
         | {"warned": _warned(findings, trial), "table": str(folder.table)}
         | reward_judge.data(trial, asked)
     )
@@ -448,6 +451,31 @@ def _data(
         "probes": args.probes,
         "search": trial.searched.as_json(),
     }
+
+
+_PAID_REPLIES = 3
+"""Number of paid right replies in the data, which an evaluation that pays nothing is compared with."""
+_PAID_CHARACTERS = 300
+
+
+def _paid(trial: Trial, rows: Sequence[Row]) -> dict[str, Any]:
+    """The ends of right replies that earned most, and the form of fields that paid cases have, for a rendering."""
+    cases = [c for c in trial.supplied if c.high and known_answers.meets_expectation(c, trial)]
+    golds = sorted(trial.golds, key=lambda scored: -(scored.reward or 0.0)) if amounts.gold_is_paid(trial) else []
+    right = [*golds[:_PAID_REPLIES], *(case.scored_probe for case in cases)]
+    replies = [(one.probe.row, _reply(one)) for one in right if one.reward]
+    if not replies:
+        return {}
+    data: dict[str, Any] = {
+        PAID_REPLIES: [{"task": row, "reply": text[-_PAID_CHARACTERS:]} for row, text in replies[:_PAID_REPLIES]]
+    }
+    form = row_fields.form_of_fields(replies, rows, trial.fields) if trial.style is None else ""
+    return data | ({"rendering_of_cases": form} if form else {})
+
+
+def _reply(scored: ScoredProbe) -> str:
+    content = scored.probe.messages[-1].get("content") if scored.probe.messages else None
+    return content.strip() if isinstance(content, str) else ""
 
 
 def _warned(findings: Sequence[Finding], trial: Trial) -> list[dict[str, Any]]:

@@ -84,3 +84,36 @@ async def test_zeros_of_a_reward_whose_test_failed_lead_to_the_files_and_not_to_
     assert called[0] == "read_environment"
     assert "test_reward" not in called
     assert "reward-contradicts-prompt, it reads a box" in zeros["next"][0]["why"]
+
+
+async def test_replies_that_lack_what_every_paid_reply_has_are_told_what_that_is(settings: Settings) -> None:
+    """The doses had no unit, and the report counted 400 wrong answers and none that the reward could not read."""
+    paid = [{"task": n, "reply": f"I multiply.\nDose: {n} mg"} for n in range(2)]
+    lab = Lab(settings)
+    known = {"paid_replies": paid}
+    lab.ledger.record(
+        Evidence("test_reward", "passed", lab.key, SPEC.environment, SPEC.source, SPEC.content, data=known)
+    )
+    plain = {"correct": {"score": 0.0, "weight": 1.0}}
+    asked = {"role": "user", "content": "How much? Answer with the dose."}
+
+    def unread(task: int) -> dict[str, Any]:
+        said = {"role": "assistant", "content": f"I multiply.\nDose: {task + 7}"}
+        nodes = [{"message": asked, "sampled": False}, {"message": said, "sampled": True}]
+        return episode(task, 0.0, nodes=nodes, rewards=plain, num_output_tokens=2)
+
+    finished(lab, [unread(task) for task in range(40) for _ in range(4)])
+    async with Client(build_server(lab)) as client:
+        zeros = (await client.call_tool("read_eval", {"eval": ID, "view": "zeros"})).structured_content
+        judged = (await client.call_tool("check_reward_distribution", {"results": ID})).structured_content
+    assert zeros is not None
+    assert judged is not None
+    lacking = "a unit or word after the number that ends the last line (a paid text ends with"
+    assert (zeros["data"]["zeros"]["unparsed"], zeros["data"]["zeros"]["wrong"]) == (160, 0)
+    assert zeros["data"]["whose"] == {"model": 0, "setup": 0, "unknown": 160}
+    assert zeros["data"]["lacking"].startswith(lacking)
+    assert lacking in zeros["summary"]
+    assert lacking in zeros["next"][0]["why"]
+    (finding,) = [f for f in judged["findings"] if f["code"] == "distribution-all-zero"]
+    assert f"the replies lack what every paid reply of test_reward has: {lacking}" in finding["message"]
+    assert "write one into it" in finding["fix"]

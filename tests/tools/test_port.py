@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -282,6 +283,43 @@ async def test_the_rows_of_another_split_are_said_not_to_be_carried_over(tmp_pat
     (why,) = [p["why"] for p in made["data"]["left"] if p["part"] == "arguments of load_environment"]
     assert why.startswith("the rows and values are those of the defaults of high, split; ")
     assert "the rows that another split gives are not carried over" in why
+
+
+SPLIT = """
+import verifiers as vf
+from datasets import Dataset
+
+
+def load_environment(split: str = "train", near: float = 0.5) -> vf.Environment:
+    rows = [{"question": f"{split} {n}?", "answer": str(n)} for n in range(6 if split == "train" else 3)]
+    if split not in ("train", "test"):
+        raise ValueError(split)
+
+    def right(completion, answer):
+        return 1.0 if completion[-1]["content"].strip() == answer else near * 0.0
+
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[right]))
+"""
+
+
+async def test_the_rows_of_a_split_are_carried_over_and_carried_defaults_need_no_edit(tmp_path: Path) -> None:
+    """A mere split and a default were a warning that something had to be written by hand, and `test` was missing."""
+    workspace = tmp_path / "client"
+    OLDER["game"].write(workspace / "environments", "older")
+    (workspace / "environments" / "older" / "older.py").write_text(SPLIT, encoding="utf-8")
+    async with stdio_client_of(workspace) as client:
+        made = (await client.call_tool("create_environment", {"name": "newer", "port": "older"})).structured_content
+    assert made is not None
+    assert made["status"] == "passed", made
+    assert "port-left" not in [f["code"] for f in made["findings"]]
+    assert [p["why"] for p in made["data"]["left"]] == [
+        'the rows and values are those of the defaults of split, near; the rows that split "test" gives are a split '
+        "of the port as well"
+    ]
+    package = workspace / "environments" / "newer" / "newer"
+    lines = (package / "data" / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["prompt"] for line in lines] == ["test 0?", "test 1?", "test 2?"]
+    assert 'Literal["train", "test"] = "train"' in (package / "taskset.py").read_text(encoding="utf-8")
 
 
 async def test_arguments_that_the_older_environment_takes_out_of_its_kwargs_are_left(tmp_path: Path) -> None:

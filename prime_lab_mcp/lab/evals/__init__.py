@@ -33,5 +33,6 @@ ENTRY = (
     "views.rollouts",
     "views.summary",
     "views.zeros",
+    "zeros.paid_parts",
 )
 """Modules that other packages may import."""

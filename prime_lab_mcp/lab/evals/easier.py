@@ -19,12 +19,14 @@ from prime_lab_mcp.lab.environment.easy_tasks import ALL_LEVELS, LEVEL_NAMES
 from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, run_eval_arguments
 from prime_lab_mcp.lab.evals.runner.endings import resuming_call
 from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.evals.zeros.paid_parts import PaidParts
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
 from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.workspace import ShownFiles
 
 _TOO_HARD = frozenset(
     {
@@ -51,13 +53,15 @@ def following_calls(lab: Lab, spec: EvalSpec, evaluation: str, judged: Distribut
     if resuming is not None:  # What is missing is made before another evaluation is asked for.
         return (resuming, *(call for call in calls if call.tool != "run_eval"))[:MOST_CALLS]
     if not _TOO_HARD.intersection(f.code for f in judged.findings if f.severity != "info"):
+        if judged.mean == 0.0 and reward_verdict(lab, spec.source, spec.env_args) == "passed":
+            calls = tuple(call for call in calls if call.tool != "test_reward")  # it would say the same again
         return calls
     easier = () if spec.hosted is not None else (*_easier(lab, spec, judged),)
     if not _NOTHING_SOLVED.intersection(f.code for f in judged.findings if f.severity == "blocker"):
         return (*calls, *easier)
     views = (call for call in calls if call.tool == "read_eval")
     passed = (*_passed_elsewhere(lab, spec),)
-    tests = () if any(call.tool == "test_reward" for call in passed) else (*reward_calls(lab, spec),)
+    tests = () if any(call.tool == "test_reward" for call in passed) else (*reward_calls(lab, spec, evaluation),)
     # What a reward does not pay, a stronger model does not earn either: the reward is tested first, or mended.
     tried = [call for call in easier if not tests or (call.tool, tests[0].tool) == ("run_eval", "test_reward")]
     return (*passed, *tests, *views, *tried)[:MOST_CALLS]
@@ -88,7 +92,7 @@ def _passed_elsewhere(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
         return
 
 
-def reward_calls(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
+def reward_calls(lab: Lab, spec: EvalSpec, evaluation: str) -> Iterator[Next]:
     """Yield the free test of the reward, or, where it did not pass, the files to mend; nothing where it passed."""
     row = _newest_test(lab, spec.source, spec.env_args)
     if spec.hosted is not None or (row is not None and row.status == "passed"):
@@ -99,7 +103,7 @@ def reward_calls(lab: Lab, spec: EvalSpec) -> Iterator[Next]:
         yield Next("test_reward", why, {"environment": spec.environment, **given})
         return
     why = f"{_known_result(row)}. Mend that with edit_environment, then test_reward"
-    yield Next("read_environment", why, {"environment": spec.environment, "path": "*"})
+    yield _files_or_replies(lab, spec, evaluation, why)
 
 
 def _known_result(row: Evidence) -> str:
@@ -112,20 +116,23 @@ def _known_result(row: Evidence) -> str:
     return f"test_reward {row.status} with these very files: {named}{mended}"
 
 
-def advice_with_known_result(lab: Lab, spec: EvalSpec, advice: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def advice_with_known_result(
+    lab: Lab, spec: EvalSpec, evaluation: str, advice: Sequence[Mapping[str, Any]], lacking: str = ""
+) -> list[dict[str, Any]]:
     """The advice of the view of zeros, in which no row leads to a test of the reward that would say the same again.
 
-    A row that leads there has what the test of these files named instead, or the form that it found paid.
+    A row that leads there has what the test of these files named instead, or the form that it found paid. `lacking` is
+    what the replies lack of what is paid.
     """
     row = _newest_test(lab, spec.source, spec.env_args)
     if row is None or spec.hosted is not None:
         return [dict(one) for one in advice]
     if row.status == "passed":
-        other = form_call(lab, spec)
+        other = form_call(lab, spec, evaluation, lacking)
         known = {"advice": f"{other.why}.", "tool": other.tool, "arguments": dict(other.arguments or {})}
-        replaced = ("gold", "asked", "unpaid")
-        return [{**one, **(known if _tests_reward(one) and one.get("cause") in replaced else {})} for one in advice]
-    calls = list(reward_calls(lab, spec))
+        replaced = ("gold", "asked", "unpaid", "lacks")
+        return [{**one, **(known if one.get("cause") in replaced and _is_replaced(one) else {})} for one in advice]
+    calls = list(reward_calls(lab, spec, evaluation))
     return [
         {**one, "advice": f"{calls[0].why}.", "tool": calls[0].tool, "arguments": dict(calls[0].arguments or {})}
         if _tests_reward(one)
@@ -134,13 +141,24 @@ def advice_with_known_result(lab: Lab, spec: EvalSpec, advice: Sequence[Mapping[
     ]
 
 
+def _is_replaced(advice: Mapping[str, Any]) -> bool:
+    return _tests_reward(advice) or advice.get("cause") == "lacks"
+
+
 def _tests_reward(advice: Mapping[str, Any]) -> bool:
     return advice.get("tool") == "test_reward"
 
 
-def form_call(lab: Lab, spec: EvalSpec) -> Next:
-    """Return the call after zeros of a reward whose test passed: the test would say the same of the same files."""
-    if paid_form(lab, spec.source, spec.env_args):
+def form_call(lab: Lab, spec: EvalSpec, evaluation: str, lacking: str = "") -> Next:
+    """Return the call after zeros of a reward whose test passed: the test would say the same of the same files.
+
+    `lacking` is what the replies lack of what every paid reply has; empty if unknown.
+    """
+    form = paid_form(lab, spec.source, spec.env_args)
+    cases_form = "" if form else _cases_form(lab, spec)
+    if lacking:
+        why = f"the replies lack what every paid reply of test_reward has: {lacking}"
+    elif form:
         why = (
             "test_reward passed with these very files, so it found a form that is paid (`rendering` in its report): "
             "compare that form with what the prompt asks for. Where they differ, mend the one that is wrong with "
@@ -152,12 +170,42 @@ def form_call(lab: Lab, spec: EvalSpec) -> Next:
             "the cases that were paid with what the prompt asks for, and mend the one that is wrong with "
             "edit_environment"
         )
+    given = {"env_args": dict(spec.env_args)} if spec.env_args else {}
+    if lab.settings.rehearsal and cases_form:
+        why += f". The stand-in writes this form after a test that finds it paid: {quote(cases_form, 200)}"
+        return Next("test_reward", why, {"environment": spec.environment, "rendering": cases_form, **given})
+    if lacking:
+        why += (
+            ". Where the prompt does not ask for that, or shows no whole reply, write one into it with "
+            "edit_environment; where it does, the model does not follow the prompt"
+        )
     if lab.settings.rehearsal:
         why += (
             ". In this rehearsal that is a stand-in, which writes the stored answer alone: a rendering of test_reward "
             "with every field of a right reply is what it then writes"
         )
+    return _files_or_replies(lab, spec, evaluation, why)
+
+
+def _cases_form(lab: Lab, spec: EvalSpec) -> str:
+    """Return the form of fields that the paid cases of the newest test have; empty if they have none."""
+    row = _newest_test(lab, spec.source, spec.env_args)
+    form = row.data.get("rendering_of_cases") if row is not None else None
+    return form if isinstance(form, str) else ""
+
+
+def _files_or_replies(lab: Lab, spec: EvalSpec, evaluation: str, why: str) -> Next:
+    """Return the call that reads the files, or, where the client has just read them, the replies without reward."""
+    if lab.memory(ShownFiles).has(spec.environment):
+        why += ". The files were shown already: here are whole replies to hold beside them"
+        return Next("read_eval", why, {"eval": evaluation, "view": "rollouts", "where": "zero"})
     return Next("read_environment", why, {"environment": spec.environment, "path": "*"})
+
+
+def paid_parts(lab: Lab, spec: EvalSpec) -> PaidParts:
+    """Return the parts of the right replies that the newest `test_reward` of these files found paid."""
+    row = _newest_test(lab, spec.source, spec.env_args)
+    return PaidParts.recorded(row.data) if row is not None and row.status == "passed" else PaidParts()
 
 
 def _newest_test(lab: Lab, source: str, env_args: Mapping[str, Any]) -> Evidence | None:

@@ -9,6 +9,7 @@ that no other process can change them.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import threading
 import time
@@ -34,9 +35,11 @@ from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
 from prime_lab_mcp.lab.evals.runner.command import JobFiles
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import ONE_TURN, EvalSpec
+from prime_lab_mcp.lab.evals.zeros.paid_parts import LackedParts
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.looked_up import other_models
-from prime_lab_mcp.lab.rollouts.reading import read_first_rollouts, read_scores
+from prime_lab_mcp.lab.rollouts.conversation import last_reply
+from prime_lab_mcp.lab.rollouts.reading import read_first_rollouts, read_rollouts, read_scores
 from prime_lab_mcp.lab.rollouts.rollout import Reading
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS, HOSTED
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
@@ -132,7 +135,48 @@ def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE, *, anew: bool = 
     judged = _with_file_findings(
         _with_job_findings(spec, job, distribution), (*file_findings, *_origin_findings(results, spec))
     )
-    return _of_a_rehearsal(judged, spec) if job.platform == "rehearsal" else judged
+    judged = _of_a_rehearsal(judged, spec) if job.platform == "rehearsal" else judged
+    return _with_what_is_lacking(lab, spec, judged, results)
+
+
+_COMPARED_REPLIES = 400
+"""Number of replies of an evaluation without rewards that are compared with paid ones (our choice)."""
+_LACKING_FIX = Fix(
+    "Compare that with the prompt. Where the prompt does not ask for it, or shows no whole reply, write one into it "
+    "with ",
+    NamedCall("edit_environment"),
+    "; where it does, the model does not follow the prompt: take another with ",
+    NamedCall("run_eval"),
+    ". If such replies are right as they are, mend the reward (",
+    NamedCall("test_reward"),
+    ").",
+)
+
+
+def _with_what_is_lacking(lab: Lab, spec: EvalSpec, judged: EvaluationVerdict, results: Path) -> EvaluationVerdict:
+    """The verdict, which says of an evaluation that paid nothing what its replies lack of those that `test_reward`
+    found paid."""
+    distribution = judged.distribution
+    place = next((n for n, f in enumerate(judged.findings) if f.code in _UNPAID and f.severity == "blocker"), None)
+    if place is None or distribution is None or distribution.mean != 0.0:
+        return judged
+    from prime_lab_mcp.lab.evals.easier import paid_parts
+
+    lacked = LackedParts(paid_parts(lab, spec))
+    if lacked.paid.parts:
+        for rollout in itertools.islice(read_rollouts(results), _COMPARED_REPLIES):
+            if rollout.error is None:
+                lacked.add(last_reply(rollout))
+    if not (lacking := lacked.summary()):
+        return judged
+    finding = judged.findings[place]
+    told = dataclasses.replace(
+        finding,
+        message=f"{finding.message.removesuffix(_CANNOT_WRITE)}; the replies lack what every paid reply of test_reward "
+        f"has: {lacking}",
+        fix=finding.fix if finding.fix == _STAND_IN_FIX else _LACKING_FIX,
+    )
+    return dataclasses.replace(judged, findings=(*judged.findings[:place], told, *judged.findings[place + 1 :]))
 
 
 _UNPAID = frozenset({"distribution-all-zero", "distribution-dead", "distribution-unclear"})
@@ -568,7 +612,7 @@ def running_outcome(lab: Lab, job: Job) -> Outcome:
         Next("test_reward", "free, while the evaluation runs: whether its rewards mean anything", test),
     )
     if untested and reward_verdict(lab, job.source, spec.env_args) is not None:
-        meanwhile = tuple(reward_calls(lab, spec))  # the same test of the same files would say the same again
+        meanwhile = tuple(reward_calls(lab, spec, job.id))  # the same test of the same files would say the same again
     return Outcome(
         "running",
         f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {ended} "

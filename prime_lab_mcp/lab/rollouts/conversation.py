@@ -84,6 +84,12 @@ def replies(rollout: Rollout) -> list[Message]:
     return [m for m in (_message(raw) for raw in written if isinstance(raw, Mapping)) if m.role == "assistant"]
 
 
+def last_reply(rollout: Rollout) -> str:
+    """Return the text of the last message that the model wrote, or the stored completion where there is none."""
+    written = replies(rollout)
+    return written[-1].text if written else rollout.completion_text
+
+
 def offered_tools(rollout: Rollout) -> dict[str, Mapping[str, Any]]:
     """Map the name of every tool that the model was offered to the schema of its parameters."""
     parameters = {str(tool["name"]): tool.get("parameters") for tool in _offered(rollout)}

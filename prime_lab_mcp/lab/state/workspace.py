@@ -9,6 +9,7 @@ import difflib
 import itertools
 import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -277,3 +278,26 @@ def _port_names(old: str) -> Iterator[str]:
     name = Path(old).name
     yield f"{name}-v1"
     yield from (f"{name}-v1-{number}" for number in itertools.count(2))
+
+
+class ShownFiles:
+    """When a client was last shown all texts of an environment, so that no report leads to the same texts again."""
+
+    RECENT_SECONDS = 1800.0
+    """Time after which a client may have lost what it was shown (our choice)."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, float] = {}
+
+    def add(self, environment: str) -> None:
+        """Record that all texts of an environment are shown now."""
+        self._shown[self._name(environment)] = time.monotonic()
+
+    def has(self, environment: str) -> bool:
+        """Whether all texts of an environment were shown a short while ago."""
+        at = self._shown.get(self._name(environment))
+        return at is not None and time.monotonic() - at < self.RECENT_SECONDS
+
+    @staticmethod
+    def _name(environment: str) -> str:
+        return environment.removeprefix("environments/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from prime_lab_mcp.lab.authoring.naming import package_names
 from prime_lab_mcp.lab.authoring.port.description import CodePlace, decode_description
-from prime_lab_mcp.lab.authoring.port.package import OldPort, PortedEnvironment, build_port
+from prime_lab_mcp.lab.authoring.port.package import OldPort, PortedEnvironment, build_port, left_findings
 from prime_lab_mcp.lab.authoring.port.rows import port_rows
 from prime_lab_mcp.lab.authoring.port.source import NotPortable, OldPackage, written_module
 from prime_lab_mcp.lab.base.errors import WorkerError
@@ -102,13 +103,13 @@ def function(name: str, line: int, **free: Any) -> dict[str, Any]:
     return {"name": name, "file": "/x/old.py", "line": line, "bound": False, "free": free}
 
 
-def ported(text: str, *rewards: dict[str, Any], **more: Any) -> PortedEnvironment:
+def ported(text: str, *rewards: dict[str, Any], arguments: Sequence[str] = (), **more: Any) -> PortedEnvironment:
     files = source(old=text)
     reply = {"base": "SingleTurnEnv", "own": None, "max_turns": 1, "tools": [], "parser": None, "objects": [], **more}
     described = decode_description({**reply, "rewards": list(rewards)}, ["old.py"])
     prompt = ({"role": "user", "content": "1 + 1?"},)
     rows = port_rows({"train": [Row(0, "k", prompt, "2", None, {"answer": "2"})]}, {"train": 1})
-    port = OldPort("old", described, files, "old.py", ["verifiers>=0.1.14,<0.2"])
+    port = OldPort("old", described, files, "old.py", ["verifiers>=0.1.14,<0.2"], arguments)
     return build_port(TEMPLATES, package_names("new"), port, rows)
 
 
@@ -156,6 +157,23 @@ NESTED = """def load_environment(limit=3):
 
     return short
 """
+
+
+@pytest.mark.parametrize(
+    ("signature", "arguments", "warned"),
+    [
+        ("near: float = 0.5, *, seed: int = 3", ["near", "seed"], False),
+        ("near, seed=3", ["near", "seed"], True),
+        ("split='train'", ["split"], True),
+    ],
+    ids=["defaults", "no default", "rows of another split"],
+)
+def test_arguments_whose_defaults_are_carried_over_are_listed_and_need_no_edit(
+    signature: str, arguments: list[str], warned: bool
+) -> None:
+    made = ported(f"def load_environment({signature}):\n    return 1\n", arguments=arguments)
+    assert [part.part for part in made.left_parts] == ["arguments of load_environment"]
+    assert [f.code for f in left_findings(made)] == (["port-left"] if warned else [])
 
 
 def test_variables_of_the_function_around_become_constants() -> None:

@@ -8,16 +8,25 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
-from prime_lab_mcp.lab.evals.easier import following_calls, form_call, paid_form, untested_sentence
+from prime_lab_mcp.lab.evals.easier import (
+    following_calls,
+    form_call,
+    paid_form,
+    reward_calls,
+    untested_sentence,
+)
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.relay.endpoints import Endpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.workspace import ShownFiles
 from tests.lab.distribution.test_judge import rollout
 from tests.lab.evals.test_spec import SPEC
 
 pytestmark = pytest.mark.anyio
+ID = "eval-00000001"
 LEVELS = {"name": "level", "type": "Literal", "default": "all", "choices": ["all", "easy", "medium", "hard"]}
 
 
@@ -39,7 +48,7 @@ def after(
     judged = dataclasses.replace(
         unpaid, status="failed", findings=(finding,), truncation_rate=truncated, cut_early=early
     )
-    calls = following_calls(lab, spec, "eval-00000001", judged)
+    calls = following_calls(lab, spec, ID, judged)
     return [(one.tool, dict(one.arguments or {}), one.why) for one in calls]
 
 
@@ -66,14 +75,47 @@ async def test_a_reward_that_passed_is_not_tested_again_and_one_that_failed_is_n
     assert [tool for tool, _, _ in after(lab, "distribution-dead")] == ["read_eval", "run_eval", "search_hub"]
 
 
+async def test_zeros_that_decide_nothing_yet_do_not_lead_to_a_test_that_passed_before(lab: Lab) -> None:
+    few = judge_rollouts([rollout(str(t), 0.0) for t in range(8) for _ in range(4)])
+    tools = [one.tool for one in following_calls(lab, SPEC, ID, few)]
+    assert tools == ["read_eval", "test_reward"]
+    recorded(lab, "test_reward", "passed")
+    assert [one.tool for one in following_calls(lab, SPEC, ID, few)] == ["read_eval"]
+
+
 async def test_a_form_that_was_tried_and_not_paid_is_no_paid_form(lab: Lab) -> None:
     tried = {"rendering": "Total: …", "gold_pass_rate": None}
     recorded(lab, "test_reward", "passed", data=tried)  # its cases passed
     assert paid_form(lab, SPEC.source, SPEC.env_args) == ""
-    assert "no form that it tried itself was paid" in form_call(lab, SPEC).why
+    assert "no form that it tried itself was paid" in form_call(lab, SPEC, ID).why
     recorded(lab, "test_reward", "passed", data={**tried, "gold_pass_rate": 1.0})
     assert paid_form(lab, SPEC.source, SPEC.env_args) == "Total: …"
-    assert "so it found a form that is paid" in form_call(lab, SPEC).why
+    assert "so it found a form that is paid" in form_call(lab, SPEC, ID).why
+
+
+async def test_files_that_were_just_shown_are_not_led_to_again(lab: Lab) -> None:
+    recorded(lab, "test_reward", "passed")
+    assert form_call(lab, SPEC, ID).tool == "read_environment"
+    lab.memory(ShownFiles).add(f"environments/{SPEC.environment}")
+    read = form_call(lab, SPEC, ID)
+    assert (read.tool, read.arguments) == ("read_eval", {"eval": ID, "view": "rollouts", "where": "zero"})
+    recorded(lab, "test_reward", "failed")
+    assert [one.tool for one in reward_calls(lab, SPEC, ID)] == ["read_eval"]
+
+
+async def test_what_the_replies_lack_leads_a_rehearsal_to_the_form_of_the_paid_cases(settings: Settings) -> None:
+    lacking = "a unit"
+    for rehearsal, tool in ((False, "read_environment"), (True, "test_reward")):
+        lab = Lab(dataclasses.replace(settings, rehearsal=rehearsal))
+        recorded(lab, "test_reward", "passed", data={"rendering_of_cases": "Dose: {amount} {unit}"})
+        call = form_call(lab, SPEC, ID, lacking)
+        assert call.tool == tool
+        assert call.why.startswith("the replies lack what every paid reply of test_reward has: a unit")
+    assert call.arguments == {
+        "environment": SPEC.environment,
+        "rendering": "Dose: {amount} {unit}",
+        "env_args": dict(SPEC.env_args),
+    }
 
 
 async def test_a_model_that_passed_on_the_same_tasks_is_named_first(lab: Lab) -> None:

@@ -46,6 +46,8 @@ class LeftPart:
     why: str
     place: CodePlace | None = None
     text: str = ""
+    by_hand: bool = True
+    """Whether somebody has to write it: values of defaults that the port has need no work."""
 
     def as_json(self) -> dict[str, Any]:
         row: dict[str, Any] = {"part": quote(self.part, 80)[1:-1], "why": self.why}
@@ -119,13 +121,14 @@ def build_port(templates: Path, names: PackageNames, old: OldPort, rows: PortedR
 
 
 def left_findings(ported: PortedEnvironment) -> tuple[Finding, ...]:
-    """One warning about the parts that were not carried over. Rewards come first."""
-    if not ported.left_parts:
+    """One warning about the parts that were not carried over and that have to be written. Rewards come first."""
+    left = [part for part in ported.left_parts if part.by_hand]
+    if not left:
         return ()
-    rewards = [p for p in ported.left_parts if p.part.startswith("reward ")]
-    first = (rewards or list(ported.left_parts))[0]
+    rewards = [p for p in left if p.part.startswith("reward ")]
+    first = (rewards or left)[0]
     example = f"{quote(first.part, 80)[1:-1]}: {first.why}"
-    more = f", and {count(len(ported.left_parts) - 1, 'other part')}" if len(ported.left_parts) > 1 else ""
+    more = f", and {count(len(left) - 1, 'other part')}" if len(left) > 1 else ""
     return (
         Finding(
             "port-left",
@@ -133,7 +136,7 @@ def left_findings(ported: PortedEnvironment) -> tuple[Finding, ...]:
             f"not carried over: {example}{more}",
             "Write these parts by hand: data.left has the lines of the old file, guide/migration the counterparts.",
             str(first.place) if first.place is not None and first.place.is_known else None,
-            rows=tuple(p.as_json() for p in ported.left_parts[:_MOST_LISTED]),
+            rows=tuple(p.as_json() for p in left[:_MOST_LISTED]),
         ),
     )
 
@@ -223,6 +226,46 @@ def _taken(load: ast.FunctionDef) -> Iterator[str]:
             yield key.value
 
 
+def _with_defaults(load: ast.FunctionDef) -> set[str]:
+    """The arguments of a function that have a default, and those that it takes out of its `**kwargs`."""
+    plain = (*load.args.posonlyargs, *load.args.args)
+    named = {a.arg for a in plain[len(plain) - len(load.args.defaults) :]}
+    named |= {a.arg for a, d in zip(load.args.kwonlyargs, load.args.kw_defaults, strict=True) if d is not None}
+    return named | set(_taken(load))
+
+
+def is_split(argument: str) -> bool:
+    """Whether an argument of `load_environment` chooses a split, by its name."""
+    return argument.rpartition("_")[2] == "split"
+
+
+_USUAL_SPLITS = ("test", "validation")
+"""Values of a split that are tried where the old code lists none (our choice)."""
+_MOST_SPLITS = 3
+
+
+def other_split_values(source: SourceCode, main: str, argument: str) -> tuple[str, ...]:
+    """The values of the argument that chooses a split, besides its default: those of its `Literal`, or usual ones.
+
+    Empty without a text as default, because another split is then no matter of this argument alone.
+    """
+    tree = next((file.tree for file in source.files if file.path == main), None)
+    for node in tree.body if tree is not None else ():
+        if not isinstance(node, ast.FunctionDef) or node.name != "load_environment":
+            continue
+        plain = (*node.args.posonlyargs, *node.args.args)
+        pairs = [*zip(plain[len(plain) - len(node.args.defaults) :], node.args.defaults, strict=True)]
+        pairs += [(a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]
+        for named, default in pairs:
+            if named.arg == argument and isinstance(default, ast.Constant) and isinstance(default.value, str):
+                inside = ast.walk(named.annotation) if named.annotation is not None else ()
+                listed = [n.value for n in inside if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+                # The rows of "train" and "eval" are those of the two datasets of the old environment.
+                known = (default.value, "train", "eval")
+                return tuple(v for v in listed or _USUAL_SPLITS if v not in known and v.isidentifier())[:_MOST_SPLITS]
+    return ()
+
+
 def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) -> None:
     tree = progress.package.files[old.main].tree
     load = next(
@@ -238,12 +281,19 @@ def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) ->
         place = CodePlace(old.main, load.lineno)
         listed = ", ".join(taken)
         why = f"the rows and values are those of the defaults of {listed}"
-        if splits := [name for name in taken if name.rpartition("_")[2] == "split"]:
+        splits = [name for name in taken if is_split(name)]
+        more = [split for split in rows.counts if split not in ("train", "eval")]
+        if splits and more:
+            named = " and ".join(quote(split, 40) for split in more)
+            why += f"; the rows that {splits[0]} {named} gives are a split of the port as well"
+        elif splits:
             why += (
                 f"; the rows that another {' or '.join(splits)} gives are not carried over, and same_as compares none"
             )
+        # An argument without a default has no value here that the port could have.
+        by_hand = bool(splits and not more) or not set(taken) <= _with_defaults(load)
         first = progress.package.files[old.main].text.splitlines()[load.lineno - 1 : load.body[0].lineno - 1]
-        progress.left_parts.append(LeftPart("arguments of load_environment", why, place, "\n".join(first)))
+        progress.left_parts.append(LeftPart("arguments of load_environment", why, place, "\n".join(first), by_hand))
     if old.defaults:
         why = "v1 has no defaults of evaluations in pyproject.toml: pass them to run_eval"
         text = tomlkit.dumps({name: value for name, value in old.defaults.items() if value is not None})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -18,7 +19,9 @@ from prime_lab_mcp.lab.authoring.port.package import (
     OldPort,
     PortedEnvironment,
     build_port,
+    is_split,
     left_findings,
+    other_split_values,
 )
 from prime_lab_mcp.lab.authoring.port.rows import MOST_ROWS, PortedRows, port_rows
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
@@ -81,19 +84,28 @@ async def port_environment(lab: Lab, old: Snapshot, target: Path, names: Package
                 ),
                 code="worker-nonsense",
             )
-        rows, read = await _rows(opened.worker)
-        if not rows.counts:
+        splits, totals = await _rows(opened.worker)
+        if not any(splits.values()):
             raise BadInput(
                 f"{old.name} has no rows, so there is nothing to port",
                 fix=Fix("Call ", NamedCall("check_environment"), " of the old environment."),
                 code="bad-argument",
                 next=(Next("check_environment", "says why it has no rows", {"environment": old.relative}),),
             )
+        main = _main_file(source, old)
+        names_of_split = tuple(a.name for a in traits.args if is_split(a.name))
+        if len(names_of_split) == 1:
+            values = other_split_values(source, main, names_of_split[0])
+            await say("reading the rows of other splits")
+            for value in values:
+                if found := await _rows_with(lab, old, {names_of_split[0]: value}, splits):
+                    splits[value], totals[value] = found
+        rows, read = port_rows(splits, totals), splits["train"] or splits["eval"]
         port = OldPort(
             old.name,
             decode_description(traits.port, [f.path for f in source.files]),
             source,
-            _main_file(source, old),
+            main,
             old.manifest.requirements,
             tuple(a.name for a in traits.args),
             old.manifest.project,
@@ -107,12 +119,28 @@ async def port_environment(lab: Lab, old: Snapshot, target: Path, names: Package
     return FinishedPort(built, rows, rendering, old)
 
 
-async def _rows(worker: Worker) -> tuple[PortedRows, Sequence[Row]]:
-    splits, totals = {}, {}
+async def _rows(worker: Worker) -> tuple[dict[str, Sequence[Row]], dict[str, int]]:
+    """The rows of both splits of the old environment, and the number of all rows of each."""
+    splits: dict[str, Sequence[Row]] = {}
+    totals: dict[str, int] = {}
     for split in ("train", "eval"):
         reply = await worker.rows(limit=MOST_ROWS, split=split, timeout=_ROWS_SECONDS)
         splits[split], totals[split] = reply.rows, reply.total or len(reply.rows)
-    return port_rows(splits, totals), splits["train"] or splits["eval"]
+    return splits, totals
+
+
+async def _rows_with(
+    lab: Lab, old: Snapshot, env_args: Mapping[str, Any], known: Mapping[str, Sequence[Row]]
+) -> tuple[Sequence[Row], int] | None:
+    """The rows that other arguments give; None where the environment does not load with them, and for rows that are
+    known already."""
+    try:
+        async with open_environment(lab, old, env_args=env_args) as opened:
+            reply = await opened.worker.rows(limit=MOST_ROWS, split="train", timeout=_ROWS_SECONDS)
+    except LabError:
+        return None  # the finding says that these rows are not carried over
+    prompts = [{str(row.prompt) for row in rows} for rows in (reply.rows, *known.values())]
+    return None if not reply.rows or prompts[0] in prompts[1:] else (reply.rows, reply.total or len(reply.rows))
 
 
 def _readme(old: Snapshot) -> str:

@@ -21,8 +21,10 @@ from prime_lab_mcp.lab.distribution.summary import was_cut_early
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.evals.zeros.classify import UNRIGHT, classify_zero, form_is_paid, has_asked_form
+from prime_lab_mcp.lab.evals.zeros.paid_parts import LackedParts, PaidParts, lack_of
 from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause, Classified, Zero, longest_reply
-from prime_lab_mcp.lab.rollouts.conversation import conversation, task_name
+from prime_lab_mcp.lab.rollouts.components import earned_for_answer
+from prime_lab_mcp.lab.rollouts.conversation import conversation, last_reply, task_name
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 
@@ -81,6 +83,13 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
         "test_reward shows that wrong answers still earn nothing.",
         "read_environment",
         ("environment",),
+    ),
+    ("unparsed", "lacks"): ZeroAdvice(
+        "Read some of these replies beside the paid texts. Where the prompt asks for what they lack, show one whole "
+        "reply in it, or evaluate a model that follows it; where it does not, ask for it, or let the reward read these "
+        "replies.",
+        "read_eval",
+        ("eval", "view", "where"),
     ),
     ("unparsed", "asked"): ZeroAdvice(
         "These replies have the form that the prompt asks for, and the reward found no reply of all in form: it reads "
@@ -338,6 +347,8 @@ class _ZeroCounts:
     """Those of `outside_form` whose prompt asks for the form that is paid."""
     outside_form: int = 0
     """Rollouts that answer with the reference answer in another form than the one that the reward is known to read."""
+    lacked: LackedParts = field(default_factory=lambda: LackedParts(PaidParts()))
+    """The parts of paid texts that answers without reward lack."""
     lengths: ReplyLengths = field(default_factory=ReplyLengths)
     rows: dict[tuple[Zero, Cause], list[dict[str, Any]]] = field(default_factory=dict)
     """Example rows by class and cause."""
@@ -346,17 +357,22 @@ class _ZeroCounts:
         return sum(n for (k, _), n in self.kinds.items() if k == kind)
 
 
-def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS, paid_form: str = "") -> ViewResult:
+def zeros_view(
+    evaluated: FinishedEvaluation, *, rows: int = ROWS, paid_form: str = "", paid: PaidParts | None = None
+) -> ViewResult:
     """Return the classes of rollouts that earned nothing, with up to `rows` example rows of each class.
 
     `paid_form` is the form of the answer that `test_reward` found paid, such as `<answer>…</answer>`; empty if unknown.
+    `paid` has the parts of the right replies that it found paid.
     """
     opening = _opening(paid_form)
     cap = evaluated.spec.max_tokens
     long = _long(evaluated)
-    counts = _ZeroCounts()
+    counts = _ZeroCounts(lacked=LackedParts(_needed_parts(evaluated, paid or PaidParts())))
     for rollout in evaluated.rollouts():
         classified = classify_zero(rollout, cap=cap, weights=evaluated.spec.weights, long=long)
+        if classified is not None and classified.kind == "wrong":
+            classified = _lacking(counts.lacked, rollout, classified)
         _count(counts, rollout, classified)
         if classified is None:
             continue
@@ -374,7 +390,7 @@ def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS, paid_form: st
         counts.kinds["unparsed", "asked"] = counts.asked_form
         counts.kinds, counts.setup = +counts.kinds, counts.setup + counts.asked_form
     zeros = counts.kinds.total()
-    if zeros == counts.rollouts and counts.kinds["wrong", ""]:
+    if zeros == counts.rollouts:
         _leave_open(counts)
     unread_form = paid_form if counts.outside_form and counts.outside_form == counts.kinds["wrong", "gold"] else ""
     advice = _advice(evaluated, counts, unread_form)
@@ -394,7 +410,26 @@ def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS, paid_form: st
         "advice": advice,
         "examples": _examples(counts, rows),
     }
+    if lacking := counts.lacked.summary():
+        data["lacking"] = lacking
     return ViewResult(_summary(counts, zeros, unread_form), data, next=_next(advice))
+
+
+def _needed_parts(evaluated: FinishedEvaluation, paid: PaidParts) -> PaidParts:
+    """Return the parts of the paid texts that all paid rollouts of the evaluation have as well."""
+    if not paid.parts:
+        return paid
+    weights = evaluated.spec.weights
+    return paid.also_of(last_reply(one) for one in _scored(evaluated.rollouts()) if earned_for_answer(one, weights))
+
+
+def _lacking(lacked: LackedParts, rollout: Rollout, wrong: Classified) -> Classified:
+    """Return the class of a wrong answer that may lack what the reward reads. An answer that is the reference answer
+    stays in its class."""
+    parts = lacked.add(last_reply(rollout))
+    if not parts or wrong.cause or wrong.evidence != UNRIGHT:
+        return wrong
+    return Classified("unparsed", f"it lacks {lack_of(parts, lacked.paid)}", "lacks")
 
 
 def _opening(form: str) -> str:
@@ -406,8 +441,11 @@ def _opening(form: str) -> str:
 def _leave_open(counts: _ZeroCounts) -> None:
     """Call it unknown whose the wrong answers are: where no answer of all is paid, they may be right ones in a form
     that the reward does not read."""
-    counts.unknown = counts.kinds.pop(("wrong", ""))
-    counts.kinds["wrong", "unpaid"] = counts.unknown
+    counts.unknown = counts.kinds["unparsed", "lacks"]
+    if ("wrong", "") not in counts.kinds:
+        return
+    counts.kinds["wrong", "unpaid"] = counts.kinds.pop(("wrong", ""))
+    counts.unknown += counts.kinds["wrong", "unpaid"]
     for row in counts.rows.get(("wrong", ""), ()):
         if row["why"] == UNRIGHT[:_EVIDENCE]:
             row["why"] = "an answer that was not paid, in an evaluation that paid none"
@@ -494,7 +532,11 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts, unread_form: str
                 advice = RUNAWAY_ADVICE
         if (kind, cause) == ("wrong", "gold") and unread_form:
             advice = dataclasses.replace(advice, text=_other_form_advice(unread_form, counts))
-        row: dict[str, Any] = {"class": kind, "rollouts": number, "whose": Classified(kind, "", cause).at_fault}
+        if cause in ("lacks", "gold", "unpaid") and not unread_form and (lacking := counts.lacked.summary()):
+            text = f"These replies lack what every paid reply of test_reward has: {lacking}. {advice.text}"
+            advice = dataclasses.replace(advice, text=text)
+        whose = "unknown" if cause == "lacks" and counts.unknown else Classified(kind, "", cause).at_fault
+        row: dict[str, Any] = {"class": kind, "rollouts": number, "whose": whose}
         row |= {"cause": cause} if cause else {}
         which = {"where": "truncated" if kind == "truncated" else "zero"}
         given = known_arguments(advice, arguments | which)
@@ -534,6 +576,8 @@ def _summary(counts: _ZeroCounts, zeros: int, unread_form: str) -> str:
         open_ones = (
             f"; no answer was paid at all, so {why}: {counts.unknown:,} may be wrong, or in a form that is not read"
         )
+    if lacking := counts.lacked.summary():
+        open_ones += f"; what every paid reply of test_reward has and these lack: {lacking}"
     by_model = f"{model:,} by what the model can do, " if model or not counts.unknown else ""
     limited = counts.setup - counts.kinds["wrong", "gold"] - counts.kinds["unparsed", "asked"]
     return (

@@ -47,6 +47,7 @@ Cause = Literal[
     "gold",
     "asked",
     "unpaid",
+    "lacks",
 ]
 """The cause within a class, if rollouts of the class need different advice. Empty if the class is enough."""
 

@@ -226,6 +226,50 @@ def gold_replies(template: str, rows: Sequence[Row]) -> dict[int, str]:
     }
 
 
+_FEWEST_FILLED = 2
+"""Number of tasks whose right replies must have the same form of fields."""
+_IN_TEXT = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+
+
+def form_of_fields(replies: Sequence[tuple[int, str]], rows: Sequence[Row], fields: Sequence[str]) -> str:
+    """Return the form of the last line of right replies, with fields of their tasks in the place of the values.
+
+    `replies` are pairs of a task's index and a text. Empty without two tasks, for lines of different forms, and for
+    lines that have a number that no field holds.
+    """
+    by_index = {row.index: row for row in rows}
+    forms = {
+        (index, _with_fields(next((x for x in reversed(text.splitlines()) if x.strip()), ""), by_index[index], fields))
+        for index, text in replies
+        if index in by_index
+    }
+    found = {form for _, form in forms}
+    form = found.pop() if len(found) == 1 and len(forms) >= _FEWEST_FILLED else ""
+    return form if len(form) <= _LONGEST and _FIELD.search(form) and not re.search(r"\d", _FIELD.sub("", form)) else ""
+
+
+def _with_fields(line: str, row: Row, fields: Sequence[str]) -> str:
+    """Return a line in which the first text or number that is the value of a field is the field in braces."""
+    pieces: list[tuple[str, bool]] = [(line.strip(), False)]
+    known = {name: value for name in fields if (value := _value(row, name))}
+    for name, value in sorted(known.items(), key=lambda item: -len(item[1])):
+        for place, (piece, is_field) in enumerate(pieces):
+            at = None if is_field else _span_of(value, piece)
+            if at is not None:
+                pieces[place : place + 1] = [(piece[: at[0]], False), (f"{{{name}}}", True), (piece[at[1] :], False)]
+                break
+    return "".join(piece for piece, _ in pieces)
+
+
+def _span_of(value: str, text: str) -> tuple[int, int] | None:
+    """Return where a text has a value: as the same number, or as the same whole words."""
+    number = number_in(value) if _IN_TEXT.fullmatch(value) else None
+    if number is not None:
+        return next((f.span() for f in _IN_TEXT.finditer(text) if number_in(f[0]) == number), None)
+    found = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.I)
+    return found.span() if found is not None else None
+
+
 def lacks_answer(rendering: GoldRendering, golds: SampleGolds, rows: Sequence[Row]) -> bool:
     """Whether words or numbers of most golds stand in no field that the rendering names."""
     by_index = {row.index: row for row in rows}
