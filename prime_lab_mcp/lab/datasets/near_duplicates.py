@@ -7,9 +7,10 @@ A pair of a training prompt and a held-out prompt is a near-duplicate if all of 
 
 1. Their golds agree, and so do their numbers (in order, if the prompt has a calculation), months and days of the
    week, and single capital letters in order with the marks <, > and → between them, if they name two things or more.
-   Another of these means another task. Tasks without golds must have the same data outside of the prompt (a database,
-   a secret). Where different golds can both be right, golds are not compared; but if the prompts differ in one place
-   only, by one or two words, and the golds differ too, the prompts are different tasks.
+   So do the lines that are drawn with marks, as the grid of a game is. Another of these means another task. Tasks
+   without golds must have the same data outside of the prompt (a database, a secret). Where different golds can both be
+   right, golds are not compared; but if the prompts differ in one place only, by one or two words, and the golds differ
+   too, the prompts are different tasks.
 2. Their words agree. Either they share 70 % of their words by weight (words that are rare in the training prompts weigh
    more) and half by number; from 25 words on, also half of the pairs of neighbouring words. Or, from 25 words on, half
    of the held-out prompt's runs of eight words occur in the training prompt. Lines and runs that many prompts share
@@ -18,7 +19,7 @@ A pair of a training prompt and a held-out prompt is a near-duplicate if all of 
    training split, at least three different words follow the text before it and at least three different words precede
    the text behind it. It is also a slot if the held-out prompt's own words occur there in the training split.
 4. Neither is another selection of statements that occur in the training split, such as the rules of a logic puzzle in
-   any order (`KnownStatements`).
+   any order, or of their parts: `A: needs B and C` where `A`, `needs B` and `C` occur (`KnownStatements`).
 
 A paraphrase in completely different words is found by its numbers: it has at least three different numbers with seven
 digits in total, and at most two training prompts have the same numbers and the same gold.
@@ -74,6 +75,21 @@ _LETTER = re.compile(r"(?<![\w'])[A-HJ-Z](?![\w'])")
 _RELATED = re.compile(rf"{_LETTER.pattern}|[<>→]")
 """Letters with the marks between them: `A < B` and `C` is not `A` and `B < C`."""
 _UNKNOWN_WORD_WEIGHT = 1.0
+_RULED = frozenset("-=*_~#+|: ")
+"""Marks of lines that only separate parts of a prompt or a table."""
+
+
+def _drawing(text: str) -> str:
+    """Return the lines of a prompt that are drawn with marks rather than written, without spaces, such as `#..L.##`.
+
+    At least half of the characters of such a line are neither letters nor digits.
+    """
+    drawn = []
+    for line in text.split("\n"):
+        marks = "".join(line.split())
+        if len(marks) >= 3 and 2 * sum(map(str.isalnum, marks)) <= len(marks) and not _RULED.issuperset(marks):
+            drawn.append(marks)
+    return "\n".join(drawn)
 
 
 def _comparable_line(line: str) -> str:
@@ -138,6 +154,8 @@ class Vocabulary:
         letters = _LETTER.findall(text)
         if len(set(letters)) > 1:
             key = f"{key} {''.join(_RELATED.findall(text))}"
+        if drawing := _drawing(joined):
+            key = f"{key} {drawing}"
         apart = tuple(frozenset(self._line(line)[0]) for line in lines) if len(lines) > 1 else ()
         return PromptFeatures(words, bag, key, tuple(numbered), apart)
 
@@ -246,38 +264,58 @@ _OWN_STATEMENTS = 2
 """Fewest statements that each of two selections must have and the other lack. One may be an instruction."""
 
 
-def _statements(text: str) -> set[str]:
-    """Return the lines and sentences of a prompt, each as its words and numbers."""
-    return {read for part in _SENTENCE_END.split(text.casefold()) if (read := _comparable_line(part))}
+_PARTS = re.compile(r"[:,]|\b(?:and|or)\b")
+"""What stands between the parts of a statement."""
+
+
+def _statements(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the lines and sentences of a prompt, each as its words and numbers, with its parts."""
+    statements = {}
+    for sentence in _SENTENCE_END.split(text.casefold()):
+        if read := _comparable_line(sentence):
+            parts = (_comparable_line(part) for part in _PARTS.split(sentence))
+            statements[read] = tuple(part for part in parts if part)
+    return statements
 
 
 @dataclass(slots=True)
 class KnownStatements:
     """Counts the training prompts that contain a statement, to tell another selection of statements from a paraphrase.
 
-    A generator of puzzles draws each prompt's statements from a stock, so that a statement recurs in other prompts
-    word by word. A reworded statement does not.
+    A generator of puzzles draws each prompt's statements from a stock, or their parts, so that a statement or each of
+    its parts recurs in other prompts word by word. A reworded statement does not.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
+    parts: Counter[str] = field(default_factory=Counter)
 
     def learn(self, texts: Iterable[str]) -> None:
         for text in texts:
-            self.counts.update(_statements(text))
+            statements = _statements(text)
+            self.counts.update(statements.keys())
+            self.parts.update({part for parts in statements.values() for part in parts})
 
     def other_selection(self, held_out: str, train: str) -> bool:
         """Return whether two prompts share less than half of their statements, and most others of both recur elsewhere.
 
         `train` is one of the prompts that were learned.
         """
-        one, other = _statements(held_out), _statements(train)
+        first, second = _statements(held_out), _statements(train)
+        one, other = first.keys(), second.keys()
         if 2 * len(one & other) >= min(len(one), len(other)):
             return False
         return all(
             len(own) >= _OWN_STATEMENTS
-            and sum(self.counts[statement] > itself for statement in own) >= max(_OWN_STATEMENTS, len(own) / 2)
-            for own, itself in ((one - other, 0), (other - one, 1))
+            and sum(self._recurs(statement, parts[statement], itself) for statement in own)
+            >= max(_OWN_STATEMENTS, len(own) / 2)
+            for own, parts, itself in ((one - other, first, 0), (other - one, second, 1))
         )
+
+    def _recurs(self, statement: str, parts: Sequence[str], itself: int) -> bool:
+        """Whether a statement, or each of its two or more parts, stands in more than `itself` training prompts."""
+        if self.counts[statement] > itself:
+            return True
+        return len(parts) > 1 and all(self.parts[part] > itself for part in parts)
 
 
 TRAIN, HELD_OUT = 20_000, 2_000

@@ -204,6 +204,73 @@ def test_another_selection_of_the_rules_of_a_puzzle_is_another_task(apart: str) 
     assert leak(rows[30:], rows[:30], "label") is None
 
 
+STEPS = (
+    ("strip walls", "sand floor", "mix filler", "fill cracks", "prime wood", "paint doors", "hang lamps", "lay tiles"),
+    (
+        "rent van",
+        "sort shelves",
+        "wrap plates",
+        "empty freezer",
+        "post keys",
+        "read dials",
+        "roll carpets",
+        "end lease",
+    ),
+    (
+        "write draft",
+        "check facts",
+        "draw charts",
+        "ask editor",
+        "fix layout",
+        "print proofs",
+        "mail copies",
+        "set date",
+    ),
+    ("dig beds", "buy seeds", "mend fence", "sow peas", "lay hose", "trim hedge", "rake leaves", "plant trees"),
+)
+
+
+def steps(r: random.Random) -> tuple[str, str]:
+    """A prompt that lists which step of a project needs which others, and one order of the steps."""
+    order = r.sample(r.choice(STEPS), r.randint(6, 8))
+    lines = []
+    for place, step in enumerate(order):
+        needed = r.sample(order[:place], min(place, r.choice((0, 1, 1, 2))))
+        lines.append(f"- {step}: needs {' and '.join(needed) or 'nothing'}")
+    r.shuffle(lines)
+    return "\n".join(lines), ", ".join(order)
+
+
+def test_other_needs_of_the_same_steps_are_another_task() -> None:
+    """The prompts of one project have the same few words, and hardly a line of one stands in another as a whole."""
+    r = random.Random(3)
+    rows = [steps(r) for _ in range(120)]
+    assert leak(rows[30:], rows[:30], "free_text") is None
+    dashed = [(prompt.replace(":", " -"), order) for prompt, order in rows[40:70]]
+    finding = leak(rows[30:], dashed, "free_text")
+    assert finding is not None
+    assert finding.message.startswith("30 of 30 rows")
+
+
+def grid(r: random.Random) -> str:
+    cells = [r.choice("..#") for _ in range(49)]
+    for mark, place in zip("KT", r.sample(range(49), 2), strict=True):
+        cells[place] = mark
+    return "\n".join("".join(cells[row : row + 7]) for row in range(0, 49, 7))
+
+
+@pytest.mark.parametrize("told", ["{}", "You are K in this maze.\n\n{}\n\nWalk to the treasure T, one step in a line."])
+def test_another_grid_is_another_task_and_the_same_grid_in_another_dress_is_not(told: str) -> None:
+    r = random.Random(4)
+    grids = [grid(r) for _ in range(120)]
+    train = [(told.format(drawn), "") for drawn in grids[30:]]
+    assert leak(train, [(told.format(drawn), "") for drawn in grids[:30]], "free_text") is None
+    marked = [(f"{told.format(drawn)}\n!", "") for drawn in grids[30:50]]
+    finding = leak(train, marked, "free_text")
+    assert finding is not None
+    assert finding.message.startswith("20 of 20 rows")
+
+
 def test_the_finding_blocks_above_a_twentieth_and_shows_both_rows() -> None:
     train, clean = distinct(story, 600), distinct(story, 200, seed=8)
     known = {q for q, _ in train}
