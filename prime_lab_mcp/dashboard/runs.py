@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -49,7 +50,7 @@ class _RunReadings:
 
     def __init__(self) -> None:
         self.by_id: dict[str, tuple[float, RunReading]] = {}
-        self.locks: dict[str, anyio.Lock] = {}
+        self.locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
 
 def list_runs(lab: ReadingLab) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -38,7 +39,6 @@ from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.server import approval, arguments
 from prime_lab_mcp.server.gate import Gate, Passage
 from prime_lab_mcp.server.heartbeat import heartbeat
-from prime_lab_mcp.server.locks import KeyedLocks
 from prime_lab_mcp.server.plans import Fingerprints, WaitingPlan, WaitingPlans, call_key
 from prime_lab_mcp.tools.on_demand import ToolsOnDemand
 from prime_lab_mcp.tools.tool import AnyTool, Arguments, Call, Intent, Plan, PlannedTool, ReferencePages, Tool
@@ -72,7 +72,8 @@ class Calls:
         self._importing = anyio.Lock()
         self.references = references
         self._waiting = WaitingPlans()
-        self._one_at_a_time = KeyedLocks()
+        self._one_at_a_time: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        """A lock for each call and each intent that is being sent."""
         self.sending = 0
         """Number of calls that publish, spend or change something on the platform now."""
         self._executing = anyio.CapacityLimiter(EXECUTING)
@@ -194,10 +195,10 @@ class Calls:
     async def _same_call_ended(self, tool: AnyTool, args: Arguments, progress: Progress) -> None:
         """Wait while the same call, with this answer or another, is being sent. Half of an effect on the platform would
         make a plan of its own, and the reserved amount would count twice."""
-        key = call_key(tool, args)
-        if self._one_at_a_time.is_held(key):
+        same = self._one_at_a_time.get(call_key(tool, args))
+        if same is not None and same.statistics().locked:
             await progress(0, None, f"the same call of {tool.name} is being sent; this one waits for its outcome")
-            async with self._one_at_a_time.hold(key):
+            async with same:
                 pass
 
     async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
@@ -282,13 +283,14 @@ class Calls:
         if confirm is not None and intent.kind == "eval" and intent.ask and call.hosted is None:
             # A local evaluation that broke is resumed under the same intent, and costs up to its bound again.
             self.lab.ledger.use_up(confirm)
+        same = self._one_at_a_time.setdefault(call_key(tool, args), anyio.Lock())
+        lock = self._one_at_a_time.setdefault(intent.key, anyio.Lock())
         # A lost client must not interrupt a push or submission. An evaluation is a job and continues by itself.
         shield = intent.kind != "eval"
         self.sending += shield
         try:
             with anyio.CancelScope(shield=shield):
-                locks, key = self._one_at_a_time, call_key(tool, args)
-                async with locks.hold(key) if shield else nullcontext(), locks.hold(intent.key):
+                async with same if shield else nullcontext(), lock:
                     report = await self._reserved(tool, args, call, plan, intent)
             return report
         finally:

@@ -6,7 +6,6 @@ of the slow tools are functions of the files and the arguments (`tests/property/
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +27,6 @@ class SumsConfig(vf.TasksetConfig):
 
 
 class SumsTask'''
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    opened = World(tmp_path)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def server(world: World) -> Calls:
-    return world.server("one")
 
 
 def write(world: World, word: str = LENIENT, code: str = FIELDS) -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +27,6 @@ BOUND = (
     "[orchestrator.train.source.env.agent]\nmax_turns = 4\n\n[orchestrator.train.source.env.agent.harness]",
 )
 """Harnesses with tools have a price only where their turns are bounded."""
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    opened = World(tmp_path)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def server(world: World) -> Calls:
-    return world.server("one")
 
 
 def on_the_hub(world: World, ref: str, version: str = "1.0.0") -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -23,13 +22,6 @@ from prime_lab_mcp.server.app import build_server
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Plan, PlannedTool
 from tests.property.world import TOOLS, World
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    opened = World(tmp_path)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -149,3 +141,4 @@ async def test_a_call_that_is_being_sent_is_waited_for_by_one_with_the_same_argu
         both.start_soon(confirm, 0.15)
     assert [answer.summary for answer in answers] == ["published", "it is there already"], answers
     assert effects == ["half", "whole"]
+    assert not calls._one_at_a_time  # Locks are kept only while somebody holds them or waits.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,6 @@ from tests.property.world import MODEL, PYPROJECT, World
 from tests.support.distributions import install_distribution
 
 PROOF = ("check_environment", "test_reward", "run_eval", "check_reward_distribution")
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    opened = World(tmp_path)
-    yield opened
-    opened.close()
 
 
 def prove(world: World) -> None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,13 +31,6 @@ DAY = 1_760_000_000.0
 FAILING = [{"code": "distribution-dead", "severity": "blocker"}]
 TOO_SMALL = [{"code": "distribution-inconclusive", "severity": "blocker"}]
 RUN = "sums-qwen-0123abcd"
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    opened = World(tmp_path)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

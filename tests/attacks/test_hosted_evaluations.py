@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,13 +20,6 @@ from prime_lab_mcp.server.call import Calls
 from tests.attacks.test_hub_content import exchanged, proven, push
 from tests.property.world import World
 from tests.support.evaluations import hosted_spec
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    opened = World(tmp_path)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,6 @@ from tests.property.world import World
 
 GATES = ("gate.py", "check_training_config.py")
 SENDERS = ("submit_training.py", "submission.py", "submission_question.py")
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    opened = World(tmp_path)
-    yield opened
-    opened.close()
 
 
 @pytest.mark.parametrize("swapped", [SENDERS, (*SENDERS, "plans.py", "call.py")], ids=["senders", "all but the gate"])

@@ -291,7 +291,7 @@ def may_hold(text: str) -> bool:
     # Each character of the narrow class is in the wide class.
     if short in runs and (long in runs or short in raw.translate(narrow)):
         return True
-    return raw.rfind(_PROTOCOL.encode()) >= 0 or _BLOCK in text
+    return _PROTOCOL in text or _BLOCK in text
 
 
 def _marked(text: str, accepted: Callable[[Format, str], bool]) -> Iterator[Credential]:

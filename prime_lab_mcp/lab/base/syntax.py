@@ -81,6 +81,13 @@ def named_parameters(arguments: ast.arguments) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
 
+def defaults_of(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr]]:
+    """Yield the parameters of a function that have a default, each with its default."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    yield from zip(positional[::-1], arguments.defaults[::-1], strict=False)
+    yield from ((a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None)
+
+
 def parameter_names(function: ast.AST) -> list[str]:
     """Return the names of all parameters of a function, those of `*` and `**` last; none for other nodes."""
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):

@@ -117,7 +117,7 @@ _SQUEEZED_AWAY = b" \t\n\r*aeiuAEIU0123456789.,;'\"()$+-=/"
 _LOWER = bytes(range(256)).lower()
 _VERBS = (b"gnor", b"dsrgrd", b"forgt", b"ovrrd")
 _GRADERS = (b"grdr", b"vltor", b"modl")
-_DEGREES = (b"fll", b"prfct", b"hghst")
+_DEGREES = (b"fll", b"mx", b"prfct", b"hghst")
 _GRADES = (b"mrk", b"scor", b"rwrd", b"pont", b"crdt", b"grd")
 _TAGS, _TAGS_WITH_UNDERSCORE = (b"nswr>", b"thnk>", b"sys>>"), (b"tool_cll>", b"_of_trn>")
 
@@ -129,14 +129,11 @@ def _may_be_injected(text: str) -> bool:
     text without them, which is half as long.
     """
     squeezed = text.encode("ascii").translate(_LOWER, _SQUEEZED_AWAY)
-    last = squeezed.rfind  # CPython finds a few bytes from the end faster than from the beginning.
-    for mark in (*_VERBS, *_GRADERS):
-        if last(mark) >= 0:
-            return True
-    # One character is found many times as fast as a word.
-    degree = (b"x" in squeezed and b"mx" in squeezed) or any(last(mark) >= 0 for mark in _DEGREES)
-    if degree and any(grade in squeezed for grade in _GRADES):
+    if any(mark in squeezed for mark in (*_VERBS, *_GRADERS)):
         return True
+    if any(mark in squeezed for mark in _DEGREES) and any(grade in squeezed for grade in _GRADES):
+        return True
+    # One character is found many times as fast as a word.
     if b">" in squeezed and (
         any(tag in squeezed for tag in _TAGS)
         or (b"_" in squeezed and any(tag in squeezed for tag in _TAGS_WITH_UNDERSCORE))

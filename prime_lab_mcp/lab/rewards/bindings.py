@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from prime_lab_mcp.lab.base.syntax import defaults_of
+
 
 def bindings_of(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """Yield (name, value) for every variable or attribute that a node assigns. Of attributes only the last name
@@ -19,9 +21,7 @@ def bindings_of(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     elif isinstance(node, ast.withitem) and node.optional_vars is not None:
         yield from _targets(node.optional_vars, node.context_expr)
     elif isinstance(node, ast.arguments):
-        positional = [*node.posonlyargs, *node.args]
-        yield from ((a.arg, d) for a, d in zip(positional[::-1], node.defaults[::-1], strict=False))
-        yield from ((a.arg, d) for a, d in zip(node.kwonlyargs, node.kw_defaults, strict=True) if d is not None)
+        yield from ((parameter.arg, default) for parameter, default in defaults_of(node))
 
 
 def parts_assigned(node: ast.AST) -> Iterator[tuple[str, ast.AST, bool]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.base.syntax import called_name, last_name, named_parameters
+from prime_lab_mcp.lab.base.syntax import called_name, defaults_of, last_name, named_parameters
 from prime_lab_mcp.lab.rewards.bindings import bindings_of, captures_of
 from prime_lab_mcp.lab.rewards.deciding_arguments import changes_rows
 from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects
@@ -125,9 +125,9 @@ def changed_state(
         return
     arguments = owner.args
     given = named_parameters(arguments)
-    defaults = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
     mutable = any(
-        not isinstance(d, ast.Constant | ast.Name | ast.Attribute | ast.UnaryOp | ast.Tuple) for d in defaults
+        not isinstance(default, ast.Constant | ast.Name | ast.Attribute | ast.UnaryOp | ast.Tuple)
+        for _, default in defaults_of(arguments)
     )
     local = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     within = {id(n) for f in (owner, *nodes) if f in ending for n in ast.walk(f) if isinstance(n, ast.Nonlocal)}
@@ -138,7 +138,7 @@ def changed_state(
         for n in node.names
     }
     lasting = (outer - local - {a.arg for a in given}) | shared | ({a.arg for a in given} if mutable else set())
-    lasting |= {a.arg for a, d in _defaults(arguments) if isinstance(d, ast.Name) and d.id in outer} - local
+    lasting |= {a.arg for a, d in defaults_of(arguments) if isinstance(d, ast.Name) and d.id in outer} - local
     lasting -= {"self", "trace", "state"}
     if owner.name in _OF_ENVIRONMENT or (keeps_self and not owner.name.startswith(_LOADING)):
         lasting |= {"self"}  # One environment object plays all rollouts, so its state lasts.
@@ -192,12 +192,6 @@ def changed_state(
 
 
 _TYPES = frozenset({"list", "dict", "set", "deque", "collections", "bytearray", "Counter", "OrderedDict", "object"})
-
-
-def _defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr]]:
-    positional = [*arguments.posonlyargs, *arguments.args]
-    yield from zip(positional[::-1], arguments.defaults[::-1], strict=False)
-    yield from ((a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None)
 
 
 def _changed_by_lambdas(nodes: Sequence[ast.AST], outer: frozenset[str]) -> Iterator[tuple[str, int]]:

@@ -12,7 +12,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from prime_lab_mcp.lab.base.syntax import called_name
+from prime_lab_mcp.lab.base.syntax import called_name, defaults_of
 
 _TRACE = {
     "task": "", "state": "own", "info": "", "rewards": "", "metrics": "", "reward": "", "messages": "messages",
@@ -141,12 +141,8 @@ class RolloutNames:
         elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
             self._iterate(node.target, node.iter)
         elif isinstance(node, ast.arguments):
-            positional = [*node.posonlyargs, *node.args]
-            for arg, default in zip(positional[::-1], node.defaults[::-1], strict=False):
+            for arg, default in defaults_of(node):
                 self._bind(arg, arg.arg, self.parts(default))
-            for arg, value in zip(node.kwonlyargs, node.kw_defaults, strict=True):
-                if value is not None:
-                    self._bind(arg, arg.arg, self.parts(value))
         elif isinstance(node, ast.Match):
             for case in node.cases:
                 for pattern in ast.walk(case.pattern):

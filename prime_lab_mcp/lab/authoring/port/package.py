@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.authoring.port.rows import PortedRows
 from prime_lab_mcp.lab.authoring.port.source import NotPortable, OldPackage, offered_names, third_party
 from prime_lab_mcp.lab.authoring.template import python_literal, set_constants
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.syntax import defaults_of
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.base.versions import V1_REQUIREMENT
 from prime_lab_mcp.lab.state.source_code import SourceCode
@@ -228,10 +229,7 @@ def _taken(load: ast.FunctionDef) -> Iterator[str]:
 
 def _with_defaults(load: ast.FunctionDef) -> set[str]:
     """The arguments of a function that have a default, and those that it takes out of its `**kwargs`."""
-    plain = (*load.args.posonlyargs, *load.args.args)
-    named = {a.arg for a in plain[len(plain) - len(load.args.defaults) :]}
-    named |= {a.arg for a, d in zip(load.args.kwonlyargs, load.args.kw_defaults, strict=True) if d is not None}
-    return named | set(_taken(load))
+    return {parameter.arg for parameter, _ in defaults_of(load.args)} | set(_taken(load))
 
 
 def is_split(argument: str) -> bool:
@@ -249,33 +247,25 @@ def other_split_values(source: SourceCode, main: str, argument: str) -> tuple[st
 
     Empty without a text as default, because another split is then no matter of this argument alone.
     """
-    tree = next((file.tree for file in source.files if file.path == main), None)
-    for node in tree.body if tree is not None else ():
-        if not isinstance(node, ast.FunctionDef) or node.name != "load_environment":
-            continue
-        plain = (*node.args.posonlyargs, *node.args.args)
-        pairs = [*zip(plain[len(plain) - len(node.args.defaults) :], node.args.defaults, strict=True)]
-        pairs += [(a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]
-        for named, default in pairs:
-            if named.arg == argument and isinstance(default, ast.Constant) and isinstance(default.value, str):
-                inside = ast.walk(named.annotation) if named.annotation is not None else ()
-                listed = [n.value for n in inside if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-                # The rows of "train" and "eval" are those of the two datasets of the old environment.
-                known = (default.value, "train", "eval")
-                return tuple(v for v in listed or _USUAL_SPLITS if v not in known and v.isidentifier())[:_MOST_SPLITS]
+    load = _loader(next((file.tree for file in source.files if file.path == main), None))
+    for named, default in defaults_of(load.args) if load is not None else ():
+        if named.arg == argument and isinstance(default, ast.Constant) and isinstance(default.value, str):
+            inside = ast.walk(named.annotation) if named.annotation is not None else ()
+            listed = [n.value for n in inside if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+            # The rows of "train" and "eval" are those of the two datasets of the old environment.
+            known = (default.value, "train", "eval")
+            return tuple(v for v in listed or _USUAL_SPLITS if v not in known and v.isidentifier())[:_MOST_SPLITS]
     return ()
 
 
+def _loader(tree: ast.Module | None) -> ast.FunctionDef | None:
+    """The function of a module that loads the environment; None if there is none."""
+    body = tree.body if tree is not None else ()
+    return next((n for n in body if isinstance(n, ast.FunctionDef) and n.name == "load_environment"), None)
+
+
 def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) -> None:
-    tree = progress.package.files[old.main].tree
-    load = next(
-        (
-            n
-            for n in (tree.body if tree is not None else ())
-            if isinstance(n, ast.FunctionDef) and n.name == "load_environment"
-        ),
-        None,
-    )
+    load = _loader(progress.package.files[old.main].tree)
     taken = list(dict.fromkeys((*(n for n in old.arguments if n.isidentifier()), *(_taken(load) if load else ()))))
     if taken and load is not None:
         place = CodePlace(old.main, load.lineno)

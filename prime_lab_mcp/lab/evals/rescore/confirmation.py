@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from itertools import islice
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -60,7 +61,7 @@ class _SourceLocks:
     """A lock for each source, so that concurrent calls in one server do not score the same rollouts twice."""
 
     def __init__(self) -> None:
-        self.locks: dict[str, anyio.Lock] = {}
+        self.locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
 
 async def settle_evaluations(lab: Lab, say: Say | None = None, *, source: str | None = None) -> None:
