@@ -241,16 +241,19 @@ def paid_programs(trial: Trial) -> Iterator[Finding]:
 
 
 def tests_are_shown(trial: Trial) -> Iterator[Finding]:
-    """Tests that the prompt promises to be further ones must not be the shown ones.
+    """The tests of a task must not all stand in its prompt.
 
-    A blocker: a table of the shown results is paid like a program that solves the task, and is far easier to learn.
+    A blocker where the prompts promise further tests, or ask for a program that is right for every input: a table of
+    the shown results is paid like a program that solves the task, and is far easier to learn. Otherwise a warning,
+    because the prompt may mean its tests to be the whole task.
     """
     shown = trial.shown_tests
     if shown is not None:
+        asked = "ask for more than the shown tests" if shown.more_asked else "show every test"
         yield Finding(
             "reward-hackable",
-            "blocker",
-            f"the prompts promise further tests, and all tests in {shown.field!r} stand in the prompt on "
+            "blocker" if shown.more_asked else "warning",
+            f"the prompts {asked}, and all tests in {shown.field!r} stand in the prompt on "
             f"{len(shown.rows)} of {count(shown.tasks, 'task')}: a table of the shown results is paid",
             "Draw the tests with another seed than the examples, and leave out those that the prompt shows.",
             rows=tuple({"task": row, "test": quote(shown.example)} for row in shown.rows[:2]),
