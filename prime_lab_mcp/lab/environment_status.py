@@ -30,16 +30,16 @@ from prime_lab_mcp.lab.state.proven_arguments import proven_arguments
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
 from prime_lab_mcp.lab.training.next_step import (
-    config_of_changed_pull,
     push_as_it_can_go,
-    result_of_changed_pull,
+    result_of_pull,
     step_after_the_push,
+    waiting_config_of_pull,
 )
 
 _KEEP_SECONDS = 30.0
 _TRIED = 5
 """Number of sets of arguments with which the gate of push_environment is tried."""
-_FOR_THE_CHANGED_FILES = "needed only where the changed files are to be published or trained on"
+_FOR_THIS_FOLDER = "needed only where the files of this folder are to be published, or trained on with changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _status(
     """
     present = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, distributions=installed)
     standings = [_awaiting(standing, pending) for standing in present]
-    waiting = config_of_changed_pull(lab, snapshot)
+    waiting = waiting_config_of_pull(lab, snapshot)
     gates = [
         _gate(lab, snapshot, tool, installed if tool in DEPENDENT else None, pending, waiting)
         for tool in NEEDS
@@ -159,10 +159,10 @@ def _status(
         "evidence": [_evidence_data(lab, standing, snapshot) for standing in standings],
         "next": in_its_container(lab.ledger, lab.key, snapshot, upcoming).as_json(),
     }
-    result = result_of_changed_pull(lab, snapshot) if waiting is None else None
+    result = result_of_pull(lab, snapshot) if waiting is None else None
     if result is not None:
         upcoming = in_its_container(lab.ledger, lab.key, snapshot, upcoming)
-        status["next"] = replace(upcoming, why=f"{upcoming.why}; {_FOR_THE_CHANGED_FILES}").as_json()
+        status["next"] = replace(upcoming, why=f"{upcoming.why}; {_FOR_THIS_FOLDER}").as_json()
     if (as_pulled := waiting or result) is not None:
         status["as_pulled"] = as_pulled.as_json()
     return status, standings

@@ -52,7 +52,7 @@ from prime_lab_mcp.lab.state.open_warnings import due_comparison, port_unedited,
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.sampling_secret import secret_seed
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.training.next_step import config_of_changed_pull, untested_split
+from prime_lab_mcp.lab.training.next_step import untested_split, waiting_config_of_pull
 from prime_lab_mcp.lab.worker.description import Row, Rows
 from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.tools import reward_attacker, reward_judge
@@ -263,7 +263,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     split = await anyio.to_thread.run_sync(untested_split, call.lab, snapshot)
     if split is not None and not args.env_args:
         outcome = replace(outcome, next=(split, *outcome.next))
-    waiting = await anyio.to_thread.run_sync(config_of_changed_pull, call.lab, snapshot)
+    waiting = await anyio.to_thread.run_sync(waiting_config_of_pull, call.lab, snapshot)
     if waiting is not None:
         at = 1 if split is not None and not args.env_args else 0
         outcome = replace(outcome, next=(*outcome.next[:at], waiting, *outcome.next[at:]))

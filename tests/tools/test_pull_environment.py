@@ -33,7 +33,7 @@ async def test_what_is_not_on_the_hub_is_told_and_leaves_nothing(at: Desk) -> No
 
 
 @pytest.mark.slow
-async def test_an_edit_of_a_pulled_folder_leaves_the_way_to_the_config_that_trains_on_it_as_it_was_pulled(
+async def test_a_pulled_folder_leaves_the_way_to_the_config_that_trains_on_it_as_it_was_pulled(
     at: Desk,
 ) -> None:
     calls = Calls(at.lab, TOOLS, References())
@@ -43,14 +43,18 @@ async def test_an_edit_of_a_pulled_folder_leaves_the_way_to_the_config_that_trai
     made = await calls.execute("write_training_config", {"environments": [hub], "steps": 20})
     config = made.data["path"]
     await calls.execute("check_training_config", {"path": config})
+
+    async def assert_the_config_comes_first() -> None:
+        status = await calls.execute("workflow_status", {})
+        first = status.next[0]
+        assert (first.tool, first.arguments) == ("submit_training", {"config": config}), status.next
+        assert hub in first.why
+        (gate,) = (g for g in status.data["environments"][0]["gates"] if g["tool"] == "submit_training")
+        assert "as_pulled" in gate["why"]
+
+    await assert_the_config_comes_first()
     (module,) = (at.lab.workspace.environments / "lines").rglob("__init__.py")
     module.write_text(module.read_text(encoding="utf-8") + "\nMORE_LINES = ()\n", encoding="utf-8")
-
-    status = await calls.execute("workflow_status", {})
-    first = status.next[0]
-    assert (first.tool, first.arguments) == ("submit_training", {"config": config}), status.next
-    assert hub in first.why
-    (gate,) = (g for g in status.data["environments"][0]["gates"] if g["tool"] == "submit_training")
-    assert "as_pulled" in gate["why"]
+    await assert_the_config_comes_first()
     tested = await calls.execute("test_reward", {"environment": "lines", "examples": 2, "probes": False})
     assert ("submit_training", {"config": config}) in [(one.tool, one.arguments) for one in tested.next], tested.next

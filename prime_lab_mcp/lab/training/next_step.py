@@ -67,40 +67,42 @@ def push_as_it_can_go(lab: Lab, snapshot: Snapshot, push: Next) -> Next:
     )
 
 
-def config_of_changed_pull(lab: Lab, snapshot: Snapshot) -> Next | None:
-    """The step of a config that trains on an environment as it was pulled, where its folder was changed since.
+def waiting_config_of_pull(lab: Lab, snapshot: Snapshot) -> Next | None:
+    """The step of a config that trains on an environment as the Hub holds it, where a folder was pulled from there.
 
-    Such a change is often a split for evaluations, and the config does not wait for it. None without such a config, if
-    its run ended, and if the changed files were published.
+    A folder is often pulled to look at its files, or changed by a split for evaluations, and the config does not wait
+    for either. None without such a config, if its run ended, and if the folder's files were published.
     """
-    pulled = pull_of_folder(lab.ledger, lab.key, snapshot.name)
-    if pulled is None or pulled.source == snapshot.source:
-        return None
-    if lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform):
-        return None
-    step = _step_of_config(lab, {pulled.ref})
+    ref = _trained_as_pulled(lab, snapshot)
+    step = _step_of_config(lab, {ref}) if ref is not None else None
     live = step is not None and step.tool == "watch_run" and step in map(watch_call, live_runs(lab))
     if step is None or step.tool == "read_eval" or (step.tool == "watch_run" and not live):
         return None
-    why = f"{step.why}; it is about {pulled.ref} as the Hub holds it, not about the changed files, which serve run_eval"
+    why = f"{step.why}; it is about {ref} as the Hub holds it, not about the files of this folder, which serve run_eval"
     return replace(step, why=why)
 
 
-def result_of_changed_pull(lab: Lab, snapshot: Snapshot) -> Next | None:
-    """The result of the newest run on an environment as it was pulled, where its folder was changed since, such as by a
-    split that the checkpoint was judged with. None without a judged run, and if the changed files were published."""
-    pulled = pull_of_folder(lab.ledger, lab.key, snapshot.name)
-    if pulled is None or pulled.source == snapshot.source:
-        return None
-    if lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform):
-        return None
-    runs = lab.ledger.runs(workspace=lab.key, kind="training", platform=lab.platform)
-    newest = next((run for run in runs if pulled.ref in (run.data.get("environments") or ())), None)
+def result_of_pull(lab: Lab, snapshot: Snapshot) -> Next | None:
+    """The result of the newest run on an environment as the Hub holds it, where a folder was pulled from there, such as
+    for a split that the checkpoint was judged with. None without a judged run, and if the folder's files were
+    published."""
+    ref = _trained_as_pulled(lab, snapshot)
+    runs = lab.ledger.runs(workspace=lab.key, kind="training", platform=lab.platform) if ref is not None else ()
+    newest = next((run for run in runs if ref in (run.data.get("environments") or ())), None)
     if newest is None or not newest.data.get("ended"):
         return None
     from prime_lab_mcp.lab.training.evaluations import result_of_run  # late: few calls come this far
 
     return result_of_run(lab, newest)
+
+
+def _trained_as_pulled(lab: Lab, snapshot: Snapshot) -> str | None:
+    """The name on the Hub of the environment that a folder was pulled from; None if the files were published here."""
+    pulled = pull_of_folder(lab.ledger, lab.key, snapshot.name)
+    published = pulled is not None and lab.ledger.pushes(
+        workspace=lab.key, source=snapshot.source, platform=lab.platform
+    )
+    return pulled.ref if pulled is not None and not published else None
 
 
 def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
