@@ -258,6 +258,11 @@ KEPT = {
         "import sqlite3\nDB = sqlite3.connect(':memory:')\nDB.execute('create table t (n)')\n"
         "def honest(t):\n    DB.execute('insert into t values (1)')\n"
         "    return DB.execute('select count(*) from t').fetchone()[0] < 9", "DB"),
+    "rows by a query that is handed over": (
+        "import sqlite3\nDB = sqlite3.connect(':memory:')\nDB.execute('create table t (n)')\n"
+        "def ask(query): return DB.execute(query)\n"
+        "def honest(t):\n    ask('insert into t values (1)')\n"
+        "    return ask('select count(*) from t').fetchone()[0] < 9", "DB"),
     "a pattern": (
         "SEEN = []\ndef honest(t):\n    match SEEN:\n        case list() as seen:\n            seen.append(1)\n"
         "    return len(SEEN) < 9", "seen"),
@@ -347,6 +352,8 @@ QUIET = (
     "def honest(t): return count()",
     "import sqlite3\ndef honest(t):\n    db = sqlite3.connect(':memory:')\n    db.execute('create table t (n)')\n"
     "    return db.execute('select 1')",
+    "import sqlite3\nDB = sqlite3.connect(':memory:')\ndef ask(query): return DB.execute(query)\n"
+    "def honest(t): return ask('select 1').fetchone()[0] == 1",
     "class Toolset(vf.Toolset):\n    def step(self):\n        self.n = 1\ndef honest(t): return True",
     "import sqlite3\ndef honest(t): return sqlite3.connect(':memory:').execute(\"select date('2020-01-01')\")",
     "SAY = 'the datetime(now) is a time'\ndef honest(t): return SAY",

@@ -77,7 +77,13 @@ def changes_rows(node: ast.Call, parameters: AbstractSet[str]) -> ast.expr | Non
     if isinstance(query, ast.Name) and query.id in parameters:
         return None
     stated = isinstance(query, ast.Constant) and isinstance(query.value, str)
-    return None if stated and not _SQL_ROWS.search(str(query.value)) else node.func.value  # type: ignore[attr-defined]
+    return None if stated and not is_row_change(query) else node.func.value
+
+
+def is_row_change(node: ast.expr) -> bool:
+    """Whether an expression is the text of a query that changes rows, also one with values to fill in."""
+    text = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else node
+    return isinstance(text, ast.Constant) and isinstance(text.value, str) and _SQL_ROWS.search(text.value) is not None
 
 
 def _leaves_temporary_folder(names: ResolvedNames, node: ast.Call, name: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.syntax import called_name, last_name
+from prime_lab_mcp.lab.rewards.deciding_arguments import is_row_change
 
 _KEPT_BASES = ("Rubric", "Parser", "Env", "Environment", "Taskset", "Task", "Judge")
 """Ends of the names of classes of verifiers whose objects outlive a rollout."""
@@ -29,15 +30,23 @@ class LastingObjects:
     """The attributes of its class that a method can change for all objects, by the id of the method."""
     iterators: frozenset[str]
     """Variables of the module that hold an iterator, which every reader uses up."""
+    row_changers: frozenset[str] = frozenset()
+    """Names of functions that the package calls with the text of a query that changes rows."""
 
 
 def lasting_objects(trees: Sequence[ast.Module]) -> list[LastingObjects]:
     """Return what outlives a call in each file of a package. Objects that one file makes belong to all."""
     made = {called_name(node) for tree in trees for node in _at_import(tree) if isinstance(node, ast.Call)}
-    return [_objects_of(tree, made) for tree in trees]
+    changers = frozenset(
+        called_name(node)
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and any(map(is_row_change, (*node.args, *(k.value for k in node.keywords))))
+    )
+    return [_objects_of(tree, made, changers) for tree in trees]
 
 
-def _objects_of(tree: ast.Module, made: set[str]) -> LastingObjects:
+def _objects_of(tree: ast.Module, made: set[str], changers: frozenset[str]) -> LastingObjects:
     methods: set[int] = set()
     class_state: dict[int, frozenset[str]] = {}
     for node in ast.walk(tree):
@@ -49,7 +58,7 @@ def _objects_of(tree: ast.Module, made: set[str]) -> LastingObjects:
             methods |= {id(method) for method in own}
         if shared := frozenset(_mutable_attributes(node)):
             class_state |= {id(method): shared for method in own}
-    return LastingObjects(frozenset(methods), class_state, frozenset(_iterators(tree)))
+    return LastingObjects(frozenset(methods), class_state, frozenset(_iterators(tree)), changers)
 
 
 def _mutable_attributes(node: ast.ClassDef) -> Iterator[str]:

@@ -148,6 +148,8 @@ def changed_state(
     names = {a.arg for a in given}
     of_class = objects.class_state.get(id(owner), frozenset()) if objects is not None else frozenset()
     iterators = objects.iterators - local - {a.arg for a in given} if objects is not None else frozenset()
+    # A query that the caller hands over is an answer's, unless the package hands over one that changes rows.
+    asked = frozenset() if objects is not None and owner.name in objects.row_changers else frozenset(names)
     called_methods = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
     for node in nodes:
         line = getattr(node, "lineno", 0)
@@ -160,7 +162,7 @@ def changed_state(
             yield name, line
         if (
             isinstance(node, ast.Call)
-            and (rows := changes_rows(node, names)) is not None
+            and (rows := changes_rows(node, asked)) is not None
             and first_name(rows) in lasting
         ):
             yield first_name(rows), line
