@@ -148,7 +148,8 @@ def test_description_and_tags_are_carried_over_and_the_defaults_of_evaluations_a
     assert table["description"] == "Unit conversions."
     assert table["tags"] == ["single-turn", "train", "eval", "math"]
     [left] = [part for part in made.left_parts if part.part == "[tool.verifiers.eval]"]
-    assert "num_examples = 5" in left.text
+    assert "num_examples = 5" in left.as_json()["lines"]
+    assert not left.by_hand
 
 
 NESTED = """def load_environment(limit=3):

@@ -48,15 +48,14 @@ class LeftPart:
     place: CodePlace | None = None
     text: str = ""
     by_hand: bool = True
-    """Whether somebody has to write it: values of defaults that the port has need no work."""
+    """Whether somebody has to write it. Values of defaults that the port has, and defaults of evaluations, need no
+    work."""
 
     def as_json(self) -> dict[str, Any]:
         row: dict[str, Any] = {"part": quote(self.part, 80)[1:-1], "why": self.why}
         if self.place is not None and self.place.is_known:
             row |= {"file": self.place.path, "line": self.place.line}
-            if self.text:
-                row["lines"] = quote(self.text, 300)
-        return row
+        return row | ({"lines": quote(self.text, 300)} if self.text else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +286,7 @@ def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) ->
     if old.defaults:
         why = "v1 has no defaults of evaluations in pyproject.toml: pass them to run_eval"
         text = tomlkit.dumps({name: value for name, value in old.defaults.items() if value is not None})
-        progress.left_parts.append(LeftPart("[tool.verifiers.eval]", why, None, text))
+        progress.left_parts.append(LeftPart("[tool.verifiers.eval]", why, None, text, by_hand=False))
     for split, carried in rows.counts.items():
         total = rows.totals.get(split, carried)
         if total > carried:
