@@ -22,3 +22,13 @@ def world(tmp_path: Path) -> Iterator[World]:
 def server(world: World) -> Calls:
     """A server of an empty workspace. Tests that need an environment have a fixture of their own."""
     return world.server("one")
+
+
+@pytest.fixture
+def proven(world: World) -> Calls:
+    """A server whose environment `sums` has what a push needs."""
+    world.write("one", "sums")
+    server = world.server("one")
+    for tool in ("test_reward", "run_eval", "check_reward_distribution"):
+        assert world.call(server, tool, environment="sums").status == "passed"
+    return server

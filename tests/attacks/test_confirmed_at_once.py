@@ -24,16 +24,6 @@ from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Plan, PlannedTool
 from tests.property.world import TOOLS, World
 
 
-@pytest.fixture
-def server(world: World) -> Calls:
-    """A server whose environment `sums` has what a push needs."""
-    world.write("one", "sums")
-    server = world.server("one")
-    for tool in ("test_reward", "run_eval", "check_reward_distribution"):
-        assert world.call(server, tool, environment="sums").status == "passed"
-    return server
-
-
 @asynccontextmanager
 async def served(calls: Calls) -> AsyncIterator[str]:
     """The address of a lab that is served over HTTP in this process."""
@@ -53,12 +43,12 @@ async def call(client: Client, tool: str, arguments: dict[str, Any]) -> dict[str
 
 
 def confirmed_by_two(
-    world: World, server: Calls, tool: str, arguments: dict[str, Any], *, delay: float = 0.0
+    world: World, proven: Calls, tool: str, arguments: dict[str, Any], *, delay: float = 0.0
 ) -> list[dict[str, Any]]:
     """The answers to two clients that pass one token back, the second after `delay` seconds."""
 
     async def both() -> list[dict[str, Any]]:
-        async with served(server) as url, Client(url) as one, Client(url) as two:
+        async with served(proven) as url, Client(url) as one, Client(url) as two:
             asked = await call(one, tool, arguments)
             assert asked["status"] == "needs_confirmation", asked
             given = arguments | {"confirm": asked["data"]["confirm"]}
@@ -73,33 +63,33 @@ def confirmed_by_two(
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.3])
-def test_two_that_confirm_one_push_both_hear_that_it_was_pushed(world: World, server: Calls, delay: float) -> None:
-    answers = confirmed_by_two(world, server, "push_environment", {"environment": "sums"}, delay=delay)
+def test_two_that_confirm_one_push_both_hear_that_it_was_pushed(world: World, proven: Calls, delay: float) -> None:
+    answers = confirmed_by_two(world, proven, "push_environment", {"environment": "sums"}, delay=delay)
     assert len(world.pushes()) == 1
     assert [answer["status"] for answer in answers] == ["passed", "passed"], answers
     assert sorted(answer["data"]["deduplicated"] for answer in answers) == [False, True]
     assert {answer["data"]["version"] for answer in answers} == {"0.1.0"}
 
 
-def test_two_that_confirm_one_push_of_a_raised_version_both_hear_of_that_version(world: World, server: Calls) -> None:
-    assert world.call(server, "push_environment", environment="sums").status == "passed"
+def test_two_that_confirm_one_push_of_a_raised_version_both_hear_of_that_version(world: World, proven: Calls) -> None:
+    assert world.call(proven, "push_environment", environment="sums").status == "passed"
     world.write("one", "sums", readme="b")
-    answers = confirmed_by_two(world, server, "push_environment", {"environment": "sums", "bump": "patch"})
+    answers = confirmed_by_two(world, proven, "push_environment", {"environment": "sums", "bump": "patch"})
     assert [push["version"] for push in world.pushes()] == ["0.1.0", "0.1.1"]
     assert [answer["status"] for answer in answers] == ["passed", "passed"], answers
     assert {answer["data"]["version"] for answer in answers} == {"0.1.1"}
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.2])
-def test_two_that_confirm_one_run_both_hear_of_that_run(world: World, server: Calls, delay: float) -> None:
+def test_two_that_confirm_one_run_both_hear_of_that_run(world: World, proven: Calls, delay: float) -> None:
     """The cap leaves room for one run: the reserved amount of the first call must not refuse the second one."""
-    assert world.call(server, "push_environment", environment="sums").status == "passed"
+    assert world.call(proven, "push_environment", environment="sums").status == "passed"
     written = world.call(
-        server, "write_training_config", environments=["me/sums@0.1.0"], model="Qwen/Qwen3-4B-Instruct-2507", steps=10
+        proven, "write_training_config", environments=["me/sums@0.1.0"], model="Qwen/Qwen3-4B-Instruct-2507", steps=10
     )
-    asked = world.loop.run_until_complete(server.execute("submit_training", {"config": written.data["path"]}))
-    server.lab.settings = replace(server.lab.settings, max_spend=1.5 * asked.data["max_cost"])
-    answers = confirmed_by_two(world, server, "submit_training", {"config": written.data["path"]}, delay=delay)
+    asked = world.loop.run_until_complete(proven.execute("submit_training", {"config": written.data["path"]}))
+    proven.lab.settings = replace(proven.lab.settings, max_spend=1.5 * asked.data["max_cost"])
+    answers = confirmed_by_two(world, proven, "submit_training", {"config": written.data["path"]}, delay=delay)
     assert len(world.runs()) == 1
     assert [answer["status"] for answer in answers] == ["passed", "passed"], answers
     assert {answer["data"]["id"] for answer in answers} == {world.runs()[0]["id"]}
