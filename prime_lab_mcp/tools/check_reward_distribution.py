@@ -17,7 +17,9 @@ from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.easier import following_calls
+from prime_lab_mcp.lab.evals.evidence import evidence_facts
 from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
+from prime_lab_mcp.lab.evals.outcomes import mean_summary, verdict_summary
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.provenance import ResultsOrigin, origin_of_results
 from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
@@ -114,11 +116,11 @@ async def _of_job(call: Call, job: Job, judged: verdict.EvaluationVerdict, group
         )
     return Outcome(
         judged.status,
-        verdict.verdict_summary(spec, judged),
+        verdict_summary(spec, judged),
         tuple(findings),
         {"id": job.id, "model": spec.model, **judged.data},
         following_calls(lab, spec, job.id, judged.distribution) if judged.distribution else (),
-        facts=_proving(verdict.evidence_facts(spec, job), proves=not notes),
+        facts=_proving(evidence_facts(spec, job), proves=not notes),
         snapshot=snapshot,
     )
 
@@ -170,7 +172,7 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
         f"{quote(path.name, 100)} was not written by run_eval here, so the verdict opens no gate",
         "Run run_eval for evidence.",
     )
-    mean = verdict.mean_summary(judged) if judged.mean is not None else "no scored rollout"
+    mean = mean_summary(judged) if judged.mean is not None else "no scored rollout"
     return Outcome(
         "inconclusive" if blemished else judged.status,
         f"{mean} over {count(judged.tasks, 'task')}, {count(judged.rollouts, 'rollout')}; {judged.status}.",

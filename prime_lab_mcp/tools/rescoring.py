@@ -11,6 +11,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.outcomes import finished_outcome
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.rescore import stored
 from prime_lab_mcp.lab.evals.rescore.checks import RescoreError, change_summary
@@ -58,7 +59,7 @@ async def rescored(call: Call, args: Args) -> Outcome:
     await settle_evaluations(lab, source=job.source)
     job = lab.ledger.job(job.id) or job  # with what the confirmation found
     judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
-    outcome = verdict.finished_outcome(lab, job, judged)
+    outcome = finished_outcome(lab, job, judged)
     summarized = dataclasses.replace(outcome, summary=f"{change_summary(job.progress['rescored'])} {outcome.summary}")
     return await illustrate_outcome(lab, job, judged, summarized)
 

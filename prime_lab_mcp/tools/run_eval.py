@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.evals.frequent_answers import all_tasks_frequent_answer
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
 from prime_lab_mcp.lab.evals.measured import measured_rollout
+from prime_lab_mcp.lab.evals.outcomes import broken_outcome, finished_outcome, running_outcome, size_and_cost_summary
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.plan import EvalRequest, is_free, prompt_tokens
 from prime_lab_mcp.lab.evals.plan import plan_evaluation as plan_eval
@@ -309,14 +310,14 @@ async def _compared(call: Call, work: Comparison, *, asked: bool) -> Outcome:
     checkpoint = await _started(call, work.checkpoint, asked=asked)
     base = await EvaluationJobs(call.lab).wait(base.id, max(0.0, until - anyio.current_time()), call.progress)
     if base.state in LIVE_STATES:
-        running = verdict.running_outcome(call.lab, base)
+        running = running_outcome(call.lab, base)
         beside = (
             f"This is the base model of the comparison; {checkpoint.id} of {quote(work.checkpoint.args.model, 100)} "
             "runs beside it, and the same call waits for both."
         )
         return replace(running, summary=f"{running.summary} {beside}")
     if base.state != "finished":
-        return verdict.broken_outcome(call.lab, base)
+        return broken_outcome(call.lab, base)
     return await _ended(call, work.checkpoint, checkpoint, max(0.0, until - anyio.current_time()))
 
 
@@ -331,11 +332,11 @@ async def _ended(call: Call, work: LocalEval, job: Job, seconds: float, longest:
         job = await EvaluationJobs(lab).wait(job.id, max(0.0, longest - seconds), call.progress)
     if job.state in LIVE_STATES:
         spec = EvaluationJobs(lab).spec(job)
-        running = verdict.running_outcome(lab, job)
+        running = running_outcome(lab, job)
         running = replace(running, findings=(*running.findings, *evidence_of(lab, spec)[1]))
         return _told_as_small(lab, work, spec, running)
     if job.state != "finished":
-        return verdict.broken_outcome(lab, job)
+        return broken_outcome(lab, job)
 
     async def say(message: str) -> None:
         await call.progress(0, None, message)
@@ -343,7 +344,7 @@ async def _ended(call: Call, work: LocalEval, job: Job, seconds: float, longest:
     await settle_evaluations(lab, say, source=job.source)
     job = EvaluationJobs(lab).get(job.id)
     judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
-    ended = verdict.finished_outcome(lab, job, judged)
+    ended = finished_outcome(lab, job, judged)
     ended = await anyio.to_thread.run_sync(as_result, lab, job, judged, ended)
     outcome = await illustrate_outcome(lab, job, judged, ended)
     return await upload.outcome_with_upload(lab, job, work.ref, outcome) if work.ref is not None else outcome
@@ -361,7 +362,7 @@ async def _started(call: Call, work: LocalEval, *, asked: bool) -> Job:
             code="intent-changed",
         )
     limits = [finding.message for finding in evidence_of(lab, spec)[1]]
-    await call.progress(0, spec.planned, "; ".join((verdict.size_and_cost_summary(spec), *limits)))
+    await call.progress(0, spec.planned, "; ".join((size_and_cost_summary(spec), *limits)))
     return await evals.start(spec, work.access.key, confirmed=asked)
 
 

@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.configs.own_gpus import billed_pods_finding
 from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.measured import live_estimate, time_left_sentence
+from prime_lab_mcp.lab.evals.outcomes import finished_outcome
 from prime_lab_mcp.lab.evals.pages.rendering import page_links
 from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner import endings
@@ -139,7 +140,7 @@ async def _finished(call: Call, job: Job) -> Outcome:
     """A finished evaluation with its verdict, and the calls that follow from both."""
     lab = call.lab
     judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
-    ended = verdict.finished_outcome(lab, job, judged)
+    ended = finished_outcome(lab, job, judged)
     ended = await anyio.to_thread.run_sync(as_result, lab, job, judged, ended)
     spec = EvaluationJobs(lab).spec(job)
     due = None

@@ -8,8 +8,9 @@ import pytest
 from mcp import Client
 
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.evals.outcomes import finished_outcome
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
-from prime_lab_mcp.lab.evals.verdict import finished_outcome, judge_job
+from prime_lab_mcp.lab.evals.verdict import judge_job
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.looked_up import remember_model
 from prime_lab_mcp.lab.relay.endpoints import Endpoint

@@ -5,6 +5,7 @@ runs in the toolchain's interpreter, reads everything else. Guesses and checks a
 """
 
 ENTRY = (
+    "answer_syntax",
     "column_choice",
     "findings",
     "formats",

@@ -3,11 +3,13 @@
 ENTRY = (
     "dry_run",
     "easier",
+    "evidence",
     "evidence_limits",
     "frequent_answers",
     "hosted.evaluation",
     "hosted.plan",
     "measured",
+    "outcomes",
     "pages.illustrate",
     "pages.rendering",
     "plan",

@@ -1,6 +1,4 @@
-"""The verdict on a finished evaluation: judged from its raw results and its sampling, and recorded exactly once.
-
-The module also writes the reports on finished, running and broken-off evaluations.
+"""The verdict on a finished evaluation: judged from its raw results and its sampling.
 
 This server keeps the last judged distributions in memory under the sha256 of their results. They are in no file, so
 that no other process can change them.
@@ -10,40 +8,33 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import re
 import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import prime_lab_mcp
-from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
-from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
-from prime_lab_mcp.lab.base.text import amount_text, count, quote, rounded
+from prime_lab_mcp.lab.base.report import Finding, Verdict
+from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals.evidence_limits import evidence_limits
-from prime_lab_mcp.lab.evals.measured import live_estimate, time_left_sentence
 from prime_lab_mcp.lab.evals.provenance import origin_differences, origin_of_results
 from prime_lab_mcp.lab.evals.runner import endings
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
 from prime_lab_mcp.lab.evals.runner.command import JobFiles
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
-from prime_lab_mcp.lab.evals.spec import ONE_TURN, EvalSpec
+from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.zeros.paid_parts import LackedParts
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.models.looked_up import other_models
 from prime_lab_mcp.lab.rollouts.conversation import last_reply
 from prime_lab_mcp.lab.rollouts.reading import read_first_rollouts, read_rollouts, read_scores
 from prime_lab_mcp.lab.rollouts.rollout import Reading
-from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS, HOSTED
-from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
-from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.state.ledger.rows import Job
 
 GROUP_SIZE = 16
 """Default number of rollouts per group for which the verdict estimates the share of usable groups."""
@@ -361,283 +352,4 @@ def _unconfirmed(job: Job) -> Finding:
             NamedCall("check_reward_distribution", results=job.id),
             ": it waits for the confirmation, which needs no inference.",
         ),
-    )
-
-
-_TROUBLE = ("request_errors", "capped", "rate_limited", "rollout_errors", "half_written", "last_error")
-
-
-def record_verdict(lab: Lab, job: Job) -> list[int]:
-    """Judge a finished job and record its verdict as evidence; return the ids of the new rows.
-
-    One transaction records the evidence and marks the job as judged. So a crash loses nothing, and two processes never
-    record the same job twice.
-    """
-    return _record(lab, job, judge_job(lab, job, anew=True))
-
-
-def evidence_facts(spec: EvalSpec, job: Job) -> Facts:
-    """Return the conditions under which a job ran, which its evidence states: model, sampling, harness and others."""
-    return Facts(
-        model=spec.model,
-        endpoint_host=spec.endpoint.host,
-        sampling=spec.sampling,
-        harness=spec.harness_name,
-        runtime=spec.runtime if spec.api == "v1" and spec.hosted is None else None,
-        env_args=dict(spec.env_args),
-        toolchain=_toolchain(spec, job),
-        results_sha256=job.progress.get("results_sha256"),
-        touches_platform=job.platform is not None,
-        unreported={"endpoint_named_by": spec.endpoint.named_by, "evaluated_at": job.at},
-    )
-
-
-def _toolchain(spec: EvalSpec, job: Job) -> dict[str, Any]:
-    """Return the versions of the programs that ran the evaluation.
-
-    The platform does not state its verifiers version, so a hosted evaluation has the version of `prime` instead.
-    """
-    driven: dict[str, Any] = {"verifiers": spec.verifiers, DISTRIBUTIONS: dict(spec.distributions)}
-    if spec.hosted is not None:
-        driven = {"prime": job.progress.get("prime"), HOSTED: spec.hosted}
-    return {**driven, "prime_lab_mcp": prime_lab_mcp.__version__}
-
-
-def verdict_summary(spec: EvalSpec, verdict: EvaluationVerdict) -> str:
-    """Return one sentence on a finished evaluation."""
-    d = verdict.distribution
-    if d is None or d.mean is None:
-        reasons = [verdict.findings[0], *(f for f in verdict.findings[1:] if f.code in endings.FAILURE_CODES)][:2]
-        message = "; ".join(f.message for f in reasons)
-        return f"The evaluation of {spec.environment} with {spec.model} says nothing: {message}."
-    usable = d.usable_groups
-    groups = f", {usable.share:.0%} of groups of {usable.group_size} usable" if usable.share is not None else ""
-    if d.is_dead:
-        groups = ", dead (nothing was solved)"
-    elif usable.form_only is not None and usable.form_only >= 0.05:
-        groups += f" and {usable.form_only:.0%} by form, length or style only"
-    return (
-        f"{spec.environment} with {spec.model}: {mean_summary(d)} over {count(d.tasks, 'task')} x "
-        f"{spec.rollouts}{groups}; {verdict.status}.{_stand_in(spec, d)}"
-    )
-
-
-_STAND_IN = re.compile(r"rehearsal/skill-(\d+)")
-
-
-def _stand_in(spec: EvalSpec, distribution: Distribution) -> str:
-    """Says of a stand-in of the rehearsal that its skill explains why nothing or all was solved, not the tasks."""
-    skill = _STAND_IN.fullmatch(spec.model)
-    if skill is None or not (distribution.is_dead or int(skill[1]) == 100):
-        return ""
-    return f" This model is a stand-in of the rehearsal, which solves {int(skill[1])}% of any tasks."
-
-
-def mean_summary(distribution: Distribution) -> str:
-    """Return the mean reward in words, and also as a share of the attainable reward if that is not 1."""
-    mean, attainable = distribution.mean or 0.0, distribution.attainable
-    if abs(attainable - 1.0) < 1e-9:
-        return f"mean reward {mean:.2f}"
-    return f"mean reward {mean * attainable:.2f} ({mean:.2f} of the attainable {attainable:g})"
-
-
-def eval_data(spec: EvalSpec, job: Job, verdict: EvaluationVerdict | None, path: str | None) -> dict[str, Any]:
-    """Return the `data` of a run_eval result."""
-    progress = job.progress
-    d = verdict.distribution if verdict is not None else None
-    data: dict[str, Any] = {
-        "id": job.id,
-        "state": job.state,
-        "model": spec.model,
-        "tasks": d.tasks if d else spec.planned_tasks,
-        "rollouts": spec.rollouts,
-        "planned": spec.planned,
-        "completed": (d.rollouts - d.errors) if d else int(progress.get("completed") or 0) - _errors(progress),
-        "errors": d.errors if d else _errors(progress),
-        "mean_reward": d.mean * d.attainable if d and d.mean is not None else progress.get("mean_reward"),
-        "tokens": {name: progress.get(f"{name}_tokens", 0) for name in ("prompt", "completion")},
-        "harness": spec.harness_name,
-        "order": spec.order,
-        "sampling": spec.sampling,
-        "results_path": path,
-    }
-    if spec.hosted is not None:
-        data |= {k: progress.get(k) for k in ("hosted", "evaluation", "url", "platform_status")}
-    data |= {name: progress[name] for name in _TROUBLE if progress.get(name)}
-    if "cost" in progress:
-        data["cost"] = round(float(progress["cost"]), 4)
-    if progress.get("reason"):
-        data["reason"] = progress["reason"]
-    if progress.get("rescored"):
-        data["rescored"] = progress["rescored"]
-    else:
-        data["estimate"] = live_estimate(spec, job, time.time())
-    if d is not None:
-        data["pass_rate"] = {"threshold": d.pass_threshold, "share": rounded(d.pass_rate)}
-        data["perfect_rate"] = rounded(d.perfect_rate)
-        data["distribution"] = d.as_json()
-        data["mean_of_attainable"] = rounded(d.mean)
-    if isinstance(data["mean_reward"], float):
-        data["mean_reward"] = round(data["mean_reward"], 4)
-    return data
-
-
-def _comparison(lab: Lab, job: Job, spec: EvalSpec) -> tuple[Next, ...]:
-    """Return the call that compares an evaluation with the newest one of another model on the same files."""
-    for other in EvaluationJobs(lab).list(job.environment):
-        same = other.id != job.id and other.source == job.source and other.state == "finished"
-        if same and other.spec.get("model") not in (None, spec.model):
-            why = f"whether the difference to {quote(str(other.spec['model']), 60)} is real, paired by task"
-            return (Next("read_eval", why, {"eval": job.id, "view": "compare", "other": other.id}),)
-    return ()
-
-
-def _second_model(lab: Lab, job: Job, spec: EvalSpec) -> tuple[Next, ...]:
-    """Return the evaluation of the model that was looked up beside this one and was not evaluated on these files."""
-    evaluated = {j.spec.get("model") for j in EvaluationJobs(lab).list(job.environment) if j.source == job.source}
-    left = [name for name in other_models(lab, spec.model) if name not in evaluated]
-    if not left or spec.endpoint.preset != "prime" or spec.hosted is not None:
-        return ()
-    from prime_lab_mcp.lab.evals.plan import run_eval_arguments
-
-    why = "the other model that was looked up, on the same tasks, to choose between the two"
-    return (Next("run_eval", why, {**run_eval_arguments(spec), "model": left[0]}),)
-
-
-def finished_outcome(lab: Lab, job: Job, verdict: EvaluationVerdict) -> Outcome:
-    """Return the outcome of run_eval for a finished evaluation."""
-    from prime_lab_mcp.lab.evals.easier import following_calls
-
-    spec = EvaluationJobs(lab).spec(job)
-    results = EvaluationJobs(lab).files(job.id).results()
-    following = following_calls(lab, spec, job.id, verdict.distribution) if verdict.distribution is not None else ()
-    compared = _comparison(lab, job, spec) if verdict.distribution and not verdict.distribution.is_dead else ()
-    # The choice between two models comes before a push for one of them, and before other tasks for the one that failed.
-    chosen_first = verdict.status != "passed" or bool(other_models(lab, spec.model))
-    following = (*compared, *following) if chosen_first else (*following, *compared)
-    if not compared and verdict.distribution is not None:
-        second = _second_model(lab, job, spec)
-        following = (*following, *second) if verdict.distribution.is_dead else (*second, *following)
-    return Outcome(
-        verdict.status,
-        verdict_summary(spec, verdict),
-        verdict.findings,
-        eval_data(spec, job, verdict, str(results) if results else None),
-        following,
-        facts=dataclasses.replace(evidence_facts(spec, job), proves=False),
-    )
-
-
-def _record(lab: Lab, job: Job, verdict: EvaluationVerdict) -> list[int]:
-    try:
-        spec = EvaluationJobs(lab).spec(job)
-    except LabError:
-        spec = None
-    if spec is None:
-        return lab.ledger.judge(job.id, ())  # a newer version of the server wrote the job, so it cannot be judged here
-    return lab.ledger.judge(
-        job.id, [_evidence(t, job, spec, verdict) for t in ("run_eval", "check_reward_distribution")]
-    )
-
-
-def _evidence(tool: str, job: Job, spec: EvalSpec, verdict: EvaluationVerdict) -> Evidence:
-    facts = evidence_facts(spec, job)
-    path = job.progress.get("results")
-    data = eval_data(spec, job, verdict, str(path) if path else None) if tool == "run_eval" else verdict.data
-    return Evidence(
-        tool=tool,
-        status=verdict.status,
-        workspace=job.workspace,
-        environment=job.environment,
-        source=job.source,
-        content=job.content,
-        arguments={
-            "id": job.id,
-            "model": spec.model,
-            "num_examples": spec.num_examples,
-            "rollouts": spec.rollouts,
-            "seed": spec.seed,
-        },
-        platform=job.platform,
-        model=facts.model,
-        endpoint_host=facts.endpoint_host,
-        sampling=facts.sampling,
-        harness=facts.harness,
-        runtime=facts.runtime,
-        env_args=facts.env_args,
-        toolchain=facts.toolchain,
-        findings=[f.as_json() | {"rows": []} for f in verdict.findings],
-        data={**data, **facts.unreported},
-        results_sha256=facts.results_sha256,
-        at=time.time(),
-    )
-
-
-def _errors(progress: Mapping[str, Any]) -> int:
-    return int(progress.get("errors") or 0)
-
-
-def size_and_cost_summary(spec: EvalSpec) -> str:
-    """Return one line on the size and the estimated cost of an evaluation, before it starts."""
-    estimate = spec.estimate
-    tokens = sum(estimate["tokens"].values())
-    cost = f", {amount_text(estimate['cost'])}" if "cost" in estimate else ""
-    basis = estimate["basis"]
-    likely = (
-        f"at most {tokens:,} tokens{cost} for {basis}" if basis == ONE_TURN else f"{tokens:,} tokens{cost}, {basis}"
-    )
-    size = f"{count(spec.planned_tasks, 'task')} x {spec.rollouts} = {count(spec.planned, 'rollout')}"
-    return f"{size} with {spec.model} at {spec.endpoint.host}: {likely}.{spec.minutes_sentence}".removesuffix(".")
-
-
-_TELLING = 40
-"""Number of rollouts without any reward after which a running evaluation says so (our judgement)."""
-
-
-def running_outcome(lab: Lab, job: Job) -> Outcome:
-    """Return the outcome of a call whose time ran out before the job ended."""
-    from prime_lab_mcp.lab.evals.easier import reward_calls, reward_verdict, untested_sentence
-
-    spec = EvaluationJobs(lab).spec(job)
-    completed, planned = job.progress.get("completed", 0), job.progress.get("planned") or spec.planned
-    findings = endings.failure_findings(spec, job)
-    trouble = f"; {findings[0].message}" if findings and findings[0].severity != "info" else ""
-    if completed >= _TELLING and job.progress.get("mean_reward") == 0:
-        trouble += "; none of them earned anything so far"
-    ended = "all" if completed >= planned else f"{completed} of"
-    after = ", and its rewards are being checked" if completed >= planned else ""
-    untested = "" if spec.hosted is not None else untested_sentence(lab, job.source, spec.env_args)
-    test = {"environment": spec.environment, **({"env_args": dict(spec.env_args)} if spec.env_args else {})}
-    meanwhile: tuple[Next, ...] = (
-        Next("test_reward", "free, while the evaluation runs: whether its rewards mean anything", test),
-    )
-    if untested and reward_verdict(lab, job.source, spec.env_args) is not None:
-        meanwhile = tuple(reward_calls(lab, spec, job.id))  # the same test of the same files would say the same again
-    return Outcome(
-        "running",
-        f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {ended} "
-        f"{count(planned, 'rollout')} finished{after}{trouble}.{untested}"
-        f"{time_left_sentence(spec, job, time.time())}",
-        findings,
-        eval_data(spec, job, None, None),
-        (
-            *(meanwhile if untested else ()),
-            Next("run_eval", "the same call waits for it again, and gives the verdict"),
-            Next("watch_run", "how it stands, at once", {"id": job.id}),
-            Next("control_run", "end it early", {"id": job.id, "action": "stop"}),
-        ),
-    )
-
-
-def broken_outcome(lab: Lab, job: Job) -> Outcome:
-    """Return the outcome of a job that broke off. It is inconclusive: a failure of machinery is not a low score."""
-    spec = EvaluationJobs(lab).spec(job)
-    finding = endings.broken_finding(spec, job)
-    return Outcome(
-        "inconclusive",
-        f"Evaluation {job.id} {job.state}: {job.progress.get('reason') or 'no reason was recorded'}.",
-        (finding, *endings.failure_findings(spec, job)),
-        eval_data(spec, job, None, None),
-        (Next("run_eval", endings.retry_call(spec)),),
-        facts=Facts(proves=False),
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.evidence import record_verdict
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
 from prime_lab_mcp.lab.evals.runner.command import RUN_FOLDER
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
@@ -82,7 +83,7 @@ def record_confirmed(lab: Lab) -> list[int]:
     recorded: list[int] = []
     for job in lab.ledger.unjudged(lab.key):
         lab.ledger.note_finished(job, {**job.progress, verdict.CONFIRMED: True})
-        recorded += verdict.record_verdict(lab, lab.ledger.job(job.id) or job)
+        recorded += record_verdict(lab, lab.ledger.job(job.id) or job)
     return recorded
 
 

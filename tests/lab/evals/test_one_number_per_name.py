@@ -12,6 +12,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.outcomes import finished_outcome
 from prime_lab_mcp.lab.evals.runner.attempt import ResultsCounter
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
@@ -74,7 +75,7 @@ async def reports(lab: Lab) -> dict[str, Report]:
     spec = EvaluationJobs(lab).spec(job)
     counter = ResultsCounter(spec)
     counter.count(EvaluationJobs(lab).files(ID).results())
-    ended = verdict.finished_outcome(lab, job, verdict.judge_job(lab, job))
+    ended = finished_outcome(lab, job, verdict.judge_job(lab, job))
     calls = Calls(lab, TOOLS, References())
     found = {f"{tool} {given.get('view', '')}": await calls.execute(tool, given) for tool, given in CALLS}
     found["run_eval"] = Report("passed", ended.summary, ended.findings, ended.data)

@@ -11,6 +11,7 @@ import pytest
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
+from prime_lab_mcp.lab.evals.outcomes import running_outcome
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
@@ -142,7 +143,7 @@ async def test_a_running_evaluation_tells_the_time_that_is_left_by_its_own_rate(
 ) -> None:
     progress = {"completed": completed, "planned": 240, "mean_reward": 0.4}
     job = dataclasses.replace(finished(lab, mixed()), state="running", progress=progress, at=time.time() - seconds)
-    summary = verdict.running_outcome(lab, job).summary
+    summary = running_outcome(lab, job).summary
     few = completed < EvaluationJobs(lab).spec(job).concurrency
     assert ("whose time holds the start as well" in summary) is (said is not None and few)
     assert " more." not in summary if said is None else said in summary
@@ -164,7 +165,7 @@ async def test_a_running_evaluation_says_that_nothing_was_paid_and_what_comes_af
 ) -> None:
     job = finished(lab, mixed())
     running = dataclasses.replace(job, state="running", progress=progress)
-    assert said in verdict.running_outcome(lab, running).summary
+    assert said in running_outcome(lab, running).summary
 
 
 @pytest.mark.parametrize("status", ["inconclusive", "failed"])
@@ -172,12 +173,12 @@ async def test_a_running_evaluation_leads_to_what_the_known_test_of_its_reward_n
     """The next call was the same test of the same files, whose result the sentence above it told."""
     job = finished(lab, mixed())
     running = dataclasses.replace(job, state="running", progress={"completed": 8, "planned": 400, "mean_reward": 0.4})
-    assert verdict.running_outcome(lab, running).next[0].tool == "test_reward"
+    assert running_outcome(lab, running).next[0].tool == "test_reward"
     blocker = {"code": "gold-not-understood", "severity": "blocker", "message": "m", "fix": "See which group it takes."}
     spec = EvaluationJobs(lab).spec(job)
     found = Evidence("test_reward", status, lab.key, spec.environment, job.source, "c", findings=[blocker])
     lab.ledger.record(dataclasses.replace(found, env_args=dict(spec.env_args)))
-    first, *others = verdict.running_outcome(lab, running).next
+    first, *others = running_outcome(lab, running).next
     assert (first.tool, first.arguments) == ("read_environment", {"environment": spec.environment, "path": "*"})
     assert f"{status} with these very files: gold-not-understood, m (See which group it takes.)" in first.why
     assert "test_reward" not in [one.tool for one in others]

@@ -18,10 +18,12 @@ from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Progress
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.evidence import eval_data
 from prime_lab_mcp.lab.evals.evidence_limits import FOREIGN
 from prime_lab_mcp.lab.evals.hosted import launch, platform
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, hosted_question, hosted_standing
 from prime_lab_mcp.lab.evals.hosted.platform import HostedStatus
+from prime_lab_mcp.lab.evals.outcomes import finished_outcome
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.plan import EvalRequest
 from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
@@ -97,7 +99,7 @@ async def evaluate_hosted(
         return _ended_outcome(lab, job, planned)
     await settle_evaluations(lab, source=job.source)
     eval_verdict = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
-    finished = verdict.finished_outcome(lab, job, eval_verdict)
+    finished = finished_outcome(lab, job, eval_verdict)
     outcome = await anyio.to_thread.run_sync(as_result, lab, job, eval_verdict, finished)
     outcome = await illustrate_outcome(lab, job, eval_verdict, outcome)
     data = {**outcome.data, "deduplicated": standing.state == "known"}
@@ -120,7 +122,7 @@ def _running_outcome(lab: Lab, job: Job, planned: HostedPlan) -> Outcome:
         f"Evaluation {job.id} runs on the platform ({at}): {job.progress.get('completed', 0)} of "
         f"{count(spec.planned, 'rollout')} finished.",
         _other_version_findings(planned),
-        data=verdict.eval_data(spec, job, None, None),
+        data=eval_data(spec, job, None, None),
         next=(
             Next("run_eval", "the same call waits for it again, and gives the verdict"),
             Next("watch_run", "how it stands, at once", {"id": job.id}),
@@ -151,7 +153,7 @@ def _ended_outcome(lab: Lab, job: Job, planned: HostedPlan) -> Outcome:
         "inconclusive",
         f"Evaluation {job.id} {job.state}: {reason}.",
         (finding, *_other_version_findings(planned)),
-        verdict.eval_data(EvaluationJobs(lab).spec(job), job, None, None),
+        eval_data(EvaluationJobs(lab).spec(job), job, None, None),
         (Next("run_eval", again), Next("read_eval", "what finished before that", {"eval": job.id})),
         facts=Facts(proves=False),
     )

@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.base.text import clip, count, escape, quote, redact
 from prime_lab_mcp.lab.distribution.rules import MEAN_HIGH, MEAN_LOW
 from prime_lab_mcp.lab.distribution.summary import Distribution, DistributionCheck
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.outcomes import finished_outcome
 from prime_lab_mcp.lab.evals.pages.contents import page_of, page_status
 from prime_lab_mcp.lab.evals.pages.draw import NO_LIBRARY
 from prime_lab_mcp.lab.evals.pages.rendering import PAGE, page_html, page_links, page_markdown
@@ -218,7 +219,7 @@ def _reported(lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None) -> Out
     """Return what a call reports on the finished evaluation, so that page and call say the same of it."""
     if eval_verdict is None:
         return None
-    return as_result(lab, job, eval_verdict, verdict.finished_outcome(lab, job, eval_verdict))
+    return as_result(lab, job, eval_verdict, finished_outcome(lab, job, eval_verdict))
 
 
 def _survey(lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None) -> EvaluationSurvey | None:

@@ -26,6 +26,7 @@ from prime_lab_mcp.lab.base.report import Finding, Say
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment.wheel import files_left_out
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.evidence import record_verdict
 from prime_lab_mcp.lab.evals.rescore import checks
 from prime_lab_mcp.lab.evals.rescore.checks import RescoreError
 from prime_lab_mcp.lab.evals.rescore.scoring import ResultsSurvey, Scoring, open_scoring, survey_results
@@ -77,7 +78,7 @@ async def settle_evaluations(lab: Lab, say: Say | None = None, *, source: str | 
             for job in lab.ledger.unjudged(lab.key, source=fingerprint):
                 confirmed = await _confirmed(lab, job, say)
                 if confirmed is not None:
-                    await anyio.to_thread.run_sync(verdict.record_verdict, lab, confirmed)
+                    await anyio.to_thread.run_sync(record_verdict, lab, confirmed)
 
 
 async def _confirmed(lab: Lab, job: Job, say: Say | None) -> Job | None:

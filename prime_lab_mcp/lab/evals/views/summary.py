@@ -9,8 +9,9 @@ from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.statistics import Interval, clustered_interval, wilson_interval
 from prime_lab_mcp.lab.base.text import rounded
 from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD
+from prime_lab_mcp.lab.evals.outcomes import verdict_summary
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict, verdict_summary
+from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict
 from prime_lab_mcp.lab.evals.views.columns import (
     FAILED_ROLLOUT,
     TRUNCATED_ROLLOUT,

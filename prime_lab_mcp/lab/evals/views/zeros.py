@@ -1,316 +1,34 @@
 """The view `zeros` of read_eval: rollouts that earned nothing, by class, with advice and a next call for each class.
 
-`ReplyLengths` decides from the lengths of finished completions whether the token limit was high enough, and which limit
-to use otherwise. The view keeps counts and a few example rows of each class, so its memory does not grow with the
-number of rollouts.
+The view keeps counts and a few example rows of each class, so its memory does not grow with the number of rollouts.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from statistics import NormalDist
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.distribution.summary import was_cut_early
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
+from prime_lab_mcp.lab.evals.zeros.advice import (
+    AGAIN,
+    EARLY_ADVICE,
+    RUNAWAY_ADVICE,
+    advice_for_zero,
+    known_arguments,
+)
 from prime_lab_mcp.lab.evals.zeros.classify import UNRIGHT, classify_zero, form_is_paid, has_asked_form
 from prime_lab_mcp.lab.evals.zeros.paid_parts import LackedParts, PaidParts, lack_of
+from prime_lab_mcp.lab.evals.zeros.reply_lengths import ReplyLengths
 from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause, Classified, Zero, longest_reply
 from prime_lab_mcp.lab.rollouts.components import earned_for_answer
 from prime_lab_mcp.lab.rollouts.conversation import conversation, last_reply, task_name
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
-
-
-@dataclass(frozen=True, slots=True)
-class ZeroAdvice:
-    """Advice for one class of rollouts, and the tool to call next."""
-
-    text: str
-    tool: str
-    arguments: tuple[str, ...] = ()
-    """Names of the arguments of that call. The view fills in their values."""
-
-
-_AGAIN = ("environment", "model")
-_RENDERING = (
-    "in `rendering` the form in which it wrote right answers, and whether they were paid; where they were not, that is "
-    'the form of the prompt, and the code of the reward (read_environment with path="*") shows which one it reads'
-)
-"""What the field `rendering` of test_reward shows: its calibration takes the form of the prompt where none is paid."""
-RUNAWAY_ADVICE = ZeroAdvice(
-    "Completions that finish need a small part of the limit, and these run on to its end: read them, they may repeat "
-    "themselves; a higher limit would pay for more of the same.",
-    "read_eval",
-    ("eval", "view", "where"),
-)
-"""Advice on `truncated` rollouts if the token limit is far above the length of the other completions."""
-EARLY_ADVICE = ZeroAdvice(
-    "The server says that it cut these off, and they are far shorter than max_tokens: another limit held, such as one "
-    "of the server. A higher max_tokens changes nothing; read them.",
-    "read_eval",
-    ("eval", "view", "where"),
-)
-"""Advice on `truncated` rollouts if all of them are far below the token limit."""
-ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
-    ("wrong", ""): ZeroAdvice(
-        "The answers are wrong and their form is not at fault: what training changes. Read some of them.",
-        "read_eval",
-        ("eval", "view", "where"),
-    ),
-    ("wrong", "gold"): ZeroAdvice(
-        "The replies answer with the reference answer, and the reward does not pay them. It raises, or compares the "
-        "text with the unit or LaTeX of the stored answer, or takes another part of the reply (for instance by the "
-        "wrong group of a pattern), or reads a form that the prompt does not ask for. "
-        f"test_reward shows what it raises, and {_RENDERING}.",
-        "test_reward",
-        ("environment",),
-    ),
-    ("wrong", "unpaid"): ZeroAdvice(
-        "No reply of this evaluation was paid, so nothing tells wrong answers from right ones in a form that the "
-        f"reward does not read. test_reward shows {_RENDERING}. Compare both with some of these replies.",
-        "test_reward",
-        ("environment",),
-    ),
-    ("unparsed", ""): ZeroAdvice(
-        "Say the form more clearly in the prompt, with one example, or let the parser accept what is meant; "
-        "test_reward shows that wrong answers still earn nothing.",
-        "read_environment",
-        ("environment",),
-    ),
-    ("unparsed", "lacks"): ZeroAdvice(
-        "Read some of these replies beside the paid texts. Where the prompt asks for what they lack, show one whole "
-        "reply in it, or evaluate a model that follows it; where it does not, ask for it, or let the reward read these "
-        "replies.",
-        "read_eval",
-        ("eval", "view", "where"),
-    ),
-    ("unparsed", "asked"): ZeroAdvice(
-        "These replies have the form that the prompt asks for, and the reward found no reply of all in form: it reads "
-        f"another one. test_reward shows {_RENDERING}. Mend the prompt or the reward.",
-        "test_reward",
-        ("environment",),
-    ),
-    ("truncated", "tokens"): ZeroAdvice(
-        "Cut off by the token limit, which looks like failure: raise it, here and in the training config.",
-        "run_eval",
-        (*_AGAIN, "max_tokens"),
-    ),
-    ("truncated", "shape"): ZeroAdvice(
-        "These end in the open and the results do not say why: raise the limit and compare.",
-        "run_eval",
-        (*_AGAIN, "max_tokens"),
-    ),
-    ("truncated", "context"): ZeroAdvice(
-        "The conversation outgrew the model's context: fewer turns, shorter tool results, or a longer context.",
-        "read_environment",
-        ("environment",),
-    ),
-    ("truncated", "turns"): ZeroAdvice(
-        "Out of turns before an answer: raise the turns of the environment, or tell the model how many it has.",
-        "read_environment",
-        ("environment",),
-    ),
-    ("no_tool_call", ""): ZeroAdvice(
-        "The model answers without its tools: say when to call them, try a model trained for tools, "
-        "or warm up with examples.",
-        "read_environment",
-        ("environment",),
-    ),
-    ("malformed_tool_json", ""): ZeroAdvice(
-        "JSON errors in the middle are the model's: let the tool's error say what was wrong, take simpler arguments, "
-        "or a model that calls tools better.",
-        "run_eval",
-        ("environment",),
-    ),
-    ("malformed_tool_json", "code"): ZeroAdvice(
-        "The model writes raw code where JSON belongs: show one call in the prompt, or take a model that calls tools.",
-        "read_environment",
-        ("environment",),
-    ),
-    ("malformed_tool_json", "parser"): ZeroAdvice(
-        "The call stands in the text: wrong tool_call_parser. Start the server with the parser of this model "
-        "(vLLM: --enable-auto-tool-choice --tool-call-parser NAME), then run again.",
-        "run_eval",
-        _AGAIN,
-    ),
-    ("double_encoded", ""): ZeroAdvice(
-        "Arguments were encoded twice, by the model's chat template or by the model: check the tool_call_parser, "
-        "or decode once in the tool.",
-        "read_environment",
-        ("environment",),
-    ),
-    ("unknown_tool", ""): ZeroAdvice(
-        "It calls tools that do not exist: name the tools in the prompt, and answer such a call with the list.",
-        "read_environment",
-        ("environment",),
-    ),
-    ("bad_arguments", ""): ZeroAdvice(
-        "Valid calls with wrong arguments: task skill, which training can change; clearer descriptions and error "
-        "texts help.",
-        "read_environment",
-        ("environment",),
-    ),
-    ("tool_timeout", ""): ZeroAdvice(
-        "Tools took longer than their limit: make them faster, raise their timeout, or lower concurrency.",
-        "run_eval",
-        (*_AGAIN, "concurrency"),
-    ),
-    ("empty_response", ""): ZeroAdvice(
-        "The model said nothing: look at the endpoint, its chat template and the stop tokens.",
-        "preflight",
-        (),
-    ),
-    ("judge_unparsed", ""): ZeroAdvice(
-        "The judge gave no verdict that the environment could read: ask for one fixed line at temperature 0, or take "
-        "a stronger judge.",
-        "test_reward",
-        ("environment",),
-    ),
-    ("infrastructure", "provider"): ZeroAdvice(
-        "The endpoint failed, so this is no wrong answer: lower concurrency or wait, then run again; finished "
-        "rollouts are kept.",
-        "preflight",
-        (),
-    ),
-    ("infrastructure", "harness"): ZeroAdvice(
-        "The harness or its sandbox failed, not the model: read the error below, mend it and run again.",
-        "run_eval",
-        _AGAIN,
-    ),
-    ("infrastructure", "environment"): ZeroAdvice(
-        "Code of the environment raised: test_reward shows where.",
-        "test_reward",
-        ("environment",),
-    ),
-    ("infrastructure", "nonfinite"): ZeroAdvice(
-        "The reward is NaN or infinite: test_reward shows for what.",
-        "test_reward",
-        ("environment",),
-    ),
-    ("infrastructure", "backend"): ZeroAdvice(
-        "A service behind a tool did not answer: mend it and run again.",
-        "run_eval",
-        _AGAIN,
-    ),
-    ("infrastructure", "time"): ZeroAdvice(
-        "The time of the rollout ran out: lower concurrency or raise the environment's timeout.",
-        "run_eval",
-        (*_AGAIN, "concurrency"),
-    ),
-}
-
-
-def advice_for_zero(kind: Zero, cause: Cause) -> ZeroAdvice:
-    """Return the advice for a class and cause. A cause without its own advice gets that of its class."""
-    return ADVICE.get((kind, cause)) or next(a for (k, _), a in ADVICE.items() if k == kind)
-
-
-def known_arguments(advice: ZeroAdvice, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the advised call, with values from `arguments`; those without a value are left out."""
-    return {name: arguments[name] for name in advice.arguments if arguments.get(name) is not None}
-
-
-_FINISH = 0.99
-"""Share of the completions that should finish within the advised limit."""
-_ROUND = 256
-"""The advised limit is a multiple of this."""
-_LEAST, _MOST = 1.25, 8.0
-"""Least and greatest advised limit, as multiples of the present limit. The lengths do not support an estimate
-beyond."""
-_RUNAWAY_FACTOR = 4
-"""If the limit is this many times the 99 % quantile of the finished completions, truncated completions ran away, and a
-higher limit would not help."""
-_ENOUGH_FINISHED = 20
-"""Least number of finished completions for that conclusion."""
-_UNKNOWN_MEDIAN_FACTOR = 4.0
-"""Advised limit as a multiple of the present limit, if most completions were truncated and their median is unknown."""
-
-
-@dataclass(slots=True)
-class ReplyLengths:
-    """The lengths of completions in tokens. The token limit applies to one reply, so the longest reply counts."""
-
-    finished: Counter[int] = field(default_factory=Counter)
-    """Number of rollouts by the tokens of their longest reply, for rollouts that were not truncated."""
-    cut: int = 0
-    """Number of truncated rollouts."""
-    longest_cut: int = 0
-    """Tokens of the longest reply of a truncated rollout; 0 if none is known."""
-    exact: bool = True
-    """False if only the sum over the replies is known for some rollouts."""
-
-    def add(self, tokens: int, *, cut: bool, exact: bool) -> None:
-        """Add one rollout. `tokens` is the length of its longest reply; `cut` says whether it was truncated."""
-        if cut:
-            self.cut += 1
-            self.longest_cut = max(self.longest_cut, tokens)
-        elif tokens > 0:
-            self.finished[tokens] += 1
-            self.exact &= exact
-
-    def quantile(self, share: float) -> int | None:
-        """Return the length that this share of the finished completions does not exceed. None without any."""
-        total = self.finished.total()
-        cumulated = 0
-        for tokens in sorted(self.finished):
-            cumulated += self.finished[tokens]
-            if cumulated >= share * total:
-                return tokens
-        return None
-
-    def early(self, cap: int | None) -> bool:
-        """Whether no truncated completion came near the limit `cap`, so that another limit held."""
-        return was_cut_early(self.longest_cut, cap) and self.exact
-
-    def runaway(self, cap: int | None) -> bool:
-        """Whether the truncated completions did not come to an end, because others are far below the limit `cap`."""
-        longest = self.quantile(_FINISH)
-        is_enough = self.finished.total() >= _ENOUGH_FINISHED and self.exact
-        return bool(cap and self.cut and is_enough and longest is not None and longest * _RUNAWAY_FACTOR <= cap)
-
-    def advised(self, cap: int | None) -> int | None:
-        """Return a token limit within which 99 % of the completions should finish.
-
-        The model is a log-normal distribution of lengths, of which only those up to the present limit `cap` are
-        observed. Its two parameters follow from the median and from the share of truncated completions. None if the
-        present limit is high enough, or if the truncated completions ran away.
-        """
-        finished, total = self.finished.total(), self.finished.total() + self.cut
-        if not cap or not self.cut or self.cut <= (1 - _FINISH) * total or self.runaway(cap):
-            return None
-        if self.early(cap):
-            return None
-        share = finished / total
-        median = self.quantile(0.5 / share) if share > 0.5 else None
-        if median is None or not self.exact:
-            factor = _UNKNOWN_MEDIAN_FACTOR if share <= 0.5 else 2.0
-        else:
-            spread = math.log(cap / median) / NormalDist().inv_cdf(share) if cap > median else 0.0
-            factor = median * math.exp(NormalDist().inv_cdf(_FINISH) * spread) / cap
-        return math.ceil(cap * min(_MOST, max(_LEAST, factor)) / _ROUND) * _ROUND
-
-    def as_json(self, cap: int | None) -> dict[str, Any]:
-        """Return the lengths and the advised token limit for the data of the view. `cap` is the present limit."""
-        fields: dict[str, Any] = {
-            "cap": cap,
-            "cut": self.cut,
-            "finished": self.finished.total(),
-            "finished_p50": self.quantile(0.5),
-            "finished_p95": self.quantile(0.95),
-            "finished_p99": self.quantile(0.99),
-            "advised_max_tokens": self.advised(cap),
-        }
-        if not self.exact:
-            fields["lengths"] = "sums over the replies of a rollout; the layout does not tell them apart"
-        return fields
-
 
 ROWS = 2
 """Default number of example rows for each class."""
@@ -540,7 +258,7 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts, unread_form: str
         row |= {"cause": cause} if cause else {}
         which = {"where": "truncated" if kind == "truncated" else "zero"}
         given = known_arguments(advice, arguments | which)
-        if set(_AGAIN) <= set(advice.arguments):  # the same evaluation again: same tasks, endpoint and size
+        if set(AGAIN) <= set(advice.arguments):  # the same evaluation again: same tasks, endpoint and size
             given = {**run_eval_arguments(spec), **given}
         row |= {"advice": advice.text, "tool": advice.tool, "arguments": given}
         rows.append(row)

@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.base.report import Picture
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.outcomes import finished_outcome
 from prime_lab_mcp.lab.evals.pages import survey as surveys
 from prime_lab_mcp.lab.evals.pages.illustrate import (
     WrittenPage,
@@ -180,7 +181,7 @@ async def test_without_the_library_a_report_says_so_in_one_line_and_is_the_same_
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
     job = finished(lab, mixed())
     judged = verdict.judge_job(lab, job)
-    before = verdict.finished_outcome(lab, job, judged)
+    before = finished_outcome(lab, job, judged)
 
     found = await illustrate_outcome(lab, job, judged, before)
 

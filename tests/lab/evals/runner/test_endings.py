@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.outcomes import broken_outcome, finished_outcome, size_and_cost_summary
 from prime_lab_mcp.lab.evals.runner import endings
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
@@ -139,7 +140,7 @@ def test_the_estimate_is_said_before_it_starts() -> None:
         "basis": "one turn each",
         "cost": pytest.approx(0.03648, abs=1e-4),
     }
-    said = verdict.size_and_cost_summary(spec)
+    said = size_and_cost_summary(spec)
     assert "20 tasks x 8 = 160 rollouts" in said
     assert "26,240 tokens, $0.04" in said
 
@@ -156,7 +157,7 @@ async def test_an_endpoint_that_is_dead_from_the_start_ends_the_job_early(lab: L
     spec = specified("http://127.0.0.1:9/v1", tasks=40, rollouts=8, concurrency=4, deadline_s=600.0)
     started = await EvaluationJobs(lab).start(spec, None)
     found = await EvaluationJobs(lab).wait(started.id, PATIENCE, quiet)
-    report = verdict.broken_outcome(lab, found)
+    report = broken_outcome(lab, found)
 
     assert (found.state, found.progress["cause"]) == ("stopped", "eval-endpoint-dead"), found.progress
     assert found.progress["completed"] < 320
@@ -187,7 +188,7 @@ async def test_an_endpoint_that_refuses_everything_ends_the_job_early(
 async def test_a_5xx_storm_is_named_with_its_share_although_vf_eval_ends_well(lab: Lab, specified: Specified) -> None:
     found = await ended(lab, specified, lambda body, before: 500, tasks=2, rollouts=1)
     judged = verdict.judge_job(lab, found)
-    report = verdict.finished_outcome(lab, found, judged)
+    report = finished_outcome(lab, found, judged)
 
     assert found.state == "finished"
     assert report.status == "inconclusive"

@@ -13,7 +13,9 @@ from typing import Any, get_args
 import pytest
 
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation
-from prime_lab_mcp.lab.evals.views.zeros import ADVICE, ReplyLengths, advice_for_zero, zeros_view
+from prime_lab_mcp.lab.evals.views.zeros import zeros_view
+from prime_lab_mcp.lab.evals.zeros.advice import ADVICE, advice_for_zero
+from prime_lab_mcp.lab.evals.zeros.reply_lengths import ReplyLengths
 from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 from prime_lab_mcp.tools import (
