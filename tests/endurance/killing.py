@@ -23,6 +23,9 @@ RECORDED = ("check_environment", "test_reward")
 """Tools of which each answered verdict is a row of the ledger."""
 _CHEAP = ("workflow_status", "read_environment", "edit_environment", "read_reference", "inspect_dataset")
 _SETTLING_CALLS = 40
+_SUBMITTED_AGAIN = 5
+"""Configs of a workspace that are submitted again although their run was answered. Each takes some seconds, and a long
+run has more than a hundred."""
 _FIRST_ANSWER_SECONDS = 60.0
 _DYING_SECONDS = 15.0
 """Time in which a killed server is gone, also on a busy machine. A server that lives on after it has stopped answering
@@ -208,8 +211,14 @@ class Kills:
         self.tally.measured[name] = ", ".join(f"{t} {n}" for t, n in sorted(rows.items()))
 
     def settle(self) -> None:
-        """Submit every config again as an agent would, until each is a run or refused; compare with the platform."""
-        configs = sorted(self.place.workspace.glob("c*.toml"))
+        """Submit configs again as an agent would, until each is a run or refused; compare with the platform.
+
+        Those are all submitted again of which no run was answered, and a few others.
+        """
+        found = sorted(self.place.workspace.glob("c*.toml"))
+        answered = [path for path in found if path.stem in self.runs]
+        again = self.draw.sample(answered, min(_SUBMITTED_AGAIN, len(answered)))
+        configs = [path for path in found if path.stem not in self.runs or path in again]
         if configs:
             server = StdioServer(self.place).start()
             for path in configs:
