@@ -178,8 +178,38 @@ REACHED = {
         'import asyncio\nfrom typing import NamedTuple\nclass Box(NamedTuple):\n    done: object\n'
         'BOX = Box(asyncio.Event())',
         'BOX.done.set(); return True'),
+    "a field of a named tuple that is made by a call": (
+        "import asyncio\nimport collections\nBox = collections.namedtuple('Box', 'size done')\n"
+        "BOX = Box(3, asyncio.Event())",
+        'BOX.done.set(); return True'),
+    "a field of a data class that is made by a call": (
+        "import asyncio\nimport dataclasses\nBox = dataclasses.make_dataclass('Box', ['size', ('done', object)])\n"
+        "BOX = Box(3, done=asyncio.Event())",
+        'BOX.done.set(); return True'),
+    "an object that partial makes": (
+        'import asyncio\nfrom functools import partial\nclass Box:\n    def __init__(self, done): self.done = done\n'
+        'MAKE = partial(Box, asyncio.Event())\nBOX = MAKE()',
+        'BOX.done.set(); return True'),
+    "an attribute that getattr reads": (
+        'import asyncio\nclass Box:\n    def __init__(self): self.done = asyncio.Event()\nBOX = Box()',
+        "getattr(BOX, 'done').set(); return True"),
+    "an attribute that a method returns": (
+        'import asyncio\nclass Box:\n    def __init__(self): self.done = asyncio.Event()\n'
+        '    def end(self): return self.done\nBOX = Box()',
+        'BOX.end().set(); return True'),
 }  # fmt: skip
 SOUND = {
+    "named tuples": (
+        "from collections import namedtuple\nCase = namedtuple('Case', ['word', 'cost'])\nCASES = [Case('a', 1)]\n"
+        "BEST = Case(word='b', cost=2)",
+        "return BEST._replace(cost=3).cost > 2 and [c.word.strip() for c in CASES] == ['a'] and BEST.word in 'ab'"),
+    "words that a method returns": (
+        "class Box:\n    def __init__(self): self.words = ['a']\n    def all(self): return self.words\nBOX = Box()",
+        "return 'a' in BOX.all() and sorted(BOX.all())[0] == getattr(BOX, 'words')[0]"),
+    "an object that partial makes for words": (
+        "from functools import partial\nclass Box:\n    def __init__(self, words): self.words = words\n"
+        "MAKE = partial(Box, ['a'])\nBOX = MAKE()",
+        "return len(BOX.words) == 1"),
     "constants": ("WORDS = ('a', 'b')\nBEST = {'a': 1.0}", "return BEST.get(WORDS[0]) == 1.0 and 'a' in BEST"),
     "patterns": (
         "import re\nTAG = re.compile('<a>(.*?)</a>')", "return [m[1] for m in TAG.finditer('a')] == TAG.findall('a')"),

@@ -44,8 +44,9 @@ class KeptClasses:
         """Maps an attribute to the objects on which code sets it by their names, each with what it is given."""
         for file in files:
             for node in ast.walk(file.tree) if file.tree is not None else ():
-                if isinstance(node, ast.ClassDef):
-                    self._add(file, node)
+                made = node if isinstance(node, ast.ClassDef) else _made_by_call(node)
+                if made is not None:
+                    self._add(file, made)
         for file in files:
             if file.tree is not None:
                 self._find(file, file.tree, None)
@@ -69,7 +70,8 @@ class KeptClasses:
         """Note the calls and the set attributes below a node. `owner` is the function around, None at import."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Call):
-                self._calls.setdefault(self._made_by(child, owner), []).append(Value(file, child, owner))
+                called = called_by_partial(child) or child
+                self._calls.setdefault(self._made_by(called, owner), []).append(Value(file, called, owner))
                 if last_name(child.func) == "setattr" and len(child.args) == 3:
                     base, name, given = child.args
                     if isinstance(name, ast.Constant):
@@ -166,6 +168,38 @@ class KeptClasses:
                 yield from _given(self._calls.get(one, []), names, parameter)
             if one != of_class:
                 yield from _given(self._calls.get(f"{one}.__init__", []), names, parameter)
+
+
+_RECORD_MAKERS = frozenset({"namedtuple", "NamedTuple", "make_dataclass"})
+
+
+def _made_by_call(node: ast.AST) -> ast.ClassDef | None:
+    """Return a class with the fields that `namedtuple` or the like is called with; None for other nodes."""
+    if not (isinstance(node, ast.Call) and last_name(node.func) in _RECORD_MAKERS and len(node.args) > 1):
+        return None
+    name, listed = node.args[:2]
+    if isinstance(listed, ast.Constant):
+        fields = str(listed.value).replace(",", " ").split()
+    else:
+        parts = listed.elts if isinstance(listed, ast.List | ast.Tuple) else []
+        firsts = [part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part for part in parts]
+        fields = [str(first.value) for first in firsts if isinstance(first, ast.Constant)]
+    if not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
+        return None
+    typed = [f"    {field}: object" for field in fields if field.isidentifier()]
+    source = "\n".join([f"class {name.value}:", *(typed or ["    pass"])])
+    try:
+        (made,) = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return None
+    return made if isinstance(made, ast.ClassDef) else None
+
+
+def called_by_partial(call: ast.AST) -> ast.Call | None:
+    """Return the call that `partial` prepares; None for other nodes."""
+    if not (isinstance(call, ast.Call) and last_name(call.func) == "partial" and call.args):
+        return None
+    return ast.Call(call.args[0], call.args[1:], call.keywords)
 
 
 def _fields(node: ast.ClassDef) -> list[str]:

@@ -15,7 +15,7 @@ from enum import IntEnum
 
 from prime_lab_mcp.lab.base.syntax import last_name, own_nodes, parameter_names
 from prime_lab_mcp.lab.rewards.bindings import parts_assigned, sets_attribute
-from prime_lab_mcp.lab.rewards.kept_classes import Function, KeptClasses, Value
+from prime_lab_mcp.lab.rewards.kept_classes import Function, KeptClasses, Value, called_by_partial
 from prime_lab_mcp.lab.rewards.lasting_state import first_name
 from prime_lab_mcp.lab.rewards.outside_kinds import is_known, outside_kind
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
@@ -196,12 +196,20 @@ class KeptKinds:
         decorators = [last_name(decorator) for decorator in method.decorator_list]
         if "cached_property" in decorators or ("property" in decorators and len(decorators) > 1):
             return self._result(file, method, 1)
+        return self._returned_attribute(file, method) if "property" in decorators else None
+
+    def returned_by(self, class_name: str, method_name: str) -> Known | None:
+        """Return what is known of the attributes that a method of a class of the package returns; None for others."""
+        found = self.of_classes.method(class_name, method_name)
+        return self._returned_attribute(*found) if found is not None else None
+
+    def _returned_attribute(self, file: SourceFile, method: Function) -> Known | None:
         kept = [
             self.of(file, value, method, 1)
             for n in own_nodes(method)
             if isinstance(n, ast.Return) and isinstance(value := n.value, ast.Attribute)
         ]
-        return least(kept) if "property" in decorators and kept else None
+        return least(kept) if kept else None
 
     def set_outside(self, node: ast.Attribute) -> Known | None:
         """Return what is known of an attribute that code sets on an object by the name of that object; None if no code
@@ -316,6 +324,10 @@ class KeptKinds:
             return self.returned(last, depth + 1)
         if full:
             return self._of_library(file, call, full, owner, depth)
+        for value in self.variable(file, call.func):
+            prepared = called_by_partial(value.node)
+            if prepared is not None:
+                return self._made(value.file, prepared, value.owner, depth + 1)
         if isinstance(call.func, ast.Name):
             return self._of_builtin(file, call, owner, depth)
         if not isinstance(call.func, ast.Attribute):

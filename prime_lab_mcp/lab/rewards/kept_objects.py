@@ -294,6 +294,14 @@ class _Use:
             if held is not None and held.kind is Kind.CONTAINER:
                 return held.of_part if call.func.attr in ("get", "setdefault") else held
         name = last_name(call.func)
+        if isinstance(call.func, ast.Attribute):
+            held = self.kept(call.func.value, env)
+            made = held.made if held is not None else ""
+            if self._self is not None and last_name(call.func.value) == "self":
+                made = self._class
+            return self._kinds.returned_by(made, name) if made else None
+        if name == "getattr" and len(call.args) > 1 and isinstance(call.args[1], ast.Constant):
+            return self.kept(ast.Attribute(call.args[0], str(call.args[1].value), ast.Load()), env)
         if isinstance(call.func, ast.Name) and name not in env and self._kinds.keeps(name):
             known = self._kinds.returned(name)
             return None if known.kind is Kind.PLAIN else known
