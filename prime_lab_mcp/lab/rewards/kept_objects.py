@@ -289,16 +289,15 @@ class _Use:
 
     def _kept_result(self, call: ast.Call, env: _Env) -> Known | None:
         """Return what is known of a kept object that a call returns: a part of one, or what the package keeps."""
-        if isinstance(call.func, ast.Attribute) and call.func.attr in ("get", "setdefault", "values", "items", "keys"):
-            held = self.kept(call.func.value, env)
-            if held is not None and held.kind is Kind.CONTAINER:
-                return held.of_part if call.func.attr in ("get", "setdefault") else held
         name = last_name(call.func)
         if isinstance(call.func, ast.Attribute):
-            held = self.kept(call.func.value, env)
-            made = held.made if held is not None else ""
-            if self._self is not None and last_name(call.func.value) == "self":
-                made = self._class
+            base = call.func.value
+            held = self.kept(base, env)
+            if held is not None and held.kind is Kind.CONTAINER:
+                parts = name in ("get", "setdefault")
+                return held.of_part if parts else held if name in ("values", "items", "keys") else None
+            own = self._self is not None and isinstance(base, ast.Name) and base.id == "self"
+            made = self._class if own else held.made if held is not None else ""
             return self._kinds.returned_by(made, name) if made else None
         if name == "getattr" and len(call.args) > 1 and isinstance(call.args[1], ast.Constant):
             return self.kept(ast.Attribute(call.args[0], str(call.args[1].value), ast.Load()), env)
