@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
@@ -108,6 +108,17 @@ def _statements(text: str) -> dict[str, tuple[str, ...]]:
     return statements
 
 
+def _told(text: str) -> dict[str, tuple[str, ...]]:
+    """Return what the lines of a prompt tell of their subjects: `a: b, c` tells the parts `b` and `c` of `a`."""
+    told = {}
+    for line in text.casefold().split("\n"):
+        subject, colon, rest = line.partition(":")
+        parts = tuple(part for p in _PARTS.split(rest) if (part := comparable_line(p)))
+        if colon and parts and comparable_line(subject):
+            told[comparable_line(subject)] = parts
+    return told
+
+
 @dataclass(slots=True)
 class KnownStatements:
     """Counts the training prompts that contain a statement, to tell another selection of statements from a paraphrase.
@@ -126,12 +137,15 @@ class KnownStatements:
             self.parts.update({part for parts in statements.values() for part in parts})
 
     def other_selection(self, held_out: str, train: str) -> bool:
-        """Return whether two prompts share less than half of their statements, and most others of both recur elsewhere.
+        """Return whether two prompts share less than half of their statements, and most others of both recur elsewhere;
+        or whether they state different known things about the same two.
 
         `train` is one of the prompts that were learned.
         """
         first, second = _statements(held_out), _statements(train)
         one, other = first.keys(), second.keys()
+        if self._contradict(_told(held_out), _told(train)):
+            return True
         if 2 * len(one & other) >= min(len(one), len(other)):
             return False
         return all(
@@ -140,6 +154,17 @@ class KnownStatements:
             >= max(_OWN_STATEMENTS, len(own) / 2)
             for own, parts, itself in ((one - other, first, 0), (other - one, second, 1))
         )
+
+    def _contradict(self, one: Mapping[str, tuple[str, ...]], other: Mapping[str, tuple[str, ...]]) -> bool:
+        """Whether both prompts tell other things of two or more subjects, all of which other prompts tell as well."""
+        differing = [
+            subject
+            for subject in one.keys() & other.keys()
+            if set(one[subject]) != set(other[subject])
+            and all(self.parts[part] > 0 for part in one[subject])
+            and all(self.parts[part] > 1 for part in other[subject])
+        ]
+        return len(differing) >= _OWN_STATEMENTS
 
     def _recurs(self, statement: str, parts: Sequence[str], itself: int) -> bool:
         """Whether a statement, or each of its two or more parts, stands in more than `itself` training prompts."""
