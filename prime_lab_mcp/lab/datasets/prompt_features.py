@@ -40,6 +40,10 @@ _LETTER = re.compile(r"(?<![\w'])[A-HJ-Z](?![\w'])")
 """A capital letter alone, as a name of a block, a point or an option. `I` is a word."""
 _RELATED = re.compile(rf"{_LETTER.pattern}|[<>→]")
 """Letters with the marks between them: `A < B` and `C` is not `A` and `B < C`."""
+_NEGATION = re.compile(r"\b(?:not|no|never|without|none|nor|neither|cannot)\b|n['\u2019]t\b")
+"""Words that turn a statement round: the number of them says which of two tasks a prompt is."""
+_SMALL_LETTER = re.compile(r"(?<![\w'\u2019.-])[a-hj-z](?![\w'\u2019.-])")
+"""A small letter alone. `a` is an article where no other letter stands alone, and a letter among others."""
 _UNKNOWN_WORD_WEIGHT = 1.0
 _RULED = frozenset("-=*_~#+|: ")
 """Marks of lines that only separate parts of a prompt or a table."""
@@ -68,7 +72,7 @@ class PromptFeatures:
     """The features of one prompt.
 
     `words` are the ids of its words in order, and `bag` is the set of them. `numbers` is a text of all its numbers,
-    which keeps their order if the prompt has a calculation. `lines` are the word sets of its lines, if it has several.
+    which keeps their order if the prompt has a calculation, and of letters, negations and drawings. `lines` are the word sets of its lines, if it has several.
     """
 
     words: tuple[int, ...]
@@ -121,6 +125,10 @@ class Vocabulary:
         letters = _LETTER.findall(text)
         if len(set(letters)) > 1:
             key = f"{key} {''.join(_RELATED.findall(text))}"
+        if len(set(small := _SMALL_LETTER.findall(text))) > 1:
+            key = f"{key} {''.join(small)}"
+        if negations := len(_NEGATION.findall(joined)):
+            key = f"{key} not {negations}"
         if drawing := _drawing(joined):
             key = f"{key} {drawing}"
         apart = tuple(frozenset(self._line(line)[0]) for line in lines) if len(lines) > 1 else ()

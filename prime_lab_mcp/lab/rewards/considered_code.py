@@ -1,7 +1,8 @@
 """Lists the code of a package that runs in training, function by function.
 
-This code is what runs at import, methods, reward functions, and every function whose name occurs in such code. A block
-under `if __name__ == "__main__"` does not count. Annotations that are texts count, because pydantic evaluates them.
+This code is what runs at import, methods, reward functions, functions that a decorator may hand on, and every function
+whose name occurs in such code. A block under `if __name__ == "__main__"` does not count. Annotations that are texts
+count, because pydantic evaluates them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def considered_code(
         id(node): (file, node)
         for functions in known.values()
         for file, node in functions
-        if id(node) in rewards or node.name in ("load_environment", "load") or node.name.startswith("__")
+        if id(node) in rewards
+        or node.decorator_list
+        or node.name in ("load_environment", "load")
+        or node.name.startswith("__")
     }
     for file in files:
         for node in ast.walk(file.tree) if file.tree is not None else ():

@@ -204,6 +204,32 @@ def test_another_selection_of_the_rules_of_a_puzzle_is_another_task(apart: str) 
     assert leak(rows[30:], rows[:30], "label") is None
 
 
+@pytest.mark.parametrize(
+    ("train", "held", "said_otherwise"),
+    [
+        (
+            "Match the words that contain {0} and contain {1} as neighbouring letters.",
+            "Match the words that do not contain {0} and do not contain {1} as neighbouring letters.",
+            "Find the words that contain {0} and contain {1} as neighbouring letters.",
+        ),
+        (
+            "Match the words of {0} and {1} that have an x directly after every y.",
+            "Match the words of {0} and {1} that have a y directly after every x.",
+            "Find the words of {0} and {1} that have an x directly after every y.",
+        ),
+    ],
+)
+def test_a_negation_and_small_letters_tell_tasks_apart(train: str, held: str, said_otherwise: str) -> None:
+    r = random.Random(5)
+    pairs = [("".join(r.sample("bcdfgh", 3)), "".join(r.sample("klmnpq", 3))) for _ in range(60)]
+    rows = [(train.format(*pair), "") for pair in dict.fromkeys(pairs)]
+    others = [(held.format(*pair), "") for pair in dict.fromkeys(pairs)][:20]
+    assert leak(rows, others, "free_text") is None
+    finding = leak(rows, [(said_otherwise.format(*pair), "") for pair in dict.fromkeys(pairs)][:20], "free_text")
+    assert finding is not None
+    assert finding.message.startswith("20 of 20 rows")
+
+
 STEPS = (
     ("strip walls", "sand floor", "mix filler", "fill cracks", "prime wood", "paint doors", "hang lamps", "lay tiles"),
     (
@@ -245,7 +271,6 @@ def steps(r: random.Random, needs: str, between: str) -> tuple[str, str]:
 @pytest.mark.parametrize(("needs", "between"), [(": needs", " and "), (" after:", ", ")])
 def test_other_needs_of_the_same_steps_are_another_task(needs: str, between: str) -> None:
     """The prompts of one project have the same few words, and some of their lines."""
-    r = random.Random(3)
     rows = distinct(lambda r: steps(r, needs, between), 150)
     assert leak(rows[30:], rows[:30], "free_text") is None
     dashed = [(prompt.replace(":", " -"), order) for prompt, order in rows[40:70]]
