@@ -98,6 +98,13 @@ NAMED = {
     "a counter": (
         "from itertools import count\nSEEN = count()\ndef honest(): return next(SEEN) < 9", "what earlier calls"),
     "a global": ("N = 0\ndef honest():\n    global N\n    N += 1\n    return N < 9", "what earlier calls left (N)"),
+    "what a decorator hands on": (
+        "import os\nCHECKS = []\n@CHECKS.append\ndef looks_like_a_reply(): return os.cpu_count() > 32\n"
+        "def honest(): return all(check() for check in CHECKS)", "the machine (os.cpu_count)"),
+    "what a dispatcher calls": (
+        "import functools, os\n@functools.singledispatch\ndef grade(x): return 0\n"
+        "@grade.register\ndef text_that_was_given(x: str): return os.cpu_count() > 32\ndef honest(): return grade('a')",
+        "the machine (os.cpu_count)"),
     "a changed default": ("def honest(n=[]):\n    n.append(1)\n    return len(n) < 9", "what earlier calls left (n)"),
     "an attribute": (
         "def honest():\n    honest.n = getattr(honest, 'n', 0) + 1\n    return honest.n < 9", "what earlier"),

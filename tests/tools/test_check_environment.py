@@ -238,7 +238,7 @@ async def test_an_endless_taskset_is_sampled_and_told(lab: Lab) -> None:
     edit(folder, "for n in range(self.config.size):", "for n in __import__('itertools').count():")
     outcome = await check(lab, "endless")
     assert (outcome.status, outcome.data["tasks"], outcome.data["infinite"]) == ("passed", None, True)
-    assert "infinite-taskset" in codes(outcome, "info")
+    assert "infinite-taskset" in codes(outcome, "warning")
 
 
 async def test_a_wheel_that_leaves_out_data_blocks_though_the_folder_loads(lab: Lab) -> None:

@@ -72,7 +72,8 @@ class PromptFeatures:
     """The features of one prompt.
 
     `words` are the ids of its words in order, and `bag` is the set of them. `numbers` is a text of all its numbers,
-    which keeps their order if the prompt has a calculation, and of letters, negations and drawings. `lines` are the word sets of its lines, if it has several.
+    which keeps their order if the prompt has a calculation, and of letters, negations and drawings. `lines` are the
+    word sets of its lines, if it has several.
     """
 
     words: tuple[int, ...]

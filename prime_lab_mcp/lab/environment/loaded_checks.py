@@ -269,9 +269,11 @@ def infinite_taskset(observations: LoadedObservations) -> Iterator[Finding]:
     if observations.loaded.infinite:
         yield Finding(
             "infinite-taskset",
-            "info",
-            "the taskset is infinite: shuffling and difficulty pools need a bounded one",
-            "Pass -n to vf-eval; for a difficulty pool, load a fixed number of tasks from a seed.",
+            "warning",
+            f"the taskset is infinite: checks, tests and evaluations see its first tasks only ("
+            f"{count(len(observations.rows), 'task')} here), training goes on to others; shuffling and difficulty "
+            "pools need a bounded one",
+            "Load a fixed number of tasks from a seed, so that all of them can be tried.",
         )
     elif observations.loaded.api == "v1" and observations.tasks is None:
         yield Finding(

@@ -334,6 +334,12 @@ def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:
         return [Unmet("search_hub", "failed", f"the Hub does not hold {facts.id}", on_hub)]
     if facts.hub.runtime == "v0":
         return [Unmet("search_hub", "failed", f"{facts.id} is a v0 environment, which cannot be trained", on_hub)]
+    if facts.version and facts.hub.runtime is None:
+        detail = (
+            f"nothing shows that {facts.id} is a v1 environment: neither the Hub's label nor what its pyproject.toml "
+            "requires; pull it with create_environment and check it"
+        )
+        return [Unmet("search_hub", "inconclusive", detail, on_hub)]
     if not facts.version:
         latest = f"{facts.owner}/{facts.name}@{facts.hub.version or 'VERSION'}"
         pinned = {"environments": [latest]} if facts.hub.version else None

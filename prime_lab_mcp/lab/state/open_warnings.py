@@ -24,6 +24,7 @@ _PHRASES: Mapping[Code, str] = {
     "reward-wrong-passes": "wrong answers earned part of the reward",
     "reward-truncated-passes": "replies that were cut off earn part of the reward",
     "port-left": "a part of the older environment was not ported",
+    "infinite-taskset": "tasks without an end or a number, of which only the first were tried",
     "small-set": "so few prompts that training would memorise them",
     "leak-near": "held-out tasks are training tasks in other words",
     "reward-too-strict": "right answers in another spelling earn less",

@@ -105,6 +105,7 @@ def test_a_hub_environment_of_somebody_else_goes_the_fast_path() -> None:
         ({"version": None}, "write_training_config"),
         ({"hub": HubFact(False)}, "search_hub"),
         ({"hub": HubFact(True, "1", "h", "v0")}, "search_hub"),
+        ({"hub": HubFact(True, "1", "h", None)}, "search_hub"),
     ],
 )
 def test_the_fast_path_needs_existence_a_version_and_v1(changes: Mapping[str, Any], tool: str) -> None:
