@@ -105,6 +105,21 @@ NAMED = {
         "import functools, os\n@functools.singledispatch\ndef grade(x): return 0\n"
         "@grade.register\ndef text_that_was_given(x: str): return os.cpu_count() > 32\ndef honest(): return grade('a')",
         "the machine (os.cpu_count)"),
+    "a type that a table of the package states": (
+        "import json\nfrom typing import Optional\nSHAPES = json.loads('{}')\nclass Row(vf.TaskData):\n"
+        "    value: Optional[SHAPES['value']]\ndef honest(): return True", "names that are looked up"),
+    "a type that a variable holds": (
+        "import json\nSHAPES = json.loads('{}')\nSHAPE = SHAPES['value']\nclass Row(vf.TaskData):\n"
+        "    value: list[SHAPE]\ndef honest(): return True", "names that are looked up"),
+    "a type that a table is asked for": (
+        "import json\nSHAPES = json.loads('{}')\nclass Row(vf.TaskData):\n"
+        "    value: SHAPES.get('value')\ndef honest(): return True", "names that are looked up"),
+    "a type of an adapter": (
+        "import json\nfrom pydantic import TypeAdapter\nSHAPES = json.loads('{}')\n"
+        "READ = TypeAdapter(list[SHAPES['value']])\ndef honest(): return True", "names that are looked up"),
+    "the sort of a device": (
+        "from pathlib import Path\ndef honest(): return (Path('a') / 'b').is_char_device()", "files and folders ("),
+    "the temporary folder in bytes": ("import tempfile\ndef honest(): return tempfile.gettempdirb()", "files and fold"),
     "a changed default": ("def honest(n=[]):\n    n.append(1)\n    return len(n) < 9", "what earlier calls left (n)"),
     "an attribute": (
         "def honest():\n    honest.n = getattr(honest, 'n', 0) + 1\n    return honest.n < 9", "what earlier"),
@@ -403,6 +418,11 @@ def test_a_file_that_is_imported_by_a_text_is_read_too(imports: str) -> None:
 
 
 QUIET = (
+    "from typing import Annotated, Literal, Optional\nfrom pydantic import Field\nLevel = Literal['a', 'b']\n"
+    "Pair = tuple[str, 'int']\nBEST = {'a': 1}\nclass Row(vf.TaskData):\n    level: Level = 'a'\n"
+    "    pair: Optional[Pair] = None\n    size: Annotated[int, Field(gt=BEST['a'])] = 2\n"
+    "    other: 'Row | None' = None\n"
+    "def honest(n: Optional['Row'] = None): return True",
     "import zipfile, io\ndef honest(): return zipfile.ZipFile(io.BytesIO(), 'w')",
     "import sqlite3\ndef honest(): return sqlite3.connect(':memory:')",
     "import warnings\ndef honest():\n    with warnings.catch_warnings():\n        return True",

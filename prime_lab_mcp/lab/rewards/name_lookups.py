@@ -81,8 +81,32 @@ class NameLookups:
                     yield LOOKUP, found.group(), line
                 if self._with_arrays and _TYPES_OF_TIME.search(node.value):
                     yield TIMERS, node.value[:60], line
-            elif isinstance(node, ast.AnnAssign) and _is_built(node.annotation):
+            elif (
+                isinstance(node, ast.AnnAssign | ast.arg)
+                and node.annotation is not None
+                and (_is_built(node.annotation) or self._is_data(node.annotation, owner))
+            ):
                 yield LOOKUP, ast.unparse(node.annotation)[:60], line
+
+    def _is_data(self, annotation: ast.expr, owner: ast.AST | None) -> bool:
+        """Whether an annotation holds an entry of a table of the package, whose text pydantic would evaluate."""
+        return any(
+            self._is_entry(entry, owner)
+            for node in _types_in(annotation)
+            for entry in [node, *(self._texts.bound(node.id, self._file, owner) if isinstance(node, ast.Name) else ())]
+        )
+
+    def _is_entry(self, node: ast.AST, owner: ast.AST | None) -> bool:
+        """Whether an expression is an entry of a table that the package makes or loads."""
+        match node:
+            case ast.Subscript(value=ast.Name() as table, slice=ast.Constant()):
+                named = self._names.is_own(table)
+            case ast.Subscript(value=ast.Name() as table) | ast.Call(func=ast.Attribute(value=ast.Name() as table)):
+                named = False
+            case _:
+                return False
+        made = self._texts.bound(table.id, self._file, owner)
+        return any(isinstance(one, ast.Call | ast.Dict | ast.DictComp) for one in made) or (named and not made)
 
     def _of_attribute(self, node: ast.Attribute, owner: ast.AST | None) -> Iterator[tuple[str, str]]:
         foreign = self._is_foreign(node.value, owner)
@@ -103,6 +127,8 @@ class NameLookups:
         text = ast.unparse(node)[:60]
         called = self._names.of(node.func)
         last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if last == "TypeAdapter" and any(_is_built(part) or self._is_data(part, owner) for part in node.args):
+            yield LOOKUP, text
         if called & _LOOKS_UP and len(node.args) > 1:
             yield from self._of_name(node.args[1], node.args[0], owner, text)
         elif called & _GETTERS:
@@ -253,6 +279,14 @@ def _own_names(program: RewardProgram) -> frozenset[str]:
             elif isinstance(node, ast.arg):
                 names.add(node.arg)
     return frozenset(names)
+
+
+def _types_in(annotation: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of an annotation, without what its calls are given, such as the bounds of a field."""
+    yield annotation
+    if not isinstance(annotation, ast.Call):
+        for child in ast.iter_child_nodes(annotation):
+            yield from _types_in(child)
 
 
 def _is_built(annotation: ast.expr) -> bool:

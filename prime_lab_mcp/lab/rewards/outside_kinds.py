@@ -199,6 +199,7 @@ _NAMES = {
     "io.FileIO": FILES,
     "codecs.open": FILES,
     "tempfile.gettempdir": FILES,
+    "tempfile.gettempdirb": FILES,
     "tempfile.tempdir": FILES,
     "configparser.ConfigParser": FILES,
     "configparser.RawConfigParser": FILES,

@@ -40,7 +40,8 @@ _LOGGER = frozenset(
 """Attributes of a logger that show how the process logs."""
 _ATTRIBUTES = {
     "iterdir": FILES, "rglob": FILES, "read_text": FILES, "read_bytes": FILES, "exists": FILES, "is_file": FILES,
-    "is_dir": FILES, "is_mount": FILES, "is_socket": FILES, "lstat": FILES, "stat": FILES, "open": FILES,
+    "is_dir": FILES, "is_char_device": FILES, "is_block_device": FILES, "is_fifo": FILES, "is_junction": FILES,
+    "is_mount": FILES, "is_socket": FILES, "lstat": FILES, "stat": FILES, "open": FILES,
     "glob": FILES, "is_symlink": FILES, "readlink": FILES, "samefile": FILES, "owner": FILES,
     "get_coro": INTERPRETER, "get_stack": INTERPRETER, "findCaller": INTERPRETER, "isatty": INTERPRETER,
     "loggerDict": INTERPRETER, "FileHandler": FILES, "getnode": MACHINE,
