@@ -53,6 +53,9 @@ _FEWEST_TURNS = 24
 """Turns of such a walk where turns take so long that a longer rollout would be cut short (our choice)."""
 _TIME_SHARE = 0.5
 """Share of a rollout's time limit that a long walk may take by the duration of the short ones."""
+_LITTLE = 0.25
+"""Share of what both steps earn that the worse one may earn: a turn that is used may cost less than one that is not.
+Where the game pays for going on, both earn half (our choice)."""
 _MOST_WALKS = 6
 _CALLED = re.compile(r"(?<=[\"'`])(?P<verb>[A-Za-z]{2,12})[ \t]+(?P<word>[A-Za-z]{1,9})(?=[\"'`])")
 """A command that a prompt shows with its word, such as `move north`."""
@@ -74,7 +77,7 @@ async def play_to_and_fro(
 ) -> PaidWalk | None:
     """Return the first walk whose reward grows with its length on most tasks; None without one.
 
-    It must be paid for one of the two steps only: where every turn is paid, the game pays for going on, and a walk is
+    It must be paid for one of the two steps mainly: where every turn is paid, the game pays for going on, and a walk is
     one way to do so. `form` is the form of a reply that the prompts or the code name. `source` is the code.
     """
     different = list({prompt_of(row): row for row in rows}.values())[:_TASKS]
@@ -105,7 +108,7 @@ async def _steps(worker: Worker, rows: Sequence[Row], name: str, pair: Sequence[
         walks = played[at : at + len(_SHORT)]
         four, five, six, twelve = (p.result.reward or 0.0 for p in walks)
         step = six - four
-        one_of_two = min(abs(five - four), abs(six - five)) <= EPSILON
+        one_of_two = min(abs(five - four), abs(six - five)) <= _LITTLE * step + EPSILON
         if all(p.scored for p in walks) and step > EPSILON and one_of_two and twelve - six >= 2 * step - EPSILON:
             turn_ms = (walks[-1].result.ms - walks[0].result.ms) / (_SHORT[-1] - _SHORT[0])
             steps[walks[0].row] = step, turn_ms

@@ -61,6 +61,13 @@ async def test_steps_that_are_paid_and_not_taken_back_are_paid_without_end() -> 
     assert found.rollouts[0].result.reward == pytest.approx(1.0)
 
 
+async def test_a_step_away_may_earn_a_little_where_unused_turns_cost_more() -> None:
+    found = await walk(0.05, -0.01)
+    assert found is not None
+    assert found.step == pytest.approx(0.06)
+    assert await walk(0.05, -0.02) is None
+
+
 async def test_a_walk_is_as_long_as_the_time_of_a_rollout_allows() -> None:
     slow = Grid(0.05, 0.0, turn_ms=350.0)
     found = await play_to_and_fro(slow, ROWS, (), tag_wrapper("move"), "")  # type: ignore[arg-type]
