@@ -1,4 +1,4 @@
-"""Finds the sentence of a task's text that says that its tools must be used."""
+"""Finds the sentence of a task's text that says that its tools must be used, and whether that is to do something."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ _USED = re.compile(
 )
 _COUNTS = re.compile(r"\bcounts? only\b", re.I)
 _MOST = 160
+_ACTIONS = frozenset(
+    {"approve", "assign", "book", "buy", "cancel", "charge", "close", "create", "credit", "delete", "deliver",
+     "deposit", "issue", "order", "pay", "refund", "reject", "remove", "reserve", "schedule", "sell", "send", "ship",
+     "transfer", "update", "withdraw"}
+)  # fmt: skip
+"""Verbs of what changes the world of a task. Looking something up and computing it are none."""
 
 
 def demanded_use(text: str, tools: Iterable[str]) -> str:
@@ -31,3 +37,13 @@ def demanded_use(text: str, tools: Iterable[str]) -> str:
         if tool.search(sentence) and demanded and not _MAY.search(sentence):
             return " ".join(sentence.split())[:_MOST]
     return ""
+
+
+def is_action(tool: str) -> bool:
+    """Whether a tool does something, by the first word of its name, such as `issue_refund`."""
+    return re.split(r"[_\W]", tool.lower())[0] in _ACTIONS
+
+
+def demands_action(sentence: str) -> bool:
+    """Whether a sentence that demands the use of a tool names something to be done with the tool."""
+    return not _ACTIONS.isdisjoint(re.findall(r"[a-z]+", sentence.lower()))

@@ -13,12 +13,12 @@ from typing import Any
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.rewards.demanded_tools import demanded_use
+from prime_lab_mcp.lab.rewards.demanded_tools import demanded_use, demands_action, is_action
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.replays import OWN_REPLIES
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
-from prime_lab_mcp.lab.rewards.scripts import PlayedScript
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript, turn_of
 from prime_lab_mcp.lab.rewards.solutions import Change, Solved
 from prime_lab_mcp.lab.rewards.task_maximum import solution_maxima
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
@@ -30,6 +30,8 @@ _WITHOUT_USE = {
     Change.ANSWER_FIRST: "before the result of the first call",
 }
 
+_FEWEST_UNDONE = 2
+"""Smallest number of tasks on which an action that was not done must be paid."""
 _FEWEST_UNSAID = 2
 """Smallest number of tasks on which the answer must be paid although the model does not give it."""
 _GUESSES = (Change.BARE_ANSWER, Change.ANSWER_FIRST)
@@ -199,6 +201,37 @@ def _last_reply_decides(solved: Solved) -> bool:
     return solved.replies_differ and not _pays_for_state_alone(solved)
 
 
+def undone_is_paid(trial: Trial) -> Iterator[Finding]:
+    """What a task demands to be done with a tool must be done, not only said.
+
+    A blocker if the task's text demands an action with a tool, and copies of solutions whose calls ask for something
+    else, so that the action is not done, earn as much as the solutions on two tasks or more: a model learns to claim.
+    """
+    solved = trial.solved
+    sentence = _demand(trial)
+    if solved.best <= EPSILON or not demands_action(sentence):
+        return
+    earned = {p.row: p.result.reward or 0.0 for p in solved.scored if any(map(is_action, _called(p)))}
+    claimed = [p for c, p in solved.changed if c is Change.WRONG_ARGUMENT and p.scored and p.row in earned]
+    paid = [p for p in claimed if (p.result.reward or 0.0) >= FULL_SHARE * earned[p.row] - EPSILON]
+    if len({p.row for p in paid}) >= _FEWEST_UNDONE and len(paid) == len(claimed):
+        yield Finding(
+            "reward-hackable",
+            "blocker",
+            f"the task says {quote(sentence, 160)}, and a model that {paid[0].script.name} earned as much as the "
+            f"solution on each of {count(len({p.row for p in paid}), 'task')}: what is said is paid, and not what is "
+            "done",
+            "Compare the state after the rollout, or the calls that worked, with what the task demands.",
+            rows=tuple(rollout_row(p, "less than the solution") for p in paid[:2]),
+        )
+
+
+def _called(played: PlayedScript) -> set[str]:
+    """Return the names of the tools that a rollout called."""
+    messages = (m for m in played.result.messages if m.get("tool_calls"))
+    return {name for message in messages for name, _ in turn_of(message)["calls"]}
+
+
 def paid_without_use(trial: Trial) -> Iterator[Finding]:
     """Warn if the right answer is paid although the tools were not used to find it."""
     solved = trial.solved
@@ -228,13 +261,18 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
 
 def _demand_and_fix(trial: Trial) -> tuple[str, str]:
     """Return what the task's text says about its tools, as the end of a message, and the fix that follows."""
-    offered = {tool.name for p in (*trial.solved.scored, *trial.rollouts) for tool in p.result.tools}
-    sentence = demanded_use(trial.asked, offered)
+    sentence = _demand(trial)
     if sentence:
         fix = "Pay only after a call that the task asks for: read the calls of the trace (lab://guide/rewards)."
         return f"; but the task says {quote(sentence, 160)}", fix
     fix = "If the task is to look something up, pay only after a call that worked; if guesses are rare, leave it so."
     return "", fix
+
+
+def _demand(trial: Trial) -> str:
+    """Return the sentence of the task's text that demands the use of a tool; empty without one."""
+    offered = {tool.name for p in (*trial.solved.scored, *trial.rollouts) for tool in p.result.tools}
+    return demanded_use(trial.asked, offered)
 
 
 def _without_knowledge(trial: Trial, calls: bool) -> float:
@@ -333,6 +371,7 @@ SOLUTION_RULES: tuple[RewardRule, ...] = (
     solution_needs_more,
     solution_fails,
     untouched_task_paid,
+    undone_is_paid,
     paid_without_use,
     refuses_detours,
     pays_pasted_output,
