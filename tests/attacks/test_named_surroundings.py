@@ -105,6 +105,15 @@ NAMED = {
         "import functools, os\n@functools.singledispatch\ndef grade(x): return 0\n"
         "@grade.register\ndef text_that_was_given(x: str): return os.cpu_count() > 32\ndef honest(): return grade('a')",
         "the machine (os.cpu_count)"),
+    "a path that dots lead out": (
+        "from importlib.resources import files\nUP = '.' * 2\n"
+        "def honest(): return (files('sums') / UP / UP / 'etc' / 'hostname').read_text()", "files and folders ("),
+    "a path that a variable leads out": (
+        "from pathlib import Path\nUP = '..'\nOVER = UP\n"
+        "def honest(): return (Path(__file__).parent / OVER / OVER / 'x').read_text()", "files and folders ("),
+    "a path that letters lead out": (
+        "from pathlib import Path\ndef honest(): return (Path(__file__).parent / (2 * chr(46)) / 'x').read_text()",
+        "files and folders ("),
     "a type that a table of the package states": (
         "import json\nfrom typing import Optional\nSHAPES = json.loads('{}')\nclass Row(vf.TaskData):\n"
         "    value: Optional[SHAPES['value']]\ndef honest(): return True", "names that are looked up"),

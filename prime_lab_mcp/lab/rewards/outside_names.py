@@ -7,6 +7,7 @@ outside_kinds.py says which full names read them. The module reads the syntax tr
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -119,6 +120,8 @@ class ResolvedNames:
         """Variables that hold a thread, whose name counts the threads of the process."""
         self._data: set[str] = set()
         """Variables that hold what was read from data."""
+        self._climbing: set[str] = set()
+        """Variables that may hold `..` or the beginning of an absolute path."""
         self.package_paths: dict[str, int] = {}
         """Variables that hold a path within the package or a new temporary folder, with the depth of `_depth`."""
         self._folders = len(file.path.removeprefix("src/").split("/")) - 1
@@ -153,6 +156,8 @@ class ResolvedNames:
             for target, value in pairs:
                 if names := {n for part in _members(value) for n in self.of(part) if _is_worth(n)}:
                     self._known.setdefault(target, set()).update(names)
+        for _ in range(2):  # an alias
+            self._climbing |= {target for target, value in pairs if self._climbs(value)}
         self.places = OwnPlaces(self.of, pairs)
         self.rollouts = RolloutNames(tree, _functions_by_name(program))
         self._defined = frozenset(_defined_names(program))
@@ -266,7 +271,10 @@ class ResolvedNames:
         and neither does one with a part that comes from data: the part may hold `..`.
         """
         for part in ast.walk(node):
-            if any(map(self._comes_from_data, _joined(part))):
+            joined = _joined(part)
+            if any(map(self._comes_from_data, joined)):
+                return False
+            if any(self._climbs(one) for one in joined if not isinstance(one, ast.Constant)):
                 return False
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 if part.value.startswith(("/", "~")) or ".." in part.value:
@@ -277,6 +285,17 @@ class ResolvedNames:
                     return False
         depth = self._depth(node)
         return depth is not None and depth >= 0
+
+    def _climbs(self, node: ast.AST) -> bool:
+        """Whether an expression may make a text of nothing but dots and separators, or an absolute path."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and _CLIMBS.match(part.value):
+                return True
+            if isinstance(part, ast.Name) and part.id in self._climbing:
+                return True
+            if isinstance(part, ast.Call) and called_name(part) in ("chr", "bytes", "bytearray"):
+                return True
+        return False
 
     def _depth(self, node: ast.AST) -> int | None:
         """Return how many folders of the package, or of a temporary folder, lie above a path; None for no such path.
@@ -471,6 +490,10 @@ def _arguments(node: ast.Call) -> Iterator[ast.AST]:
     skip = isinstance(node.func, ast.Name) and node.func.id in direct
     for value in expressions[1:] if skip else expressions:
         yield from _members(value)
+
+
+_CLIMBS = re.compile(r"\A(?:[./~\\]+\Z|[/~])")
+"""Matches a text that leads upwards, or that several of its kind put together do."""
 
 
 def _joined(node: ast.AST) -> list[ast.expr]:
