@@ -30,8 +30,8 @@ _PROMISED = re.compile(rf"(?i)\b{_TRIED}\b[^.\n]{{0,60}}\b{_FURTHER}\b|\b{_FURTH
 _ASKED_FOR_ALL = re.compile(
     rf"(?i)\b(?:right|correct|works?) (?:for|on|with) (?:every|any|all)\b[^.\n]{{0,30}}\b{_INPUTS}\b"
 )
-_NAMED_TESTS = re.compile(r"(?i)test|case|assert|example|held|hidden")
-"""Matches the names of fields of tests. Only a promise shows that the pairs in another field are tests."""
+_NAMED_TESTS = re.compile(r"(?i)test|case|assert|held|hidden")
+"""Matches the names of fields of tests. Only a promise shows that other pairs, such as examples, are tests."""
 
 
 @dataclass(frozen=True, slots=True)
