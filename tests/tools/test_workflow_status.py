@@ -151,7 +151,9 @@ async def test_the_result_of_a_run_on_a_pulled_environment_comes_before_a_test_o
     result, test = found.next[:2]
     assert (result.tool, (result.arguments or {})["view"]) == ("read_eval", "compare")
     assert test.tool == "test_reward"
-    assert test.why.endswith("needed only where the changed files are to be published or trained on")
+    assert test.why.endswith(
+        "needed only where the files of this folder are to be published, or trained on with changes"
+    )
 
 
 async def test_an_environment_whose_tasks_need_a_container_is_to_be_evaluated_in_the_one_that_is_here(
