@@ -30,8 +30,9 @@ _WITHOUT_USE = {
     Change.ANSWER_FIRST: "before the result of the first call",
 }
 
-_FEWEST_UNDONE = 2
-"""Smallest number of tasks on which an action that was not done must be paid."""
+_FEWEST_UNDONE, _UNDONE_SHARE = 2, 0.9
+"""Smallest number of tasks on which an action that was not done must be paid, and the share of a solution's reward that
+the last reply alone must earn there (our choice)."""
 _FEWEST_UNSAID = 2
 """Smallest number of tasks on which the answer must be paid although the model does not give it."""
 _GUESSES = (Change.BARE_ANSWER, Change.ANSWER_FIRST)
@@ -204,23 +205,26 @@ def _last_reply_decides(solved: Solved) -> bool:
 def undone_is_paid(trial: Trial) -> Iterator[Finding]:
     """What a task demands to be done with a tool must be done, not only said.
 
-    A blocker if the task's text demands an action with a tool, and copies of solutions whose calls ask for something
-    else, so that the action is not done, earn as much as the solutions on two tasks or more: a model learns to claim.
+    A blocker if the task's text demands an action with a tool, copies of solutions whose calls ask for something else
+    earn as much as the solutions on two tasks or more, and copies without any call earn nine tenths of that: a model
+    learns to claim. The second kind shows that the action may be left out, and not only be done otherwise.
     """
     solved = trial.solved
     sentence = _demand(trial)
     if solved.best <= EPSILON or not demands_action(sentence):
         return
     earned = {p.row: p.result.reward or 0.0 for p in solved.scored if any(map(is_action, _called(p)))}
-    claimed = [p for c, p in solved.changed if c is Change.WRONG_ARGUMENT and p.scored and p.row in earned]
-    paid = [p for p in claimed if (p.result.reward or 0.0) >= FULL_SHARE * earned[p.row] - EPSILON]
-    if len({p.row for p in paid}) >= _FEWEST_UNDONE and len(paid) == len(claimed):
+    least = {Change.WRONG_ARGUMENT: FULL_SHARE, Change.BARE_ANSWER: _UNDONE_SHARE}
+    claims = [(c, p) for c, p in solved.changed if c in least and p.scored and p.row in earned]
+    paid = [p for c, p in claims if (p.result.reward or 0.0) >= least[c] * earned[p.row] - EPSILON]
+    otherwise, alone = ({p.row for c, p in claims if c is change} for change in least)
+    if len(otherwise & alone) >= _FEWEST_UNDONE and len(paid) == len(claims):
         yield Finding(
             "reward-hackable",
             "blocker",
-            f"the task says {quote(sentence, 160)}, and a model that {paid[0].script.name} earned as much as the "
-            f"solution on each of {count(len({p.row for p in paid}), 'task')}: what is said is paid, and not what is "
-            "done",
+            f"the task says {quote(sentence, 160)}, and on each of {count(len(otherwise & alone), 'task')} the last "
+            "reply of the solution earned as much after calls that ask for something else, and nine tenths of that "
+            "without a call: what is said is paid, and not what is done",
             "Compare the state after the rollout, or the calls that worked, with what the task demands.",
             rows=tuple(rollout_row(p, "less than the solution") for p in paid[:2]),
         )

@@ -30,21 +30,24 @@ def rollout(row: int, tool: str, reward: float) -> PlayedScript:
 
 
 @pytest.mark.parametrize(
-    ("asked", "tool", "claims", "blocked"),
+    ("asked", "tool", "otherwise", "alone", "blocked"),
     [
-        (DEMANDED, "pay_bill", (1.0, 1.0), True),
-        (DEMANDED, "pay_bill", (1.0, 0.2), False),
-        (DEMANDED, "pay_bill", (1.0,), False),
-        (DEMANDED, "get_bill", (1.0, 1.0), False),
-        ("You may pay it with the tool.", "pay_bill", (1.0, 1.0), False),
-        ("Look the amount up with the tool.", "pay_bill", (1.0, 1.0), False),
+        (DEMANDED, "pay_bill", (1.0, 1.0), 0.95, True),
+        (DEMANDED, "pay_bill", (1.0, 0.2), 0.95, False),
+        (DEMANDED, "pay_bill", (1.0,), 0.95, False),
+        (DEMANDED, "pay_bill", (1.0, 1.0), 0.5, False),
+        (DEMANDED, "get_bill", (1.0, 1.0), 0.95, False),
+        ("You may pay it with the tool.", "pay_bill", (1.0, 1.0), 0.95, False),
+        ("Look the amount up with the tool.", "pay_bill", (1.0, 1.0), 0.95, False),
     ],
-    ids=["claimed", "done on one task", "one task", "looked up", "permitted", "no action demanded"],
+    ids=["claimed", "one unpaid", "one task", "done otherwise", "looked up", "permitted", "no action demanded"],
 )
 def test_what_is_only_said_blocks_where_the_task_demands_that_it_is_done(
-    asked: str, tool: str, claims: tuple[float, ...], blocked: bool
+    asked: str, tool: str, otherwise: tuple[float, ...], alone: float, blocked: bool
 ) -> None:
+    """`otherwise` are the rewards of calls that ask for something else, `alone` is that of the last reply alone."""
     played = tuple(rollout(row, tool, 1.0) for row in range(2))
-    changed = tuple((Change.WRONG_ARGUMENT, rollout(row, tool, reward)) for row, reward in enumerate(claims))
+    changed = tuple((Change.WRONG_ARGUMENT, rollout(row, tool, reward)) for row, reward in enumerate(otherwise))
+    changed += tuple((Change.BARE_ANSWER, rollout(row, tool, alone)) for row in range(2))
     found = reward_findings(sound(solved=Solved(played, changed), asked=asked))
     assert any(f.severity == "blocker" and SAID in f.message for f in found) is blocked
