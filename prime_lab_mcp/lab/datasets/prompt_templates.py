@@ -103,19 +103,22 @@ def _statements(text: str) -> dict[str, tuple[str, ...]]:
     statements = {}
     for sentence in _SENTENCE_END.split(text.casefold()):
         if read := comparable_line(sentence):
-            parts = (comparable_line(part) for part in _PARTS.split(sentence))
-            statements[read] = tuple(part for part in parts if part)
+            statements[read] = _parts(sentence)
     return statements
+
+
+def _parts(statement: str) -> tuple[str, ...]:
+    """Return the parts of a statement, each as its words and numbers."""
+    return tuple(part for piece in _PARTS.split(statement) if (part := comparable_line(piece)))
 
 
 def _told(text: str) -> dict[str, tuple[str, ...]]:
     """Return what the lines of a prompt tell of their subjects: `a: b, c` tells the parts `b` and `c` of `a`."""
     told = {}
     for line in text.casefold().split("\n"):
-        subject, colon, rest = line.partition(":")
-        parts = tuple(part for p in _PARTS.split(rest) if (part := comparable_line(p)))
-        if colon and parts and comparable_line(subject):
-            told[comparable_line(subject)] = parts
+        subject, _, rest = line.partition(":")
+        if (named := comparable_line(subject)) and (parts := _parts(rest)):
+            told[named] = parts
     return told
 
 
@@ -142,10 +145,10 @@ class KnownStatements:
 
         `train` is one of the prompts that were learned.
         """
-        first, second = _statements(held_out), _statements(train)
-        one, other = first.keys(), second.keys()
         if self._contradict(_told(held_out), _told(train)):
             return True
+        first, second = _statements(held_out), _statements(train)
+        one, other = first.keys(), second.keys()
         if 2 * len(one & other) >= min(len(one), len(other)):
             return False
         return all(

@@ -199,6 +199,11 @@ def called_by_partial(call: ast.AST) -> ast.Call | None:
     """Return the call that `partial` prepares; None for other nodes."""
     if not (isinstance(call, ast.Call) and last_name(call.func) == "partial" and call.args):
         return None
+    return prepared_call(call)
+
+
+def prepared_call(call: ast.Call) -> ast.Call:
+    """Return the call that a call of `partial` with a function prepares."""
     return ast.Call(call.args[0], call.args[1:], call.keywords)
 
 

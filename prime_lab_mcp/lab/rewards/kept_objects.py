@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prime_lab_mcp.lab.base.syntax import last_name, own_nodes, parameter_names
 from prime_lab_mcp.lab.rewards.bindings import bindings_of, parts_assigned
-from prime_lab_mcp.lab.rewards.kept_classes import Function
+from prime_lab_mcp.lab.rewards.kept_classes import Function, prepared_call
 from prime_lab_mcp.lab.rewards.kept_kinds import KeptKinds, Kind, Known, least
 from prime_lab_mcp.lab.rewards.lasting_objects import LastingObjects
 from prime_lab_mcp.lab.rewards.lasting_state import CHANGES, first_name
@@ -173,9 +173,8 @@ class _Use:
 
     def _partial_doubtful(self, call: ast.Call, given: ast.AST, known: Known) -> bool:
         """Whether the function of a `partial` uses a parameter doubtfully that is given a kept object there."""
-        of_function = ast.Call(call.args[0], call.args[1:], call.keywords)
         keyword = next((k for k in call.keywords if k.value is given), None)
-        return self._given_doubtful(last_name(call.args[0]), of_function, given, keyword, known)
+        return self._given_doubtful(last_name(call.args[0]), prepared_call(call), given, keyword, known)
 
     def _env(self, function: ast.AST, outer: _Env) -> dict[str, Known | None]:
         """Map the names of a function to what is known of the kept objects that they stand for."""

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from prime_lab_mcp.lab.datasets.answer_syntax import parsed_json
@@ -56,15 +57,16 @@ def find_shown_tests(rows: Sequence[Row], source: str) -> ShownTests | None:
     hidden: dict[str, list[int]] = {}
     examples: dict[str, str] = {}
     more_asked: set[int] = set()
+    is_read = cache(lambda name: _is_read(name, source))  # The rows have the same fields.
     for row in rows:
         prompt = whole_prompt(row)
         promised = _PROMISED.search(prompt) is not None
         if promised or _ASKED_FOR_ALL.search(prompt):
             more_asked.add(row.index)
-        flat = _flat(prompt)
         for name, tests in _tests_of(row):
-            if not _is_read(name, source) or not (promised or _NAMED_TESTS.search(name)):
+            if not (promised or _NAMED_TESTS.search(name)) or not is_read(name):
                 continue
+            flat = _flat(prompt)
             shown = all(_is_shown(flat, given, result) for given, result in tests)
             (stated if shown else hidden).setdefault(name, []).append(row.index)
             examples.setdefault(name, " -> ".join(tests[0]))
