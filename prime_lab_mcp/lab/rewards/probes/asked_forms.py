@@ -58,10 +58,13 @@ def asked_form(prompts: Sequence[str], systems: Sequence[str]) -> AskedForm | No
         named = ", ".join(f'"{key}"' for key in keys)
         return AskedForm(f"a JSON object with {named}", tuple(_objects(keys)), in_words=True)
     if any(_STRUCTURE.search(sentence) for sentence in sentences):
-        lines = [s for s in sentences if _LAST_LINE.search(s) and not _MARKS.search(s)]
-        alone = bool(lines) and not any(_MARKS.search(s) for s in sentences)
-        wrapper = AnswerWrapper("plain", lead=f"{REASONING}\n")
-        return AskedForm("the answer alone on the last line", (wrapper, BARE), in_words=True) if alone else None
+        if any(_MARKS.search(s) for s in sentences):
+            return None
+        after = (AnswerWrapper("plain", lead=f"{REASONING}\n"), BARE)
+        if any(_LAST_LINE.search(s) for s in sentences):
+            return AskedForm("the answer alone on the last line", after, in_words=True)
+        ends = any(_ENDS_WITH.search(s) for s in sentences)
+        return AskedForm("the answer alone at the end", after, in_words=True) if ends else None
     if any(_BARE.search(sentence) for sentence in sentences):
         return AskedForm("the answer alone", (BARE,), in_words=True)
     return None
@@ -102,6 +105,11 @@ _STRUCTURE = re.compile(
 _LAST_LINE = re.compile(
     r"\b(?:last|final) line\b[^.\n]*\b(?:only|alone|just|nothing (?:else|but))\b"
     r"|\b(?:only|alone|just)\b[^.\n]*\b(?:last|final) line\b",
+    re.I,
+)
+_ENDS_WITH = re.compile(
+    rf"\b(?:end|finish|conclude)\b(?:\s+(?:your|the|each)\s+\w+)?\s+with\s+(?:(?:only|just|the|your|a|an|one|final)\s+)*"
+    rf"{_THING}(?:\s+(?:alone|only|itself))?[.!]?$",
     re.I,
 )
 _MARKS = re.compile(r"[<>{}`\\:\"'#=]|\b(?:tags?|json|colon|format|starts?|begins?|fields?)\b", re.I)
@@ -157,8 +165,16 @@ def _objects(keys: Sequence[str]) -> Iterator[AnswerWrapper]:
             yield AnswerWrapper("json", before, after)
 
 
+_LABELS = r"(?:colon|equals sign|prefix|label|heading|keyword|format|form|lines?|starts?|starting|begins?|beginning)"
+_QUOTES = "[\"'`*\N{LEFT DOUBLE QUOTATION MARK}\N{LEFT SINGLE QUOTATION MARK}]"
+
+
 def mentions_form(wrapper: AnswerWrapper, text: str) -> bool:
-    """Whether a text mentions the form of a wrapper, by its characters or its name."""
+    """Whether a text mentions the form of a wrapper, by its characters or its name.
+
+    A word in front of a colon ("Volume:") is a form only where the text quotes it or says that it is one, because the
+    task may be about it. Models write "Answer:" where they are asked for an answer.
+    """
     lower = text.lower()
     opening = wrapper.open.strip().lower()
     if not opening or opening in lower:
@@ -172,6 +188,13 @@ def mentions_form(wrapper: AnswerWrapper, text: str) -> bool:
     if wrapper.kind == "code":
         return True
     words = re.findall(r"[a-z]+", opening)
+    if len(words) == 1 and words != ["answer"] and opening.endswith((":", "=")):
+        word = re.escape(words[0])
+        return bool(
+            re.search(
+                rf"\b{word}\b.{{0,40}}\b{_LABELS}\b|\b{_LABELS}\b.{{0,40}}\b{word}\b|{_QUOTES}{word}\b", lower, re.S
+            )
+        )
     if wrapper.kind == "tag":
         name = re.escape("_".join(words))
         marks = r"(?:tags?|elements?|fields?|xml|sections?)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.probes.answer_formats import BOXED, HASH, AnswerWrapper, tag_wrapper
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BOXED, HASH, REASONING, AnswerWrapper, tag_wrapper
 from prime_lab_mcp.lab.rewards.probes.asked_forms import asked_form, mentions_form
 
 
@@ -17,6 +17,8 @@ from prime_lab_mcp.lab.rewards.probes.asked_forms import asked_form, mentions_fo
         ("Reply with the number only, without any other word.", "7"),
         ("Answer with one word.", "7"),
         ("Write the sum inside <total></total>.", "<total>7</total>"),
+        ("Think first and end with the number.", f"{REASONING}\n7"),
+        ("Explain your steps, then finish your reply with only the number.", f"{REASONING}\n7"),
     ],
 )
 def test_a_form_is_understood_where_it_is_shown_and_where_words_describe_it(instruction: str, written: str) -> None:
@@ -40,6 +42,8 @@ def test_the_other_keys_of_an_object_hold_something() -> None:
         "Return only the SQL query.",
         "#### Question\nHow many?\n#### Notes\nThink first.",
         "End with a line 'Due: DD.MM.YYYY'.",
+        "Reason, and end with the number in a box.",
+        "Think first. End with the number and its unit.",
     ],
 )
 def test_what_is_not_certain_is_no_form(instruction: str) -> None:
@@ -60,6 +64,9 @@ def test_an_instruction_that_only_some_prompts_have_is_no_form() -> None:
         (HASH, "after four hash signs", True),
         (AnswerWrapper("phrase", "Answer: "), "Give your answer last.", True),
         (AnswerWrapper("phrase", "Total: "), "Give the number last.", False),
+        (AnswerWrapper("phrase", "Total: "), "What is the total of 3 and 4?", False),
+        (AnswerWrapper("phrase", "Total: "), "Begin the last line with the word total and a colon.", True),
+        (AnswerWrapper("phrase", "Total: "), 'Give the "total" last.', True),
     ],
 )
 def test_a_form_is_mentioned_by_its_characters_or_its_name(wrapper: AnswerWrapper, text: str, mentioned: bool) -> None:
