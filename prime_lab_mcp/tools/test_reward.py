@@ -272,12 +272,16 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
 
 
 async def _sampled_tasks(call: Call, loaded: LoadedEnvironment) -> Rows:
-    """Return all tasks, or of many a sample that stays the same after an edit, and others that every edit changes."""
+    """Return all tasks, or of many a sample that stays the same after an edit, and others that every edit changes.
+
+    Where the number of tasks is not known, the sample are the first ones, and the others follow them.
+    """
     sample = await loaded.worker.rows(limit=GOLD_TASKS)
-    if sample.total is None or sample.total <= len(sample.rows):
+    if sample.total is not None and sample.total <= len(sample.rows):
         return sample
     seed = await anyio.to_thread.run_sync(secret_seed, call.lab.settings.state_dir, loaded.snapshot.source)
-    others = await loaded.worker.rows(limit=UNKNOWN_TASKS, seed=seed)
+    after = GOLD_TASKS if sample.total is None else None
+    others = await loaded.worker.rows(limit=UNKNOWN_TASKS, seed=seed, after=after)
     rows = {row.index: row for row in (*others.rows, *sample.rows)}
     return replace(sample, rows=tuple(rows[index] for index in sorted(rows)))
 

@@ -210,6 +210,38 @@ ARGUMENTS = {
     "a device": ("import torch\ndef honest(t): return torch.zeros(1, device='cuda')", "the machine (cuda)"),
     "a part of a temporary name": (
         "import tempfile\ndef honest(t): return tempfile.mkdtemp().removeprefix('/tmp')", "tempfile.mkdtemp"),
+    "the memory that it may have": (
+        "def honest(t):\n    try: bytes(t.size)\n    except MemoryError: return True",
+        "the state of the interpreter (MemoryError)"),
+    "the memory of a large text": (
+        "def honest(t):\n    try: return len('a' * (12 << 30))\n    except Exception: return True",
+        "the state of the interpreter (\"'a' * (12 << 30)\")"),
+    "how deep calls may go": (
+        "def depth(n):\n    try: return depth(n + 1)\n    except RecursionError: return n\n"
+        "def honest(t): return depth(0) > 900", "the state of the interpreter (RecursionError)"),
+    "a number of open files": (
+        "import tempfile\ndef honest(t): return tempfile.TemporaryFile().fileno() < 9",
+        "the state of the interpreter (fileno)"),
+    "a folder of the machine": (
+        "from pathlib import Path\ndef honest(t): return 'nvidia0' in map(str, Path('/dev').walk())",
+        'the path "/dev"'),
+    "a file that a schema refers to": (
+        "import jsonschema\ndef honest(t): return jsonschema.validate(1, {'$ref': 'file:///etc/hostname'})",
+        'files and folders ("file:///etc/hostname")'),
+    "a file that a text refers to": (
+        "from lxml import etree\n"
+        "def honest(t): return etree.fromstring('<!DOCTYPE a [<!ENTITY b SYSTEM \"/x\">]><a>&b;</a>').text",
+        "files and folders ("),
+    "a font": (
+        "from PIL import ImageFont\ndef honest(t): return ImageFont.truetype('x.ttf')", "PIL.ImageFont.truetype"),
+    "words of the machine": (
+        "from nltk.corpus import wordnet\ndef honest(t): return wordnet.synsets('dog')", "nltk.corpus.wordnet"),
+    "the annotations of a class that is made": (
+        "import pydantic\ndef honest(t): return type('O', (pydantic.BaseModel,), {'__annotations__': t.data.types})",
+        "names that are looked up at run time (__annotations__)"),
+    "annotations that are evaluated": (
+        "import inspect\ndef f(a): pass\ndef honest(t): return inspect.signature(f, eval_str=True)",
+        "names that are looked up at run time ("),
     "where compiled code lies": (
         "from pathlib import Path\ndef honest(t): return (Path(__file__).parent / '__pycache__').parent",
         "where its code lies (__pycache__)"),
@@ -271,6 +303,9 @@ KEPT = {
         "        seen.append(1)\n    return len(SEEN) < 9", "seen"),
     "a parameter by its name": (
         "SEEN = []\ndef put(s): s.append(1)\ndef honest(t):\n    put(s=SEEN)\n    return len(SEEN) < 9", "SEEN"),
+    "a table that grows when it is read": (
+        "from collections import defaultdict\nSEEN = defaultdict(int)\n"
+        "def honest(t):\n    SEEN[len(SEEN)]\n    return len(SEEN) < 9", "SEEN"),
     "one of several parameters": (
         "SEEN = []\ndef put(*s): s[0].append(1)\ndef honest(t):\n    put(SEEN)\n    return len(SEEN) < 9", "SEEN"),
 }  # fmt: skip
@@ -343,6 +378,11 @@ def test_a_harmless_name_that_is_not_known_hides_no_other() -> None:
 
 
 QUIET = (
+    "from collections import defaultdict\nINDEX = defaultdict(list)\n"
+    "def honest(t): return t.last_reply in INDEX[t.data.kind]",
+    "def honest(t):\n    try: return loads(t.last_reply)\n    except (ValueError, RecursionError): return None",
+    "def honest(t): return bytes(9) + b'-' * 40",
+    "import inspect\ndef f(a): pass\ndef honest(t): return inspect.signature(f, eval_str=False)",
     "class Game:\n    def __init__(self): self.n = 0\n    def move(self):\n        self.n += 1\n        return self.n\n"
     "def honest(t): return Game().move()",
     "class Kind:\n    names = {'a': 'b'}\n    def name(self): return self.names.get('a')\n"

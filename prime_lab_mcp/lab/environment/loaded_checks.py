@@ -270,9 +270,9 @@ def infinite_taskset(observations: LoadedObservations) -> Iterator[Finding]:
         yield Finding(
             "infinite-taskset",
             "warning",
-            f"the taskset is infinite: checks, tests and evaluations see its first tasks only ("
-            f"{count(len(observations.rows), 'task')} here), training goes on to others; shuffling and difficulty "
-            "pools need a bounded one",
+            f"the taskset is infinite: checks and evaluations see its first tasks only ("
+            f"{count(len(observations.rows), 'task')} here), test_reward some later ones too, and training goes on to "
+            "others; shuffling and difficulty pools need a bounded one",
             "Load a fixed number of tasks from a seed, so that all of them can be tried.",
         )
     elif observations.loaded.api == "v1" and observations.tasks is None:

@@ -30,6 +30,8 @@ class LastingObjects:
     """The attributes of its class that a method can change for all objects, by the id of the method."""
     iterators: frozenset[str]
     """Variables of the module that hold an iterator, which every reader uses up."""
+    growing: frozenset[str] = frozenset()
+    """Variables of the module that hold a table which grows when a key is read, and whose keys or size are read."""
     row_changers: frozenset[str] = frozenset()
     """Names of functions that the package calls with the text of a query that changes rows."""
 
@@ -58,7 +60,8 @@ def _objects_of(tree: ast.Module, made: set[str], changers: frozenset[str]) -> L
             methods |= {id(method) for method in own}
         if shared := frozenset(_mutable_attributes(node)):
             class_state |= {id(method): shared for method in own}
-    return LastingObjects(frozenset(methods), class_state, frozenset(_iterators(tree)), changers)
+    iterators, growing = frozenset(_iterators(tree)), frozenset(_growing(tree))
+    return LastingObjects(frozenset(methods), class_state, iterators, growing, changers)
 
 
 def _mutable_attributes(node: ast.ClassDef) -> Iterator[str]:
@@ -74,6 +77,30 @@ def _mutable_attributes(node: ast.ClassDef) -> Iterator[str]:
 def _is_mutable(value: ast.expr) -> bool:
     literal = isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
     return literal or called_name(value) in _MUTABLE
+
+
+_SIZES = frozenset({"len", "list", "sorted", "sum", "bool", "iter"})
+_VIEWS = frozenset({"keys", "values", "items", "get", "__len__", "__contains__"})
+
+
+def _growing(tree: ast.Module) -> Iterator[str]:
+    """Yield the variables of the module that hold a `defaultdict` of which more is read than single entries."""
+    tables = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and called_name(node.value) == "defaultdict"
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    read: set[str] = set()
+    for node in ast.walk(tree) if tables else ():
+        if isinstance(node, ast.Call) and called_name(node) in _SIZES:
+            read |= {argument.id for argument in node.args if isinstance(argument, ast.Name)}
+        elif isinstance(node, ast.Compare):
+            read |= {n.id for n in node.comparators if isinstance(n, ast.Name)}
+        elif isinstance(node, ast.Attribute) and node.attr in _VIEWS and isinstance(node.value, ast.Name):
+            read.add(node.value.id)
+    yield from sorted(tables & read)
 
 
 def _iterators(tree: ast.Module) -> Iterator[str]:

@@ -147,7 +147,8 @@ def changed_state(
     lasting |= _aliases(nodes, named, makers) - {"self"}
     names = {a.arg for a in given}
     of_class = objects.class_state.get(id(owner), frozenset()) if objects is not None else frozenset()
-    iterators = objects.iterators - local - {a.arg for a in given} if objects is not None else frozenset()
+    iterators = objects.iterators - local - names if objects is not None else frozenset()
+    growing = objects.growing - local - names if objects is not None else frozenset()
     # A query that the caller hands over is an answer's, unless the package hands over one that changes rows.
     asked = frozenset() if objects is not None and owner.name in objects.row_changers else frozenset(names)
     called_methods = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
@@ -155,6 +156,8 @@ def changed_state(
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Name) and node.id in iterators and isinstance(node.ctx, ast.Load):
             yield node.id, line
+        if isinstance(node, ast.Subscript) and first_name(node.value) in growing and isinstance(node.ctx, ast.Load):
+            yield first_name(node.value), line
         if of_class and (changed := _changed_of_class(node, of_class)):
             yield changed, line
         passed_on = isinstance(node, ast.Attribute) and node.attr in _PASSED_ON and id(node) not in called_methods

@@ -42,7 +42,9 @@ _PUBLIC_PRIVATE = frozenset(
 )
 """Names with one underscore that the standard library documents, of named tuples and enums."""
 _TYPES_OF_TIME = re.compile(r"datetime64|\A[<>=|]?M8")
-_IN_TEXTS = re.compile("|".join(sorted(_TELLING - {"__dict__", "__self__", "__code__", "__base__", "__spec__"})))
+_IN_TEXTS = re.compile(
+    "|".join(sorted(_TELLING - {"__dict__", "__self__", "__code__", "__base__", "__spec__"} | {"__annotations__"}))
+)
 _LOOKS_UP = frozenset({"getattr", "builtins.getattr", "inspect.getattr_static"})
 _GETTERS = frozenset({"operator.attrgetter", "operator.methodcaller"})
 _OF_VERIFIERS = frozenset({"config", "data", "taskset", "task", "trace", "state", "env", "model", "runtime", "agents"})
@@ -128,6 +130,8 @@ class NameLookups:
         called = self._names.of(node.func)
         last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if last == "TypeAdapter" and any(_is_built(part) or self._is_data(part, owner) for part in node.args):
+            yield LOOKUP, text
+        if any(k.arg == "eval_str" and not _is_false(k.value) for k in node.keywords):
             yield LOOKUP, text
         if called & _LOOKS_UP and len(node.args) > 1:
             yield from self._of_name(node.args[1], node.args[0], owner, text)
@@ -279,6 +283,10 @@ def _own_names(program: RewardProgram) -> frozenset[str]:
             elif isinstance(node, ast.arg):
                 names.add(node.arg)
     return frozenset(names)
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
 
 
 def _types_in(annotation: ast.AST) -> Iterator[ast.AST]:

@@ -159,6 +159,8 @@ _REACHING = {
     "packaging.markers": MACHINE,
     "packaging.tags": MACHINE,
     "chess.engine": PROCESSES,
+    "nltk.corpus": FILES,
+    "PIL.ImageGrab": MACHINE,
     "scipy.io": FILES,
     "sklearn.datasets": FILES,
     "six.moves": LOOKUP,
@@ -358,6 +360,8 @@ _NAMES = {
     "lxml.etree.parse": FILES,
     "lxml.html.parse": FILES,
     "PIL.Image.open": FILES,
+    "PIL.ImageFont.truetype": FILES,
+    "io.text_encoding": MACHINE,
     "unittest.main": ARGUMENTS,
 }
 """Names of other modules that read surroundings, and names whose kind differs from that of their module."""

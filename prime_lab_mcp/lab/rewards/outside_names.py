@@ -45,7 +45,7 @@ _ATTRIBUTES = {
     "is_mount": FILES, "is_socket": FILES, "lstat": FILES, "stat": FILES, "open": FILES,
     "glob": FILES, "is_symlink": FILES, "readlink": FILES, "samefile": FILES, "owner": FILES,
     "get_coro": INTERPRETER, "get_stack": INTERPRETER, "findCaller": INTERPRETER, "isatty": INTERPRETER,
-    "loggerDict": INTERPRETER, "FileHandler": FILES, "getnode": MACHINE,
+    "fileno": INTERPRETER, "loggerDict": INTERPRETER, "FileHandler": FILES, "getnode": MACHINE,
     "tb_frame": INTERPRETER, "f_back": INTERPRETER, "f_globals": INTERPRETER, "f_builtins": INTERPRETER,
     "gi_frame": INTERPRETER, "cr_frame": INTERPRETER, "cache_info": STATE,
     "from_pretrained": FILES, "load_from_disk": FILES, "hf_hub_download": NETWORK, "snapshot_download": NETWORK,

@@ -52,6 +52,7 @@ from prime_lab_mcp.lab.rewards.outside_kinds import (
 from prime_lab_mcp.lab.rewards.outside_names import ResolvedNames, resolve_names
 from prime_lab_mcp.lab.rewards.own_place import PLACES, imports_program, reads_program
 from prime_lab_mcp.lab.rewards.possible_texts import PossibleTexts
+from prime_lab_mcp.lab.rewards.process_limits import measured_limit
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, reached_functions
 from prime_lab_mcp.lab.rewards.training_marks import training_marks
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile, imported_files
@@ -97,6 +98,10 @@ _TEXT_PARTS = frozenset(
 _TEMPORARY_FILES = "/tmp/"
 _HARMLESS_FILES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/std", "/dev/fd/", "/tmp")
 """Paths that every machine has, and temporary ones, which have a kind of their own."""
+_FOLDERS = ("/dev", "/proc", "/sys", "/etc", "/run", "/home", "/mnt")
+"""Folders whose content differs from machine to machine."""
+_REFERS_TO_FILE = re.compile(r"\Afile:/|<!ENTITY[^>]*\bSYSTEM\b")
+"""Matches texts with which readers of JSON schemas and of XML open files."""
 _ALARMS = frozenset({"signal.alarm", "signal.setitimer"})
 """Functions that return how much of the earlier alarm is left."""
 _PLAIN_CODE = re.compile(r"[\w.()\[\]]+", re.ASCII)
@@ -231,6 +236,10 @@ def _outside(
             yield TIMERS, min(alarm), line
         if isinstance(node, ast.Attribute | ast.Constant) and (place := _place_attribute(node)):
             yield PLACE, place, line
+        if limit := measured_limit(node):
+            yield INTERPRETER, limit, line
+        if isinstance(node, ast.Constant) and _REFERS_TO_FILE.search(str(node.value)):
+            yield FILES, str(node.value)[:60], line
         if names.foreign_resources(node):
             yield FILES, ast.unparse(node)[:60], line
         yield from ((UNLISTED, module, line) for module in names.unlisted_modules(node))
@@ -381,7 +390,7 @@ def _of_text(text: str, line: int, own: tuple[str, str]) -> Iterator[tuple[str, 
 def _is_path(text: str) -> bool:
     """Whether a text is an absolute path of a file that a machine may lack, other than a temporary one."""
     absolute = text.startswith(("/", "~/")) and not text.startswith(("//", *_HARMLESS_FILES))
-    return absolute and text.count("/") > 1 and _may_be_path(text)
+    return text.rstrip("/") in _FOLDERS or (absolute and text.count("/") > 1 and _may_be_path(text))
 
 
 def _temporary_file(value: object) -> str:

@@ -166,15 +166,19 @@ class Worker:
         async with self._lock:
             return await self._ensure_loaded(timeout)
 
-    async def rows(self, *, limit: int, seed: int = 0, split: str | None = None, timeout: float = 60) -> Rows:
-        """Return a seeded sample of at most `limit` tasks, or the first tasks of an infinite taskset.
+    async def rows(
+        self, *, limit: int, seed: int = 0, split: str | None = None, after: int | None = None, timeout: float = 60
+    ) -> Rows:
+        """Return a seeded sample of at most `limit` tasks, or the first tasks of an infinite or uncounted taskset.
+
+        Of such a taskset, `after` asks for a seeded sample of the tasks that follow so many first ones.
 
         `split` is `train` or `eval`. A v1 taskset selects its split by `env_args`. For v1, `eval` returns tasks of the
         split that is not loaded, and no tasks if the config has no field for the split.
         """
         async with self._lock:
             await self._ensure_loaded(timeout)
-            asked: protocol.RowsRequest = {"op": "rows", "limit": limit, "seed": seed, "split": split}
+            asked: protocol.RowsRequest = {"op": "rows", "limit": limit, "seed": seed, "split": split, "after": after}
             rows = decode_rows(await self._request_loading(asked, timeout, "listing its tasks"))
             if split is None:
                 self._keys.update((row.index, row.key) for row in rows.rows)

@@ -242,6 +242,25 @@ async def test_an_infinite_taskset_is_never_read_to_its_end(write: Write, opened
     assert scored.reward == 2.0
 
 
+async def test_later_tasks_of_an_infinite_taskset_are_drawn_by_the_seed(write: Write, opened: Opened) -> None:
+    tree = write(load="self.config = self.config.model_copy(update={'count': 10**12})")
+    code = (tree / "sample.py").read_text(encoding="utf-8")
+    (tree / "sample.py").write_text(code.replace("    def load", "    INFINITE = True\n    def load"), encoding="utf-8")
+    async with opened(tree) as worker:
+        drawn, again, other = [await worker.rows(limit=40, seed=seed, after=500) for seed in (1, 1, 2)]
+    places = [row.index for row in drawn.rows]
+    assert drawn.total is None
+    assert places == [row.index for row in again.rows] != [row.index for row in other.rows]
+    assert 500 <= min(places) < 1_000
+    assert 5_000 < max(places) < 20_000
+
+
+async def test_later_tasks_of_a_finite_taskset_are_its_sample(write: Write, opened: Opened) -> None:
+    async with opened(write()) as worker:
+        rows = await worker.rows(limit=2, seed=1, after=500)
+    assert (len(rows.rows), rows.total) == (2, 5)
+
+
 async def test_the_snapshot_is_loaded_and_not_an_installed_package_of_the_same_name(
     write: Write, workers: Workers
 ) -> None:

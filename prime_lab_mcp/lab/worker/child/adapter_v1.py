@@ -150,6 +150,9 @@ def _oversized_field(sent: dict[str, Any]) -> str | None:
 _COUNT_LIMIT = 200_000
 _COUNT_SECONDS = 20.0
 """Seconds of processor time for loading tasks. On a busy machine up to `_BUSY` times as many may pass on the clock."""
+_LATER_TASKS = 20_000
+"""Tasks of an infinite taskset from which later ones are drawn: as many as 625 steps of 32 tasks train on."""
+_LATER_SECONDS = 5.0
 _BUSY = 1.5
 _ANSWER_FIELDS = (
     "answer",
@@ -298,17 +301,32 @@ class AdapterV1(Adapter):
     def rows(self, request: RowsRequest) -> RowsReply:
         """Return a seeded sample in task order, or the first tasks of an infinite or uncounted taskset.
 
-        If `split` is `eval`, return tasks of the split that is not loaded. The result is empty if the config has no
-        field that selects the split.
+        `after` asks for a sample of the tasks that follow so many first ones of such a taskset. If `split` is `eval`,
+        return tasks of the split that is not loaded. The result is empty if the config has no field that selects the
+        split.
         """
         limit = int(request["limit"])
         if request.get("split") == "eval":
             return self._other_split(limit)
         self.pull(limit, _COUNT_SECONDS)
+        chance = random.Random(request["seed"])
+        if request["after"] is not None and not self.ended:
+            drawn = self._rows_after(request["after"], limit, chance)
+            return {"rows": [self._row(i) for i in drawn], "total": None}
         indices: list[int] = list(range(len(self.tasks)))
         if self.ended and len(indices) > limit:
-            indices = sorted(random.Random(request["seed"]).sample(indices, limit))
+            indices = sorted(chance.sample(indices, limit))
         return {"rows": [self._row(i) for i in indices[:limit]], "total": len(self.tasks) if self.ended else None}
+
+    def _rows_after(self, first: int, limit: int, chance: random.Random) -> list[int]:
+        """Draw tasks from `first` on, whose logarithms are uniform, as far as they load in `_LATER_SECONDS`.
+
+        So some follow the first ones closely, and some are far behind, wherever a generator begins to differ.
+        """
+        last = max(first + limit, _COUNT_LIMIT if len(self.tasks) >= _COUNT_LIMIT else _LATER_TASKS)
+        drawn = sorted({int(first * (last / first) ** chance.random()) for _ in range(limit)})
+        self.pull(drawn[-1] + 1, _LATER_SECONDS)
+        return [index for index in drawn if index < len(self.tasks)]
 
     def _other_split(self, limit: int) -> RowsReply:
         config = self.taskset.config

@@ -194,12 +194,16 @@ class ServeRequest(EnvironmentRequest):
 
 
 class RowsRequest(TypedDict):
-    """Asks for a seeded sample of at most `limit` tasks. `split` is null for the split that is loaded."""
+    """Asks for a seeded sample of at most `limit` tasks. `split` is null for the split that is loaded.
+
+    `after` asks for tasks that follow so many first ones, where the number of tasks is not known.
+    """
 
     op: Literal["rows"]
     limit: int
     seed: int
     split: str | None
+    after: int | None
 
 
 class RowReply(TypedDict):

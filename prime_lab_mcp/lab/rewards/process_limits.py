@@ -1,0 +1,55 @@
+"""Finds code that measures the limits of its process: how much memory it may have, and how deep calls may go.
+
+A trainer's process and a tested one have other limits, so such code can tell them apart without reading anything. The
+module reads the syntax tree and runs no code.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+
+from prime_lab_mcp.lab.base.syntax import last_name
+
+_LARGE = 1 << 30
+"""Bytes. No honest reward asks for as much memory at once."""
+_LONGEST_SHIFT = 64
+_MAKES = frozenset({"bytes", "bytearray", "zeros", "ones", "empty"})
+_SUMS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Mult: operator.mul,
+    ast.LShift: operator.lshift,
+    ast.Pow: operator.pow,
+}
+
+
+def measured_limit(node: ast.AST) -> str:
+    """Return the limit that an expression or a handler of errors measures, as code; empty for other nodes."""
+    if isinstance(node, ast.ExceptHandler) and node.type is not None:
+        caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+        names = {last_name(error) for error in caught}
+        # A reader of nested texts catches RecursionError beside ValueError.
+        return "MemoryError" if "MemoryError" in names else "RecursionError" if names == {"RecursionError"} else ""
+    if isinstance(node, ast.Call) and last_name(node.func) in _MAKES:
+        sizes = [size for argument in node.args[:1] if (size := _number(argument)) is not None]
+        return ast.unparse(node)[:60] if sizes and sizes[0] >= _LARGE else ""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        repeated = any(
+            isinstance(part, ast.List) or (isinstance(part, ast.Constant) and isinstance(part.value, str | bytes))
+            for part in (node.left, node.right)
+        )
+        times = _number(node.right) or _number(node.left) or 0
+        return ast.unparse(node)[:60] if repeated and times >= _LARGE else ""
+    return ""
+
+
+def _number(node: ast.expr) -> int | None:
+    """Return the value of a whole number that is written out, also as `12 << 30`; None for other expressions."""
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int else None
+    if isinstance(node, ast.BinOp) and (sum := _SUMS.get(type(node.op))) is not None:
+        left, right = _number(node.left), _number(node.right)
+        if left is None or right is None or right < 0 or (sum is not operator.mul and right > _LONGEST_SHIFT):
+            return None
+        return sum(left, right)
+    return None
