@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BudgetError, LabError
 from prime_lab_mcp.lab.base.fix import NamedCall, calls_named_in
-from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.author import ConfigRequest, WrittenConfig, try_config
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
@@ -18,10 +18,14 @@ from prime_lab_mcp.tools.tool import Arguments, Call
 
 
 def over_budget(error: BudgetError, tool: str, args: Arguments) -> BudgetError:
-    """The error with the same call under the smallest budget that fits."""
+    """The error with the calls that the budget holds, and the same call under the smallest budget that fits."""
     given = args.model_dump(mode="json", exclude_unset=True, exclude={"confirm", "yes"})
+    within = tuple(
+        Next(tool, "the budget holds this run", {k: v for k, v in {**given, **way}.items() if v is not None})
+        for way in error.ways
+    )
     again = Next(tool, "the smallest budget that fits, if the user agrees", {**given, "budget": error.least})
-    return BudgetError(error.message, fix=error.fix, least=error.least, next=(again,))
+    return BudgetError(error.message, fix=error.fix, least=error.least, next=(*within, again))
 
 
 def bound_sentence(budget: Mapping[str, Any]) -> str:
@@ -56,12 +60,10 @@ def fuller_sentence(fuller: FullerRun | None, *, call: str) -> str:
     if fuller is None:
         return ""
     return (
-        f" The bound decides these sizes, and {WHY_FAR}. By its likely cost the budget also holds "
-        f"{count(fuller.steps, 'step')} of {fuller.batch} rollouts in groups of {fuller.group}: likely "
-        f"${fuller.likely:.2f}, ${fuller.dearest:.2f} at the upper end of what is likely, and at most "
-        f"${fuller.at_most:.2f}. Nothing ends a run at a sum of money: whoever chooses that run follows it with "
-        'watch_run, which says what it has cost, and ends it with control_run(action="stop"). The user decides; '
-        f"{call} writes that run."
+        f" The bound decides these sizes; {WHY_FAR}. {count(fuller.steps, 'step')} of {fuller.batch} rollouts in "
+        f"groups of {fuller.group} would likely cost ${fuller.likely:.2f}, and at most ${fuller.at_most:.2f}, which is "
+        f"above the budget: only if the user agrees to that, {call} writes that run. Nothing ends a run at a sum of "
+        "money."
     )
 
 
@@ -122,22 +124,6 @@ async def larger_steps_call(call: Call, written: WrittenConfig, args: Arguments,
         else "steps with enough signal, at a higher price"
     )
     return Next("write_training_config", f"{why}: {batch} rollouts a step", {**given, "batch": batch})
-
-
-_LARGER_BATCH = "config-small-batch"
-"""The warning whose fix is a larger batch, which the budget has just made smaller. The fix of `config-weak-signal`
-knows the budget itself."""
-
-
-def within_budget(findings: Iterable[Finding], budget: float | None) -> tuple[Finding, ...]:
-    """The findings, where a budget chose the batch with the fix that this budget allows."""
-    if budget is None:
-        return tuple(findings)
-    fix = (
-        f"The budget of ${budget:.2f} holds no larger batch. Of the same budget, a lower max_tokens gives more "
-        "rollouts a step; else a larger budget does, if the user agrees."
-    )
-    return tuple(replace(f, fix=fix) if f.code == _LARGER_BATCH else f for f in findings)
 
 
 def wallet_call(wallet: WalletBudget | None, given: Mapping[str, Any]) -> Next | None:

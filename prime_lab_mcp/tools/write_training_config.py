@@ -40,7 +40,6 @@ from prime_lab_mcp.tools.budgeting import (
     over_budget,
     shorter_call,
     wallet_call,
-    within_budget,
 )
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
@@ -166,7 +165,7 @@ async def run(call: Call, args: Args) -> Outcome:
         + fuller_sentence(fuller, call="the last call of next")
         + ("" if short else low)
         + blind,
-        (*within_budget(written.findings, args.budget), *own.findings),
+        (*written.findings, *own.findings),
         _data(written) | cost | budget | own.data,
         next=tuple(following),
         facts=Facts(config_sha256=written.config.sha256, model=written.config.model),

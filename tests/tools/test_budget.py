@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BudgetError, LabError
-from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs.config import parse_config, read_config
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
 from prime_lab_mcp.lab.configs.rules.step import shorter_limit, usable_signal
@@ -18,12 +17,12 @@ from prime_lab_mcp.lab.evals.plan import EvalRequest
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import HEADROOM
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import HostedGpuOffer
 from prime_lab_mcp.lab.relay.endpoints import Price
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
 from prime_lab_mcp.lab.training.outcome import tasks_of_evaluation
 from prime_lab_mcp.tools import submit_training
-from prime_lab_mcp.tools.budgeting import within_budget
 from prime_lab_mcp.tools.tool import Intent
 from tests.lab.evals.finished import finished, mixed
 from tests.tools.test_training_config import PINNED, Platform, call, check, on_hub, pushed, write
@@ -108,19 +107,39 @@ async def test_a_budget_lowers_batch_and_group_and_then_tokens_before_nothing_fi
     assert (await sizes(lab, 40, batch=128))[1:] == (128, 16, 512)
     with pytest.raises(LabError) as caught:
         await sizes(lab, 20, batch=128)
-    assert "leave batch out" in caught.value.fix
+    assert "batch left out" in caught.value.fix
     with pytest.raises(LabError) as caught:
         await sizes(lab, 10)
     assert "20 steps (the fewest that are worth a start) of 32 rollouts in groups of 8" in caught.value.message
 
 
-async def test_a_batch_that_a_budget_made_small_is_not_to_be_made_larger() -> None:
-    weak = Finding("config-small-batch", "warning", "few rollouts have a gradient", "Set batch_size to 64 or more.")
-    other = Finding("config-no-eval", "warning", "no held-out tasks", "Set batch_size aside.")
-    (small, kept) = within_budget((weak, other), 30)
-    assert "The budget of $30.00 holds no larger batch" in small.fix
-    assert "Set batch_size" not in small.fix
-    assert (kept, within_budget((weak,), None)) == (other, (weak,))
+async def test_a_batch_that_a_budget_made_small_is_not_to_be_made_larger(lab: Lab, platform: Platform) -> None:
+    fitted = await write(lab, environments=[PINNED], budget=18)
+    asked = await write(lab, environments=[PINNED], batch=32, group=8)
+    for written, fix in ((fitted, "has room for no larger one"), (asked, "Set batch_size to 64 or more")):
+        checked = await check(lab, written.data["path"])
+        [small] = [f for f in checked.findings if f.code == "config-small-batch"]
+        assert fix in small.fix
+
+
+async def test_a_budget_that_holds_no_run_names_the_ways_out_that_hold_one(lab: Lab, platform: Platform) -> None:
+    """A model that thinks was said to need a smaller model, a cheaper GPU or twice the money; fewer tokens sufficed."""
+    thinking, direct = "Qwen/Qwen3-0.6B", "Qwen/Qwen3-4B-Instruct-2507"
+    platform.trainable = {thinking: ("H200", "H100"), direct: ("H200",)}
+    platform.offers = (HostedGpuOffer("H200", 2.5, True, False), HostedGpuOffer("H100", 2.4, True, False))
+    with pytest.raises(BudgetError) as caught:
+        await write(lab, environments=[PINNED], model=thinking, budget=14)
+    error = caught.value
+    changed = [
+        {k: v for k, v in (one.arguments or {}).items() if k not in ("environments", "model")} for one in error.next
+    ]
+    assert changed == [{"budget": 14, "max_tokens": 1024}, {"budget": 14}, {"budget": 16}]
+    assert [(one.arguments or {})["model"] for one in error.next] == [thinking, direct, thinking]
+    assert "max_tokens=1024 (longer replies are cut off), or model=" in error.fix
+    assert "gpu_type" not in error.fix
+    for one in error.next:
+        fitted = await write(lab, **dict(one.arguments or {}))
+        assert fitted.data["budget"]["at_most"] <= (one.arguments or {})["budget"]
 
 
 async def test_a_budget_keeps_the_group_and_the_tokens_that_an_evaluation_measured(
@@ -166,8 +185,8 @@ async def test_named_steps_stay_and_the_budget_says_what_they_cost(lab: Lab, pla
     with pytest.raises(LabError) as caught:
         await write(lab, environments=[PINNED], steps=100, budget=20)
     assert "100 steps (as asked)" in caught.value.message
-    assert "leave steps out" in caught.value.fix
-    again = await write(lab, **dict(caught.value.next[0].arguments or {}))
+    assert "steps left out" in caught.value.fix
+    again = await write(lab, **dict(caught.value.next[-1].arguments or {}))
     assert again.data["budget"]["steps"] == 100
 
 
@@ -366,7 +385,7 @@ def test_a_weak_signal_of_a_config_for_a_budget_is_not_to_be_raised_against_the_
         [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16))
         assert ("raise batch_size" in weak.fix) is raised
         assert weak.fix.startswith("Advised: raise batch_size" if raised else "Advised: go on with this config.")
-        assert ("and the same budget" in weak.fix and "fewer, larger steps" in weak.fix) is not raised
+        assert ("and the same budget, which says whether fewer of them fit" in weak.fix) is not raised
         for dropped, told in ((0, ""), (3, "the 3 evaluated tasks that are always or never solved")):
             each = {"a/b": SourceMeasurement(never_or_always=dropped)}
             [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16, each=each))
@@ -393,9 +412,8 @@ async def test_a_budget_that_its_bound_shrinks_also_names_the_full_run_that_is_l
     assert fitted.data["budget"]["batch"] == 64
     assert other["batch"] == read_config(lab.workspace.resolve(free.data["path"])).batch_size
     assert other["upper_end"] <= 30 < other["at_most"]
-    assert f"likely ${other['likely']:.2f}" in fitted.summary
-    assert f"at most ${other['at_most']:.2f}" in fitted.summary
-    assert 'control_run(action="stop")' in fitted.summary
+    assert f"would likely cost ${other['likely']:.2f}, and at most ${other['at_most']:.2f}" in fitted.summary
+    assert "above the budget: only if the user agrees to that" in fitted.summary
     last = fitted.next[-1]  # it leaves the user's budget, so that the user's agreement is its first word
     assert (last.tool, last.arguments) == ("write_training_config", other["call"]["arguments"])
     assert f"only if the user agrees to a bound of ${other['at_most']:.2f}" in last.why

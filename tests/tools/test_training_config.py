@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Platform:
     asked: list[Path] = field(default_factory=list)
     rented: tuple[GpuOffer, ...] = ()
     balance: float = 100.0
+    trainable: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"Qwen/Qwen3-4B-Instruct-2507": ("H200",)})
 
     async def train_validate(self, path: Path) -> ValidateAnswer:
         self.asked.append(path)
@@ -53,7 +54,7 @@ class Platform:
 
     async def models(self) -> PlatformModels:
         self._reach()
-        return PlatformModels({"Qwen/Qwen3-4B-Instruct-2507": ("H200",)}, self.offers)
+        return PlatformModels(self.trainable, self.offers)
 
     async def ask_entries_ahead(self, refs: Sequence[str]) -> None:
         """Nothing is faster here."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next
@@ -119,13 +121,25 @@ class EvalError(LabError):
 
 
 class BudgetError(LabError):
-    """No option fits the budget. `least` is the smallest budget, in US dollars, that fits an option."""
+    """No option fits the budget. `least` is the smallest budget, in US dollars, that fits an option.
+
+    `ways` are changes of the call's arguments with which the budget fits; None leaves an argument out.
+    """
 
     default_code: Code = "budget-too-small"
 
-    def __init__(self, message: str, *, fix: str, least: float, next: tuple[Next, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        fix: str,
+        least: float,
+        ways: Sequence[Mapping[str, Any]] = (),
+        next: tuple[Next, ...] = (),
+    ) -> None:
         super().__init__(message, fix=fix, next=next)
         self.least = least
+        self.ways = ways
 
 
 class LedgerError(LabError):

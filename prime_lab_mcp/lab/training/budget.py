@@ -10,7 +10,7 @@ in that question.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -202,7 +202,7 @@ class ConfigBudget:
             if smallest is None or _cost(bound) < _cost(smallest[1]):
                 smallest = render(self._with(requested, least, changes, whole)), bound
         assert smallest is not None
-        raise self._too_small(requested, *smallest, self.usd - room)
+        raise self._too_small(requested, *smallest, self.usd - room, self._ways_out(requested, render, models, whole))
 
     def _fuller(
         self,
@@ -303,8 +303,8 @@ class ConfigBudget:
             changes |= {"batch": round_up(FEWEST_ROLLOUTS, smaller), "group": smaller}
             tight.append(dict(changes))
         tokens = FEWEST_TOKENS_THINKING if find_model(config.model).thinks else FEWEST_TOKENS
-        unmeasured = requested.max_tokens is None and context.completion_tokens is None
-        if unmeasured and tokens < (config.max_completion_tokens or 0):
+        unmeasured = context.completion_tokens is None or context.stand_in
+        if requested.max_tokens is None and unmeasured and tokens < (config.max_completion_tokens or 0):
             tight.append(changes | {"max_tokens": tokens})
         return comfortable, tight
 
@@ -341,35 +341,112 @@ class ConfigBudget:
             because["eval_tasks"] = "the held-out tasks of one evaluation, as without a budget"
         return replace(requested, because=because, **changes)
 
+    def _ways_out(
+        self, requested: ConfigChoices, render: Render, models: PlatformModels | None, whole: TrainingConfig
+    ) -> list[dict[str, Any]]:
+        """Return changes of the call with which the budget holds a config. Each is tried; none if none helps.
+
+        In this order: choices of the caller that are left to the plan, the most tokens of a completion, a cheaper GPU
+        type of the model's clusters, and other models that can be trained.
+        """
+        limit = whole.max_completion_tokens or 0
+        types = models.trainable.get(whole.model, ()) if models is not None else ()
+        price = models.price(whole.gpu_type) if models is not None else None
+        cheaper = [
+            kind
+            for kind in types
+            if kind != whole.gpu_type and models is not None and (models.price(kind) or math.inf) < (price or 0.0)
+        ]
+        others = [model for model in (models.trainable if models is not None else ()) if model != whole.model]
+        named = _named_choices(requested)
+        ways: tuple[list[dict[str, Any]], ...] = (
+            [dict.fromkeys(named)] if named else [],
+            [{"max_tokens": tokens} for tokens in _TOKENS_TRIED if tokens < limit],
+            [{"gpu_type": kind} for kind in cheaper],
+            [{"model": model, **({"gpu_type": None} if requested.gpu_type else {})} for model in others],
+        )
+        held = (next((w for w in kind if self._holds(requested, w, render, models)), None) for kind in ways)
+        return [way for way in held if way is not None]
+
+    def _holds(
+        self, requested: ConfigChoices, changed: Mapping[str, Any], render: Render, models: PlatformModels | None
+    ) -> bool:
+        """Whether the budget holds the smallest run of the choices with these changes."""
+        asked = replace(requested, **changed)
+        try:
+            whole = render(asked)
+            aside = evaluations_beside(self.lab, whole).in_all
+            comfortable, tight = self._variants(asked, whole)
+            for changes in (*tight[::-1], *comfortable[::-1]):
+                planned = render(self._with(asked, None, changes, whole))
+                least = asked.steps or min(FEWEST_STEPS, planned.max_steps or FEWEST_STEPS)
+                bound = self.bound(render(self._with(asked, least, changes, whole)), models)
+                if _cost(bound) <= (self.usd - aside if aside < self.usd else self.usd):
+                    return True
+        except LabError:  # such a config cannot be written at all
+            return False
+        return False
+
     def _too_small(
-        self, requested: ConfigChoices, config: TrainingConfig, bound: CostBound, aside: float
+        self,
+        requested: ConfigChoices,
+        config: TrainingConfig,
+        bound: CostBound,
+        aside: float,
+        ways: Sequence[Mapping[str, Any]],
     ) -> BudgetError:
+        """Return the error. Each way out in its fix works; the first one is the call to make next."""
         least, steps = math.ceil(_cost(bound) + aside), config.max_steps or 0
         beside = f" beside ${aside:.2f} of evaluations" if aside else ""
         which = "as asked" if requested.steps else "the fewest that are worth a start"
-        asked = (
-            ("steps", requested.steps, FEWEST_STEPS),
-            ("batch", requested.batch, FEWEST_ROLLOUTS),
-            ("max_tokens", requested.max_tokens, FEWEST_TOKENS),
-        )
-        named = [name for name, value, minimum in asked if (value or 0) > minimum]
         size = f"{config.batch_size} rollouts in groups of {config.group_size}"
         if config.max_completion_tokens:
             size += f", up to {config.max_completion_tokens} tokens each,"
+        calls = [_call_of(way) for way in ways]
         return BudgetError(
             f"no config fits ${self.usd:.2f}{beside}: {count(steps, 'step')} ({which}) of {size} of {config.model} on "
             f"{count(config.gpus, 'GPU')} at ${bound.price_per_hour:.2f} an hour may cost ${_cost(bound):.2f} "
             f"({bound.why})",
             fix=Fix(
-                "Pass ",
+                "The budget holds a run with " if calls else "Pass ",
+                *(part for call, way in zip(calls, ways, strict=True) for part in (call, f"{_effect(way)}, or ")),
+                *(("pass ",) if calls else ()),
                 SameCall(budget=least),
-                *((", or leave ", SameCall.without(*named), " out") if named else ()),
-                ", or a smaller model or cheaper gpu_type (",
-                NamedCall("search_hub", kind="gpu"),
-                ").",
+                *(() if calls else (": no other model or GPU type that is offered makes it cheap enough",)),
+                ".",
             ),
             least=least,
+            ways=tuple(dict(way) for way in ways),
         )
+
+
+_TOKENS_TRIED = (2048, 1024, 512)
+
+
+def _named_choices(requested: ConfigChoices) -> list[str]:
+    """Return the choices that the caller made larger than a budget would."""
+    asked = (
+        ("steps", requested.steps, FEWEST_STEPS),
+        ("batch", requested.batch, FEWEST_ROLLOUTS),
+        ("max_tokens", requested.max_tokens, FEWEST_TOKENS),
+    )
+    return [name for name, value, minimum in asked if (value or 0) > minimum]
+
+
+def _call_of(way: Mapping[str, Any]) -> SameCall:
+    """Return the call with a way out. A change to None leaves the argument out."""
+    given = {name: value for name, value in way.items() if value is not None}
+    if not given:
+        text = SameCall.without(*way)
+        return text.shown(f"{text.text} left out")
+    call = SameCall(**given)
+    call.left_out = tuple(way.keys() - given.keys())
+    return call
+
+
+def _effect(way: Mapping[str, Any]) -> str:
+    """Return what a way out means for the run, in brackets; empty where the change says it."""
+    return " (longer replies are cut off)" if way.get("max_tokens") else ""
 
 
 def _cost(bound: CostBound) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -54,13 +55,27 @@ def batch_resolves(config: TrainingConfig, context: ConfigContext) -> Iterator[F
             "orchestrator.batch_size",
         )
     if 0 < batch < MIN_BATCH:
+        enough = f"Set batch_size to {max(MIN_BATCH // group, 1) * group or group} or more, unless this is a smoke run."
         yield Finding(
             "config-small-batch",
             "warning",
             f"batch_size {batch} is below {MIN_BATCH} rollouts, which prime-rl's docs call the practical floor.",
-            f"Set batch_size to {max(MIN_BATCH // group, 1) * group or group} or more, unless this is a smoke run.",
+            _BUDGET_CHOSE if _chosen_by_budget(config, "batch_size") else enough,
             "orchestrator.batch_size",
         )
+
+
+BUDGET_REASON = "the budget of $"
+"""The beginning of the reason of a value that a budget lowered (training/budget.py)."""
+_BUDGET_CHOSE = (
+    "Leave the batch where that budget holds, which has room for no larger one. Of the same budget, a lower max_tokens "
+    "gives more rollouts a step; else a larger budget does, if the user agrees."
+)
+
+
+def _chosen_by_budget(config: TrainingConfig, key: str) -> bool:
+    """Whether the config's text says that a budget chose the value of a key."""
+    return re.search(rf"(?m)^{key}\s*=[^\n#]*#[^\n]*{re.escape(BUDGET_REASON)}", config.text) is not None
 
 
 def group_size(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
@@ -243,10 +258,6 @@ def curricula(config: TrainingConfig, context: ConfigContext) -> Iterator[Findin
             )
 
 
-BUDGET_REASON = "the budget of $"
-"""The beginning of the reason of a value that a budget lowered (training/budget.py)."""
-
-
 def _batch_with_signal(config: TrainingConfig, estimate: BatchEstimate) -> int:
     """The batch, in whole groups, of which enough rollouts and groups would have a gradient."""
     group = max(1, config.group_size or 1)
@@ -337,9 +348,9 @@ def _more_signal(config: TrainingConfig, context: ConfigContext, batch: int) -> 
         )
     return Fix(
         f"{advised} Nothing has to be changed: such steps learn too, with more noise, and the budget holds no larger "
-        "batch for as many steps. For fewer, larger steps, call ",
+        "batch for as many steps. For larger steps, call ",
         larger,
-        " and the same budget.",
+        " and the same budget, which says whether fewer of them fit.",
         tasks,
     )
 
