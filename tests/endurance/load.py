@@ -21,6 +21,11 @@ _PAUSE_SECONDS = 5.0
 _GROWTH_KILOBYTES = 60_000
 _MORE_DESCRIPTORS, _MORE_PROCESSES, _MORE_FILES = 20, 8, 40
 """What a server, all servers together and their state may have more at the end than after the warm-up."""
+_SAMPLED_SECONDS = 5.0
+_JUDGED_SAMPLES = 200
+"""Samples from which on the course of the memory is judged: a quarter of an hour."""
+_STILL_GROWING = 8
+"""MiB by which the last quarter may exceed the one before: reports make the memory of a server go up and down by a few."""
 _NOTES = 5
 """Texts between which a file of the environment changes, so that there are as many versions to keep."""
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
@@ -74,9 +79,14 @@ def load_servers(
     while warm(load.calls) and any(thread.is_alive() for thread in threads):
         time.sleep(0.5)
     before, began, done = _Held.of(place, servers), time.monotonic(), load.calls
+    memory = _Memory(servers)
+    while any(thread.is_alive() for thread in threads):
+        memory.measure()
+        time.sleep(_SAMPLED_SECONDS)
     for thread in threads:
         thread.join()
     _judge(tally, before, _Held.of(place, servers), load.calls - done, time.monotonic() - began)
+    memory.judge(tally)
     for server in servers:
         if server.garbage:
             tally.flaw("crashes", f"stdout held what is no message: {server.garbage[0]!r}")
@@ -123,6 +133,34 @@ class _Held:
     def __str__(self) -> str:
         usages = " and ".join(map(str, self.usages))
         return f"{usages}; {self.processes} processes; files of the state: {self.files}"
+
+
+class _Memory:
+    """The memory of each server over the time of the load, in MiB."""
+
+    def __init__(self, servers: list[StdioServer]) -> None:
+        self._servers = servers
+        self._measured: list[list[int]] = [[] for _ in servers]
+
+    def measure(self) -> None:
+        for server, measured in zip(self._servers, self._measured, strict=True):
+            if server.process.poll() is None:
+                measured.append(Usage(server.process.pid).kilobytes // 1024)
+
+    def judge(self, tally: Tally) -> None:
+        """Print the course of each server, and count one that still grows in the last quarter of the time.
+
+        A server fills what it remembers first; then its memory has to stay where it is.
+        """
+        for number, measured in enumerate(self._measured, 1):
+            quarters = [
+                part for n in range(4) if (part := measured[n * len(measured) // 4 : (n + 1) * len(measured) // 4])
+            ]
+            means = [sum(part) / len(part) for part in quarters]
+            course = ", ".join(f"{mean:.0f}" for mean in means)
+            tally.measured[f"MiB of server {number} in each quarter of the load, on average"] = course
+            if len(measured) >= _JUDGED_SAMPLES and means[-1] > means[-2] + _STILL_GROWING:
+                tally.flaw("growth", f"memory of server {number}: {course} MiB in the quarters of the load")
 
 
 def _files_of(state: Path) -> dict[str, int]:
