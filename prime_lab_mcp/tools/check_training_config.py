@@ -3,6 +3,7 @@ validation."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -11,9 +12,10 @@ from pydantic import Field
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
-from prime_lab_mcp.lab.configs.config import read_config
+from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
 from prime_lab_mcp.lab.configs.examine import ConfigExamination, examination_verdict, examine_config
 from prime_lab_mcp.lab.configs.registry import REGISTRY, RegistryEntry, drift_finding, load_registry
+from prime_lab_mcp.lab.configs.rules.step import BUDGET_REASON
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.models.offered import model_listing_calls
 from prime_lab_mcp.lab.state.arguments import arguments_summary
@@ -46,12 +48,17 @@ async def run(call: Call, args: Args) -> Outcome:
     trainable = status == "passed" and hosted and examined.config.shape != "sft"
     untested = untested_source(call.lab, examined.config) if trainable else None
     findings = (*examined.findings[:_LISTED], *([changed] if changed else ()))
+    budget = _outgrown_budget(examined.config, likely) if trainable else None
+    following = _next(call, relative, examined, status, untested)
+    if budget is not None:
+        again = {"based_on": relative, "budget": budget}
+        following = (Next("write_training_config", "fits the run into its budget again", again), *following)
     return Outcome(
         status,
-        _summary(relative, examined, status, untested),
+        _summary(relative, examined, status, untested) + _outgrown_sentence(budget, likely),
         findings,
         _data(call, relative, examined, likely),
-        next=_next(call, relative, examined, status, untested),
+        next=following,
         facts=Facts(
             config_sha256=examined.config.sha256,
             model=examined.config.model,
@@ -92,6 +99,27 @@ def _untested_sentence(untested: Next | None) -> str:
         return ""
     selected = arguments_summary(untested.arguments.get("env_args") or {})
     return f" Before it is submitted, test_reward has to pass for {selected}."
+
+
+def _outgrown_budget(config: TrainingConfig, likely: CostForecast | None) -> float | None:
+    """Return the budget that a config was written for, in US dollars, where its bound is above that budget by now.
+
+    A bound rises when an evaluation shows longer replies or more turns than were assumed.
+    """
+    stated = re.search(rf"{re.escape(BUDGET_REASON)}([\d,]+\.\d+)", config.text)
+    if stated is None or likely is None or likely.upper_bound is None:
+        return None
+    budget = float(stated[1].replace(",", ""))
+    return budget if likely.upper_bound > budget else None
+
+
+def _outgrown_sentence(budget: float | None, likely: CostForecast | None) -> str:
+    if budget is None or likely is None or likely.upper_bound is None:
+        return ""
+    return (
+        f" But it may cost up to ${likely.upper_bound:.2f} by what is known today, above the budget of ${budget:.2f} "
+        "that it was written for."
+    )
 
 
 def _data(call: Call, relative: str, examined: ConfigExamination, likely: CostForecast | None) -> dict[str, Any]:

@@ -287,13 +287,16 @@ def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], finding
         skipped = count(left_out, "supplied case")
         return f"No flaw was found with {number} ({gold}), but {skipped} could not be run, and shows nothing."
     if status == "passed":
-        warned = ", ".join(dict.fromkeys(f.code for f in findings if f.severity == "warning" and f.code in _PAID))
+        warned = list(dict.fromkeys(f.code for f in findings if f.severity == "warning" and f.code in _PAID))
         none_paid = _NO_PLAY_PAID if trial.by_rollouts and trial.solved.scored else _NONE_PAID
-        paid = f"no wrong answer is paid like a right one, except as {warned} shows" if warned else none_paid
+        paid = none_paid
         if rate is None and not trial.by_rollouts:
             cases = count(len(trial.supplied), "supplied case")
             paid = f"the {cases} earned what they should; other wrong answers were not tried"
         held = f"The reward held with {number}: {gold}, and {paid}."
+        if warned:
+            named = " and ".join(filter(None, (", ".join(warned[:-1]), warned[-1])))
+            held = f"No blocker was found with {number}: {gold}. Something wrong is paid all the same: see {named}."
         return held + _search_summary(trial.searched)
     codes = ", ".join(dict.fromkeys(f.code for f in blockers))
     return f"The reward {'is undecided' if status == 'inconclusive' else 'failed'} with {number} ({gold}): {codes}."

@@ -25,7 +25,7 @@ _SAMPLED_SECONDS = 5.0
 _JUDGED_SAMPLES = 200
 """Samples from which on the course of the memory is judged: a quarter of an hour."""
 _STILL_GROWING = 8
-"""MiB by which the last quarter may exceed the one before: reports make the memory of a server go up and down by a few."""
+"""MiB by which the last quarter may exceed the one before: reports make the memory of a server go up and down."""
 _NOTES = 5
 """Texts between which a file of the environment changes, so that there are as many versions to keep."""
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"

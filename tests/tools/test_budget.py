@@ -181,6 +181,21 @@ async def test_a_budget_too_small_names_the_least_and_the_call_with_it_works(lab
     assert fitted.data["budget"]["at_most"] <= arguments["budget"]
 
 
+async def test_a_config_whose_bound_outgrew_its_budget_says_so_and_is_fitted_again(
+    lab: Lab, platform: Platform
+) -> None:
+    """A run of at most $29.78 was one of at most $55.10 after its evaluation, and its check called it sound."""
+    fitted = await write(lab, environments=[PINNED], budget=30)
+    checked = await check(lab, fitted.data["path"])
+    assert "above the budget" not in checked.summary
+    platform.offers = (HostedGpuOffer("H200", 5.0, True, False),)
+    checked = await check(lab, fitted.data["path"])
+    assert "above the budget of $30.00 that it was written for" in checked.summary
+    again = await write(lab, **dict(checked.next[0].arguments or {}))
+    assert again.data["budget"]["at_most"] <= 30
+    assert "above the budget" not in (await check(lab, again.data["path"])).summary
+
+
 async def test_named_steps_stay_and_the_budget_says_what_they_cost(lab: Lab, platform: Platform) -> None:
     with pytest.raises(LabError) as caught:
         await write(lab, environments=[PINNED], steps=100, budget=20)

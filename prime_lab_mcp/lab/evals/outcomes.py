@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.evals.spec import ONE_TURN, EvalSpec
 from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.looked_up import other_models
+from prime_lab_mcp.lab.state.arguments import same_arguments
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 
@@ -60,9 +61,10 @@ def mean_summary(distribution: Distribution) -> str:
 
 
 def _comparison(lab: Lab, job: Job, spec: EvalSpec) -> tuple[Next, ...]:
-    """Return the call that compares an evaluation with the newest one of another model on the same files."""
+    """Return the call that compares an evaluation with the newest one of another model on the same files and tasks."""
     for other in EvaluationJobs(lab).list(job.environment):
         same = other.id != job.id and other.source == job.source and other.state == "finished"
+        same = same and same_arguments(other.spec.get("env_args") or {}, spec.env_args)
         if same and other.spec.get("model") not in (None, spec.model):
             why = f"whether the difference to {quote(str(other.spec['model']), 60)} is real, paired by task"
             return (Next("read_eval", why, {"eval": job.id, "view": "compare", "other": other.id}),)

@@ -179,8 +179,9 @@ _CANNOT_WRITE = (
 _STAND_IN_FIX = Fix(
     "Call ",
     NamedCall("test_reward", rendering=...),
-    " with the whole right reply as rendering (GOLD and every {FIELD} that is paid): the stand-in then writes what "
-    "that test found paid. If its replies are right as they are, mend the reward.",
+    " with the whole right reply as rendering (GOLD and every {FIELD} that is paid): where the prompts ask for that "
+    "form, the stand-in then writes it. If its replies are right as they are, mend the reward; if the prompts do not "
+    "ask for what is paid, ask for it there.",
 )
 
 
@@ -189,13 +190,11 @@ def _of_a_rehearsal(judged: EvaluationVerdict, spec: EvalSpec) -> EvaluationVerd
     paid nothing that its stand-in may be unable to write what is paid."""
     distribution = judged.distribution
     if distribution is not None and distribution.mean == 0.0 and spec.model != "rehearsal/skill-0":
-        findings = tuple(
-            dataclasses.replace(f, message=f"{f.message}{_CANNOT_WRITE}", fix=_STAND_IN_FIX)
-            if f.code in _UNPAID and f.severity == "blocker"
-            else f
-            for f in judged.findings
-        )
-        judged = dataclasses.replace(judged, findings=findings)
+        unpaid = [f for f in judged.findings if f.code in _UNPAID and f.severity == "blocker"]
+        told = [dataclasses.replace(f, message=f"{f.message}{_CANNOT_WRITE}", fix=_STAND_IN_FIX) for f in unpaid[:1]]
+        told += [dataclasses.replace(f, fix="The first of these findings says it.") for f in unpaid[1:]]
+        by_finding = dict(zip(map(id, unpaid), told, strict=True))
+        judged = dataclasses.replace(judged, findings=tuple(by_finding.get(id(f), f) for f in judged.findings))
     made_up = "; in this rehearsal the stand-in makes the lengths of its replies up, which says nothing about a model"
     judged = dataclasses.replace(
         judged,

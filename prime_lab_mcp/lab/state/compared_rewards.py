@@ -56,7 +56,7 @@ def _clause(row: Evidence) -> str:
     name, completions = quote(str(row.data.get("environment")), 80), row.data.get("completions")
     number = count(completions, "completion") if isinstance(completions, int) else "its completions"
     sentence = {
-        "equal": f"it pays the same as {name} for {number} tried and each component",
+        "equal": f"it pays the same as {name} for {number} tried, also by each component that pays something",
         "equal-where-reached": (
             f"it pays the same as {name} for {number} tried, which did not reach every component and task"
         ),

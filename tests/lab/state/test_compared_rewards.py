@@ -29,7 +29,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         (
             {"verdict": "equal", "completions": 1},
             "passed",
-            'it pays the same as "old" for 1 completion tried and each component',
+            'it pays the same as "old" for 1 completion tried, also by each component that pays something',
         ),
         (
             {"verdict": "equal-where-reached", "completions": 4},
@@ -50,12 +50,14 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         (
             {"verdict": "equal", "completions": 1, "absent_tasks": 6},
             "passed",
-            'it pays the same as "old" for 1 completion tried and each component; 6 tasks of "old" are missing here',
+            'it pays the same as "old" for 1 completion tried, also by each component that pays something; 6 tasks of '
+            '"old" are missing here',
         ),
         (
             {"verdict": "equal", "completions": 1, "other_replies": 2},
             "passed",
-            'it pays the same as "old" for 1 completion tried and each component; but the environment answers '
+            'it pays the same as "old" for 1 completion tried, also by each component that pays something; but the '
+            "environment answers "
             'otherwise in 2 rollouts than in "old" (conversation-differs)',
         ),
     ],
@@ -81,7 +83,8 @@ def test_the_fullest_comparison_is_quoted_with_what_differs_and_what_another_one
         "no reward in time."
     )
     assert (
-        'found that it pays the same as "old" for 365 completions tried and each component; but 70 of 70 tasks' in told
+        'found that it pays the same as "old" for 365 completions tried, also by each component that pays something; but 70 of 70 tasks'
+        in told
     )
     assert 'begin with other messages than in "old" (conversation-differs).' in told
 
@@ -91,7 +94,7 @@ def test_a_smaller_comparison_that_found_the_same_is_not_told(ledger: Ledger) ->
         data = {"environment": "old", "verdict": "equal", "completions": completions}
         record_comparison(ledger, "w", FILES, data)
     assert comparison_sentence(ledger, "w", FILES) == (
-        ' By the fullest of 2 comparisons, it pays the same as "old" for 792 completions tried and each component.'
+        ' By the fullest of 2 comparisons, it pays the same as "old" for 792 completions tried, also by each component that pays something.'
     )
 
 
