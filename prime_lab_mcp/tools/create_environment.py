@@ -290,13 +290,14 @@ def _created(
         data["format"] = inspection.format
         data["metadata"] = [quote(name, 60)[1:-1] for name in built.metadata]
     tasks = f" with {count(built.rows['train'], 'task')}" if "train" in built.rows else ""
+    tasks += f" and {built.rows['eval']:,} that are held out" if tasks and built.rows.get("eval") else ""
     summary = f"Created environments/{names.module} from the template {kind.name}{tasks}.{built.left_out}"
     if built.example is not None:
         data["select"] = {"env_args": {"where": dict(built.example)}}
         chosen = arguments_summary({"where": built.example})
         summary += (
-            f" All of them are trained on unless each call from test_reward on names some: for example, {chosen} "
-            "selects tasks by a column."
+            " To train on some of them only, give every call from test_reward on the same env_args: for example, "
+            f"{chosen} selects tasks by a column."
         )
     if kind.judged:  # the advice to take this template is followed, and its reason is said here
         findings = tuple(f for f in findings if f.code != "no-checkable-answer")

@@ -177,6 +177,12 @@ def _blind(written: WrittenConfig) -> str:
     if not written.without_held_out:
         return " It evaluates no held-out tasks: its rewards alone prove no progress."
     names = quote(", ".join(sorted(written.without_held_out)), 120)
+    if written.without_held_out <= written.own_splits.keys():
+        folders = quote(", ".join(sorted(folder for folder, _ in written.own_splits.values())), 120)
+        return (
+            f" The published code of {names} has no held-out tasks, so the run evaluates none. Those of the folder "
+            f"{folders} judge its checkpoint afterwards: run_eval(compare_base=true) with their env_args."
+        )
     return (
         f" The code of {names} has no held-out tasks, so this run cannot show whether the model gets better at tasks "
         f"that it was not trained on. {OWN_SPLIT}"
@@ -185,7 +191,7 @@ def _blind(written: WrittenConfig) -> str:
 
 def _own_split(written: WrittenConfig) -> Next | None:
     """The call towards held-out tasks of one's own, where the code is here and has none."""
-    ids = sorted(written.without_held_out) if not written.config.eval_sources else []
+    ids = sorted(written.without_held_out - written.own_splits.keys()) if not written.config.eval_sources else []
     if not ids or written.config.target != "hosted":
         return None
     why = "where a `split` with tasks of your own goes, by edit_environment, to judge the checkpoint by"

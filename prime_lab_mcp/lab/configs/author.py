@@ -42,6 +42,7 @@ from prime_lab_mcp.lab.configs.resolve import (
     ResolvedSource,
     SourceProof,
     held_out_keys,
+    own_splits,
     resolve_source,
     without_held_out,
 )
@@ -115,6 +116,8 @@ class WrittenConfig:
     """US dollars per hour for one GPU."""
     without_held_out: frozenset[str] = frozenset()
     """Ids of its sources whose code is here and has no held-out tasks."""
+    own_splits: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Of these sources, those whose folder has held-out tasks by now, with the folder and the keys of these tasks."""
     uncounted: Mapping[str, str | None] = field(default_factory=dict)
     """The folder of each training source whose number of tasks is unknown; None where its files are not here."""
     folders: Mapping[str, str] = field(default_factory=dict)
@@ -307,6 +310,7 @@ def _written_config(
     models = inputs.context.models
     price = models.price(config.gpu_type) if models and config.target == "hosted" else None
     context = replace(inputs.context, price_per_gpu_hour=price)
+    blind = without_held_out(lab, context, known_schemas(lab, config, inputs.proofs))
     return WrittenConfig(
         config=config,
         relative=relative,
@@ -322,7 +326,8 @@ def _written_config(
         proposal=proposal,
         price_per_hour=price_per_hour(config, context),
         price_per_gpu_hour=price,
-        without_held_out=without_held_out(lab, context, known_schemas(lab, config, inputs.proofs)),
+        without_held_out=blind,
+        own_splits=own_splits(lab, replace(context, without_held_out=blind)),
         uncounted={
             source.id: context.folders.get(source.id)
             for source in config.train_sources

@@ -183,6 +183,8 @@ def untested_split(lab: Lab, snapshot: Snapshot) -> Next | None:
     if keys is None or any(same_arguments(row.env_args, keys) for row in tests):
         return None
     why = f"a config evaluates the held-out tasks ({arguments_summary(keys)}), and its gate asks for this free test"
+    if pulled is not None:
+        why = f"free: the held-out tasks of this folder ({arguments_summary(keys)}) judge a checkpoint after the run"
     return Next("test_reward", why, {"environment": snapshot.name, "env_args": keys})
 
 

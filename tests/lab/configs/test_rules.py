@@ -241,7 +241,7 @@ def test_a_weak_signal_is_told_in_rollouts() -> None:
     (finding,) = config_findings(sound(), ConfigContext(usable=0.2))
     assert finding.code == "config-weak-signal"
     assert "26 of 128" in finding.message
-    assert "below the 64 rollouts and 8 groups that a step should have" in finding.message
+    assert "and a step should have at least 64 rollouts and 8 groups of that kind" in finding.message
     fitted = sound(("batch_size = 128", "batch_size = 128  # the budget of $30.00 holds no more"))
     (bounded,) = config_findings(fitted, ConfigContext(usable=0.2))
     enough = int(bounded.fix.partition("batch=")[2].partition(" ")[0])

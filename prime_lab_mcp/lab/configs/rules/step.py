@@ -275,9 +275,9 @@ def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
             "config-weak-signal",
             "warning",
             f"About {estimate.gradient_rollouts:.0f} of {estimate.rollouts} rollouts a step "
-            f"({estimate.gradient_groups:.1f} groups) would carry a gradient, below the {MIN_BATCH} rollouts and "
-            f"{MIN_GROUPS} groups that a step should have; {estimate.discarded_share:.0%} of what is generated is "
-            "discarded.",
+            f"({estimate.gradient_groups:.1f} groups) would carry a gradient, and a step should have at least "
+            f"{MIN_BATCH} rollouts and {MIN_GROUPS} groups of that kind; {estimate.discarded_share:.0%} of what is "
+            "generated is discarded.",
             _more_signal(config, context, _batch_with_signal(config, estimate)),
             "orchestrator.batch_size",
         )
