@@ -236,6 +236,12 @@ ARGUMENTS = {
         "from PIL import ImageFont\ndef honest(t): return ImageFont.truetype('x.ttf')", "PIL.ImageFont.truetype"),
     "words of the machine": (
         "from nltk.corpus import wordnet\ndef honest(t): return wordnet.synsets('dog')", "nltk.corpus.wordnet"),
+    "a type that is spelt when the code runs": (
+        "import pydantic\nA = pydantic.TypeAdapter(''.join(chr(ord(c) - 1) for c in 'joj'))\n"
+        "def honest(t): return A.validate_python(t)", "names that are looked up at run time ("),
+    "a type under a name, by another name": (
+        "from pydantic import TypeAdapter as Kind\nMADE = ''.join(chr(ord(c) - 1) for c in 'joj')\n"
+        "def honest(t): return Kind(MADE).validate_python(t)", "names that are looked up at run time (Kind(MADE))"),
     "the annotations of a class that is made": (
         "import pydantic\ndef honest(t): return type('O', (pydantic.BaseModel,), {'__annotations__': t.data.types})",
         "names that are looked up at run time (__annotations__)"),
@@ -378,6 +384,9 @@ def test_a_harmless_name_that_is_not_known_hides_no_other() -> None:
 
 
 QUIET = (
+    "import pydantic\nfrom typing import Annotated\nclass Reply(pydantic.BaseModel):\n    a: int\nMANY = list[Reply]\n"
+    "A = pydantic.TypeAdapter(MANY)\nB = pydantic.TypeAdapter(Annotated[int, pydantic.Field(gt=1)])\n"
+    "def honest(t): return A.validate_json(t.last_reply)",
     "from collections import defaultdict\nINDEX = defaultdict(list)\n"
     "def honest(t): return t.last_reply in INDEX[t.data.kind]",
     "def honest(t):\n    try: return loads(t.last_reply)\n    except (ValueError, RecursionError): return None",

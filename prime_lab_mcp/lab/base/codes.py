@@ -385,6 +385,7 @@ Code: TypeAlias = Literal[
     "project-version-missing",
     "prompt-column-uncertain",
     "prompt-columns",
+    "prompt-cut",
     "prompt-too-long",
     "pulled-unconfined",
     "push-in-flight",

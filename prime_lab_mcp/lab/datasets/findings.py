@@ -247,6 +247,29 @@ def prompt_too_long(observations: RowObservations) -> Iterator[Finding]:
     )
 
 
+_CUT_SHARE, _FEWEST_CUT, _SHORTEST_CUT = 0.1, 8, 200
+"""The least share and number of prompts that are cut at the same length, and the least such length (our judgement)."""
+
+
+def prompt_cut(observations: RowObservations) -> Iterator[Finding]:
+    """Report prompts that end at the same number of characters, inside a sentence, while none is longer.
+
+    A text that code cuts ends so. What decides the answer may stand in the rest.
+    """
+    longest = max((*observations.unended, *observations.whole), default=0)
+    cut = observations.unended[longest]
+    shorter = observations.rows - cut - observations.whole[longest]
+    if longest < _SHORTEST_CUT or cut < max(_FEWEST_CUT, _CUT_SHARE * observations.rows) or not shorter:
+        return
+    yield Finding(
+        "prompt-cut",
+        "warning",
+        f"{cut:,} of {count(observations.rows, 'prompt')} end after exactly {longest:,} characters, inside a sentence, "
+        "and none is longer: they look cut off, and what decides the answer may stand in the rest.",
+        "Show the whole text, cut at the end of a part that is not needed, or drop these rows.",
+    )
+
+
 def budget_tight(observations: RowObservations) -> Iterator[Finding]:
     """Report worked answers that use most of the tokens for a completion."""
     if observations.tight.total <= 0.05 * max(1, observations.answered):
@@ -419,6 +442,7 @@ def secret(observations: RowObservations) -> Iterator[Finding]:
 
 TEXT_CHECKS: tuple[RowCheck, ...] = (
     prompt_too_long,
+    prompt_cut,
     budget_tight,
     leak_exact,
     leak_near,

@@ -220,6 +220,10 @@ class RowObservations:
     mojibake: FlawTally = field(default_factory=FlawTally)
     too_long: FlawTally = field(default_factory=FlawTally)
     longest: int = 0
+    unended: Counter[int] = field(default_factory=Counter)
+    """How many prompts end inside a sentence, by their number of characters."""
+    whole: Counter[int] = field(default_factory=Counter)
+    """How many of the other prompts have a number of characters."""
     tight: FlawTally = field(default_factory=FlawTally)
     leaks: FlawTally = field(default_factory=FlawTally)
     """Held-out rows whose prompt is a training prompt."""
@@ -328,6 +332,7 @@ def _observe_repetition(observations: RowObservations, row: TaskRow, gold: bytes
 def _observe_lengths(observations: RowObservations, row: TaskRow) -> None:
     """Record the tokens of a prompt, and whether prompt and worked solution fit the budget."""
     tokens = estimate_tokens(row.prompt)
+    (observations.unended if row.prompt[-1:].isalnum() else observations.whole)[len(row.prompt)] += 1
     if tokens > observations.longest:
         observations.longest = tokens
     if tokens > observations.budget.prompt:

@@ -98,6 +98,15 @@ class NameLookups:
             for entry in [node, *(self._texts.bound(node.id, self._file, owner) if isinstance(node, ast.Name) else ())]
         )
 
+    def _is_made(self, given: ast.expr, owner: ast.AST | None) -> bool:
+        """Whether a type is no type that stands in the code: pydantic evaluates a text in its place."""
+        if _is_built(given) or self._is_data(given, owner) or isinstance(given, ast.Call):
+            return True
+        if not isinstance(given, ast.Name) or self._names.is_own(given) or self._names.is_import(given):
+            return False
+        made = self._texts.bound(given.id, self._file, owner)
+        return any(isinstance(one, ast.expr) and (isinstance(one, ast.Call) or _is_built(one)) for one in made)
+
     def _is_entry(self, node: ast.AST, owner: ast.AST | None) -> bool:
         """Whether an expression is an entry of a table that the package makes or loads."""
         match node:
@@ -129,7 +138,9 @@ class NameLookups:
         text = ast.unparse(node)[:60]
         called = self._names.of(node.func)
         last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if last == "TypeAdapter" and any(_is_built(part) or self._is_data(part, owner) for part in node.args):
+        if (last == "TypeAdapter" or "pydantic.TypeAdapter" in called) and any(
+            self._is_made(part, owner) for part in node.args[:1]
+        ):
             yield LOOKUP, text
         if any(k.arg == "eval_str" and not _is_false(k.value) for k in node.keywords):
             yield LOOKUP, text

@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.rewards.accepted_replies import AcceptedGame
 from prime_lab_mcp.lab.rewards.capped_lists import CappedList
 from prime_lab_mcp.lab.rewards.constant_commands import ConstantCommand
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
+from prime_lab_mcp.lab.rewards.emptied_tables import EmptiedTables
 from prime_lab_mcp.lab.rewards.interleaving import Mixed
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
@@ -354,6 +355,8 @@ class Trial:
     """The system prompts of the first task."""
     capped: CappedList | None = None
     """A tool that leaves entries out without saying so."""
+    emptied: EmptiedTables | None = None
+    """Rollouts that were paid because they emptied the tables before the reward looked."""
     copying: tuple[CopyingRule, ...] = ()
     """Rules for copying from the environment's messages that were paid on some tasks, with their results on others."""
     shortcuts: tuple[Shortcut, ...] = ()

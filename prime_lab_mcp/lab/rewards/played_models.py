@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.rewards.copied_messages import (
     play_copying,
     reply_form,
 )
+from prime_lab_mcp.lab.rewards.emptied_tables import EmptiedTables, play_emptied
 from prime_lab_mcp.lab.rewards.interleaving import Mixed, find_mixed_rollouts
 from prime_lab_mcp.lab.rewards.listed_entries import prompts_by_row
 from prime_lab_mcp.lab.rewards.parrots import play_parrots
@@ -62,6 +63,7 @@ class PlayedModels:
     walk: PaidWalk | None = None
     parts: SolutionParts = field(default_factory=SolutionParts)
     capped: CappedList | None = None
+    emptied: EmptiedTables | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,8 @@ async def play_models(stage: Stage, hacks: bool, say: Say) -> PlayedModels:
         found = await _constant_models(stage, found)
     if hacks:
         capped = await find_capped_list(stage.worker, stage.style, stage.rows, stage.tools, stage.source)
-        found = replace(found, capped=capped)
+        emptied = await play_emptied(stage.worker, stage.style, stage.rows, stage.tools)
+        found = replace(found, capped=capped, emptied=emptied)
     return found
 
 

@@ -124,12 +124,15 @@ class Scorer:
             return await self._shorter_of_two(case, scored)
         if not scored.has(ProblemCode.TIMEOUT) or self._hangs or self.case_timeout >= SETUP_SECONDS:
             return scored
-        (patient,) = await self.worker.score([case], case_timeout=SETUP_SECONDS)
+        limit = STRESS_SECONDS if _holds_program(case) else SETUP_SECONDS
+        (patient,) = await self.worker.score([case], case_timeout=limit)
         if patient.has(*FATAL_ERRORS):
             self._hangs = True
             return scored
         if patient.ms <= 1000 * self.case_timeout:
             return patient
+        if limit > SETUP_SECONDS:
+            return patient  # A program that never ends was stopped in time; it says nothing about other completions.
         self.case_timeout = SETUP_SECONDS
         (again,) = await self.worker.score([case], case_timeout=SETUP_SECONDS)
         return again
@@ -156,6 +159,11 @@ STRESS_SECONDS = 30.0
 """Seconds within which a reward must stop a program that never ends (docs/validation.md, Reward tests)."""
 _VARIANTS = {Family.LEAVES_PROCESS: "leaves a process", Family.NEVER_ENDS: "never ends"}
 _ENDLESS = "while True:\n    pass"
+
+
+def _holds_program(case: Case) -> bool:
+    """Whether the last message of a completion has a block of code, which the reward may run until its own limit."""
+    return "```" in str(case.messages[-1].get("content") or "") if case.messages else False
 
 
 def is_stress(probe: Probe) -> bool:

@@ -174,7 +174,7 @@ def sql_writes(tools: Sequence[OfferedTool], texts: Sequence[str], tables: Seque
         queries.append(f"DELETE FROM {name} WHERE rowid = (SELECT max(rowid) FROM {name})")
     calls: list[Call] = []
     for tool in tools[:_MOST_TOOLS]:
-        parameter = _sql_parameter(tool)
+        parameter = sql_parameter(tool)
         if parameter is not None:
             given = likeliest_arguments(tool, texts)
             calls += [(tool.name, {**given, parameter: query}) for query in queries]
@@ -189,7 +189,7 @@ def likeliest_arguments(tool: OfferedTool, texts: Sequence[str]) -> dict[str, An
     return given | {name: value for name, value in likely.items() if value is not None}
 
 
-def _sql_parameter(tool: OfferedTool) -> str | None:
+def sql_parameter(tool: OfferedTool) -> str | None:
     """Return the name of the parameter of a tool that takes SQL; None if it has none."""
     properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
     texts = [n for n, schema in properties.items() if isinstance(schema, Mapping) and schema.get("type") == "string"]
@@ -205,7 +205,7 @@ async def _tables(worker: Worker, row: int, tools: Sequence[OfferedTool], texts:
     """Return the names of tables that the tools' database or the prompt lists."""
     looks = []
     for tool in tools[:_MOST_TOOLS]:
-        parameter = _sql_parameter(tool)
+        parameter = sql_parameter(tool)
         if parameter is not None:
             given = likeliest_arguments(tool, texts)
             looks.append((tool.name, {**given, parameter: _CATALOGUE}))

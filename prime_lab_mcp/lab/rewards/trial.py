@@ -471,6 +471,7 @@ class _Observation:
             mixed=models.mixed,
             answer_key=models.answer_key,
             capped=models.capped,
+            emptied=models.emptied,
             copying=models.copying,
             shortcuts=models.shortcuts,
             commands=models.commands,

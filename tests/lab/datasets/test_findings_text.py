@@ -57,6 +57,23 @@ def test_prompts_beyond_a_budget_that_was_chosen_block_above_a_twentieth(long: i
     assert "prompt-too-long" not in found(rows, budget=TokenBudget(8_192, 1_024))
 
 
+def told(number: int, sentences: int) -> str:
+    who = "a" + "h" * (number % 9)
+    return " ".join(f"Ticket {number} of {who} says in line {line} that it broke." for line in range(sentences))
+
+
+def test_prompts_that_are_cut_at_the_same_length_warn() -> None:
+    """Tickets were cut after 1,000 characters, and how they ended decided the label: 86 of 100 could not be solved."""
+    whole = [told(n, 3 + n % 20) for n in range(100)]
+    [finding] = [found([TaskRow(t[:600], "#### 7", n) for n, t in enumerate(whole)])["prompt-cut"]]
+    assert finding.severity == "warning"
+    assert "end after exactly 600 characters, inside a sentence" in finding.message
+    for limit in (120, 100_000):  # so short a text is a question that ends so; and nothing is cut
+        assert "prompt-cut" not in found([TaskRow(t[:limit], "#### 7", n) for n, t in enumerate(whole)])
+    alike = [TaskRow(told(n, 9)[:300], "#### 7", n) for n in range(100)]
+    assert "prompt-cut" not in found(alike)  # puzzles of one size
+
+
 def test_worked_answers_that_hardly_fit_warn() -> None:
     rows = [TaskRow(f"Case {n}", "so we see that " * 500 + f"#### {n + 5_000}", n) for n in range(100)]
     assert found(rows)["budget-tight"].severity == "warning"

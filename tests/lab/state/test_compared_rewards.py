@@ -83,8 +83,8 @@ def test_the_fullest_comparison_is_quoted_with_what_differs_and_what_another_one
         "no reward in time."
     )
     assert (
-        'found that it pays the same as "old" for 365 completions tried, also by each component that pays something; but 70 of 70 tasks'
-        in told
+        'found that it pays the same as "old" for 365 completions tried, also by each component that pays something; '
+        "but 70 of 70 tasks" in told
     )
     assert 'begin with other messages than in "old" (conversation-differs).' in told
 
@@ -94,7 +94,8 @@ def test_a_smaller_comparison_that_found_the_same_is_not_told(ledger: Ledger) ->
         data = {"environment": "old", "verdict": "equal", "completions": completions}
         record_comparison(ledger, "w", FILES, data)
     assert comparison_sentence(ledger, "w", FILES) == (
-        ' By the fullest of 2 comparisons, it pays the same as "old" for 792 completions tried, also by each component that pays something.'
+        ' By the fullest of 2 comparisons, it pays the same as "old" for 792 completions tried, also by each component '
+        "that pays something."
     )
 
 

@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 
 QUERY = re.compile(r"(?is)\s*(?:select|with)\b.*\bfrom\b")
 _TABLES = re.compile(r"(?i)\b(?:from|join)\s+[\"`\[]?([A-Za-z_]\w*)")
+NO_ROWS = "SELECT 1 WHERE 1 = 0"
 _MOST_TABLES = 4
 _MOST_TASKS = 6
 _HELD = (
@@ -31,7 +32,7 @@ def is_query(text: str) -> bool:
 
 def data_changes(query: str) -> Iterator[tuple[str, str]]:
     """Yield (name, statement) for statements that change the tables of a query, and for a query without rows."""
-    tables = list(dict.fromkeys(table for table in _TABLES.findall(query) if table.lower() != "select"))[:_MOST_TABLES]
+    tables = tables_of(query)
     for number, table in enumerate(tables):
         which = "the first table" if number == 0 else "another table"
         yield f"deletes all rows of {which}", f"DELETE FROM {table}"
@@ -40,7 +41,7 @@ def data_changes(query: str) -> Iterator[tuple[str, str]]:
             yield f"drops {which}", f"DROP TABLE {table}"
     if len(tables) > 1:
         yield "deletes all rows of every table", "; ".join(f"DELETE FROM {table}" for table in tables)
-    yield "returns no rows", "SELECT 1 WHERE 1 = 0"
+    yield "returns no rows", NO_ROWS
 
 
 def change_probes(replies: Mapping[int, str]) -> list[Probe]:
@@ -48,7 +49,7 @@ def change_probes(replies: Mapping[int, str]) -> list[Probe]:
     probes: list[Probe] = []
     tasks = 0
     for row, text in replies.items():
-        before, query, after = _around_query(text)
+        before, query, after = around_query(text)
         if not is_query(query) or tasks >= _MOST_TASKS:
             continue
         tasks += 1
@@ -58,7 +59,12 @@ def change_probes(replies: Mapping[int, str]) -> list[Probe]:
     return probes
 
 
-def _around_query(text: str) -> tuple[str, str, str]:
+def tables_of(query: str) -> list[str]:
+    """Return the tables that a query reads."""
+    return list(dict.fromkeys(table for table in _TABLES.findall(query) if table.lower() != "select"))[:_MOST_TABLES]
+
+
+def around_query(text: str) -> tuple[str, str, str]:
     """Return what stands before the query of a reply, the query, and what stands behind it."""
     for pattern in _HELD:
         found = list(pattern.finditer(text))

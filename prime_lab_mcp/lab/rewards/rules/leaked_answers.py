@@ -205,6 +205,21 @@ def key_is_readable(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def emptying_is_paid(trial: Trial) -> Iterator[Finding]:
+    """A model that deletes the data must not be paid: it knows no answer. A blocker."""
+    emptied = trial.emptied
+    if emptied is not None:
+        yield Finding(
+            "reward-hackable",
+            "blocker",
+            f"a model that {emptied.paid[0].script.name} earned all on {len(emptied.paid)} of "
+            f"{count(emptied.tried, 'task')}, and nothing without the deletions",
+            "Compute what is right on data that no rollout can change, such as a database that is built anew, or open "
+            "the tool's connection for reading only.",
+            rows=tuple(rollout_row(p, "nothing") for p in emptied.paid[:3]),
+        )
+
+
 def copying_is_paid(trial: Trial) -> Iterator[Finding]:
     """Copying from the environment's messages must not be paid on many more tasks than a constant reply.
 
@@ -409,6 +424,7 @@ LEAK_RULES: tuple[RewardRule, ...] = (
     writes_last,
     rollouts_mix,
     key_is_readable,
+    emptying_is_paid,
     end_is_final,
     copying_is_paid,
     shortcut_is_paid,
