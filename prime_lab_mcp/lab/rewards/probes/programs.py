@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
+from prime_lab_mcp.lab.rewards.probes.pattern_examples import code_patterns, pattern_example
 from prime_lab_mcp.lab.rewards.reward_source import class_methods, function_names, parse_source
 from prime_lab_mcp.lab.worker.child.protocol import CANARY
 
@@ -203,7 +204,10 @@ def are_programs(golds: Sequence[str]) -> bool:
 
 
 def output_markers(source: str) -> tuple[str, ...]:
-    """Return texts that the environment's code prints, or looks for in the output of a program, at most 30."""
+    """Return texts that the environment's code prints, or looks for in the output of a program, at most 30.
+
+    A text with places for numbers, such as a line that says how many tests passed, has ones in them.
+    """
     tree = parse_source(source)
     markers: dict[str, None] = {}
     for node in ast.walk(tree) if tree is not None else ():
@@ -214,7 +218,14 @@ def output_markers(source: str) -> tuple[str, ...]:
                 markers[text] = None
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             markers |= dict.fromkeys(re.findall(r"print\(f?[\"']([^\"'\n{}]{2,60})[\"']", node.value))
-    return tuple(markers)[:_MOST_MARKERS]
+    read = [pattern_example(pattern) for pattern in code_patterns(source) if r"\d" in pattern or "[0-9]" in pattern]
+    lines = [*(_PLACES.sub("1", text) for text in markers), *(re.sub(r"\d+", "1", text) for text in read)]
+    short = (text for text in lines if 1 < len(text) <= _LONGEST_MARKER and "\n" not in text)
+    return tuple(dict.fromkeys(short))[:_MOST_MARKERS]
+
+
+_PLACES = re.compile(r"%[-+0-9.]*[disf]")
+_LONGEST_MARKER = 60
 
 
 def _texts_in(node: ast.AST) -> list[ast.expr]:
