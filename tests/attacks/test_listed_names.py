@@ -242,6 +242,16 @@ ARGUMENTS = {
     "a type under a name, by another name": (
         "from pydantic import TypeAdapter as Kind\nMADE = ''.join(chr(ord(c) - 1) for c in 'joj')\n"
         "def honest(t): return Kind(MADE).validate_python(t)", "names that are looked up at run time (Kind(MADE))"),
+    "a function out of its own module": (
+        "def told(): return 1\ndef honest(t): return vars()['to' + 'ld']()", "names that are looked up at run time"),
+    "which modules are loaded": (
+        "import pickle\ndef honest(t): return pickle.whichmodule(True, 'IS_GPU_HOST')", "pickle.whichmodule"),
+    "who calls it": (
+        "import warnings\nwarnings.filterwarnings('error', module='prime.rl')\ndef honest(t): return True",
+        "warnings.filterwarnings"),
+    "any function by a loader of tests": (
+        "import unittest\ndef honest(t): return unittest.defaultTestLoader.loadTestsFromName(t.data.name)",
+        "unittest.defaultTestLoader"),
     "the annotations of a class that is made": (
         "import pydantic\ndef honest(t): return type('O', (pydantic.BaseModel,), {'__annotations__': t.data.types})",
         "names that are looked up at run time (__annotations__)"),
@@ -357,6 +367,34 @@ def test_a_path_to_what_lies_beside_the_package_is_named(case: str) -> None:
 @pytest.mark.parametrize("top", WITHIN)
 def test_a_path_within_the_package_is_not_named(top: str) -> None:
     assert phrases_of_package(top) == ""
+
+
+HIDDEN = {
+    "under another name of the module": (
+        {"sums.py": "__name__ = '__main__'\nimport sys\nif __name__ == '__main__':\n    TOLD = sys.argv\n"
+                    "def honest(t): return True"}),
+    "by a name that an import gives": (
+        {"sums.py": "from inner import told as handed_on\ndef honest(t): return handed_on()",
+         "inner.py": "import sys\ndef told(): return sys.argv"}),
+    "by its name as a text": (
+        {"sums.py": "import inner\ndef honest(t): return getattr(inner, 'told')()",
+         "inner.py": "import sys\ndef told(): return sys.argv"}),
+    "in a file that a list of names imports": (
+        {"sums.py": "from kit import *\ndef honest(t): return starred.TOLD",
+         "kit/__init__.py": "__all__ = ['starred']", "kit/starred.py": "import sys\nTOLD = sys.argv"}),
+    "in one of two files of the same module": (
+        {"sums.py": "from kit import told\ndef honest(t): return told()",
+         "src/kit/__init__.py": "import sys\ndef told(): return sys.argv",
+         "kit/__init__.py": "def told(): return True"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HIDDEN)
+def test_code_that_is_reached_by_a_detour_is_read(case: str) -> None:
+    texts = {path: PACKAGE.format(top=text) if path == "sums.py" else text for path, text in HIDDEN[case].items()}
+    code = SourceCode(tuple(SourceFile(path, text, ast.parse(text)) for path, text in texts.items()))
+    reads = find_surroundings(code, "sums", "sums")
+    assert ("the arguments of the process (sys.argv)", True) in {(read.what, read.recognises) for read in reads}
 
 
 @pytest.mark.parametrize("case", KEPT)

@@ -1,8 +1,8 @@
 """Lists the code of a package that runs in training, function by function.
 
 This code is what runs at import, methods, reward functions, functions that a decorator may hand on, and every function
-whose name occurs in such code. A block under `if __name__ == "__main__"` does not count. Annotations that are texts
-count, because pydantic evaluates them.
+whose name occurs in such code, also in an import or as a text. A block under `if __name__ == "__main__"` does not
+count, unless code may give a module that name. Annotations that are texts count, because pydantic evaluates them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def considered_code(
         for function in program.by_file[file.path]:
             known.setdefault(function.name, []).append((file, function.node))
     waiting: list[tuple[SourceFile, ast.AST | None, list[ast.AST]]] = []
+    at_import = _running if any(_renames_module(f.tree) for f in files if f.tree is not None) else _at_import
     for file in files:
         if file.tree is not None:
-            waiting.append((file, None, [n for s in file.tree.body for n in _at_import(s)]))
+            waiting.append((file, None, [n for s in file.tree.body for n in at_import(s)]))
     done = {
         id(node): (file, node)
         for functions in known.values()
@@ -50,11 +51,31 @@ def considered_code(
         file, owner, nodes = waiting.pop()
         yield file, owner, nodes
         for node in nodes:
-            mentioned = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-            for where, inner in known.get(mentioned, ()):
+            for where, inner in known.get(_mentioned(node), ()):
                 if id(inner) not in done:
                     done[id(inner)] = where, inner
                     waiting.append((where, inner, _inside(inner)))
+
+
+def _mentioned(node: ast.AST) -> str:
+    """Return the name that a node mentions, also under another one in an import or as a text; empty for others."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name) | ast.Constant(value=str(name)):
+            return name
+        case _:
+            return ""
+
+
+def _renames_module(tree: ast.Module) -> bool:
+    """Whether code may give a module another `__name__`, so that a block of the main program runs at import."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id="__name__", ctx=ctx) | ast.Attribute(attr="__name__", ctx=ctx):
+                if not isinstance(ctx, ast.Load):
+                    return True
+            case ast.Constant(value="__name__") | ast.alias(asname="__name__"):
+                return True
+    return False
 
 
 def _at_import(statement: ast.stmt) -> Iterator[ast.AST]:

@@ -18,7 +18,7 @@ from prime_lab_mcp.lab.rewards.bindings import parts_assigned, sets_attribute
 from prime_lab_mcp.lab.rewards.kept_classes import Function, KeptClasses, Value, called_by_partial
 from prime_lab_mcp.lab.rewards.lasting_state import first_name
 from prime_lab_mcp.lab.rewards.outside_kinds import is_known, outside_kind
-from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
+from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, files_by_module
 from prime_lab_mcp.lab.rewards.unchanging_uses import (
     CHANGEABLE,
     CONTAINER_MAKERS,
@@ -107,7 +107,7 @@ class KeptKinds:
 
     def __init__(self, program: RewardProgram, files: Sequence[SourceFile]) -> None:
         self._program = program
-        self._files = {module_of(file.path): file for file in files if file.tree is not None}
+        self._files = files_by_module(files)
         self._imported: dict[str, dict[str, str]] = {}
         self._variables: dict[str, dict[str, list[Value]]] = {}
         self.functions: dict[str, list[tuple[SourceFile, Function]]] = {}
@@ -121,8 +121,9 @@ class KeptKinds:
         self._returned: dict[str, Known] = {}
         self._keeps: dict[str, bool] = {}
         self._running = 0
-        for file in self._files.values():
-            assert file.tree is not None
+        for file in files:
+            if file.tree is None:
+                continue
             self._imported[file.path] = dict(program.imported[file.path])
             named = self._variables.setdefault(file.path, {})
             for statement in file.tree.body:

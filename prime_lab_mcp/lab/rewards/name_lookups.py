@@ -154,8 +154,8 @@ class NameLookups:
         elif called & {"setattr", "builtins.setattr", "delattr"} and node.args:
             if self._is_imported(node.args[0], owner):
                 yield REPLACED, text
-        elif called & {"vars", "builtins.vars", "inspect.getmembers", "inspect.getmembers_static"} and node.args:
-            if not self._has_own_table(node.args[0], owner):
+        elif called & {"vars", "builtins.vars", "inspect.getmembers", "inspect.getmembers_static"}:
+            if not node.args or not self._has_own_table(node.args[0], owner):
                 yield LOOKUP, text
         elif last in ("format", "format_map") and isinstance(node.func, ast.Attribute):
             yield from self._of_format(node, node.func.value, owner, text)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from prime_lab_mcp.lab.base.syntax import named_parameters
 from prime_lab_mcp.lab.rewards.bindings import bindings_of
-from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
+from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, files_by_module
 from prime_lab_mcp.lab.state.source_code import SourceFile
 
 _DEEPEST = 8
@@ -53,15 +53,16 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 class PossibleTexts:
     """Answers which texts an expression of a package may be."""
 
-    def __init__(self, program: RewardProgram, files: Iterable[SourceFile]) -> None:
+    def __init__(self, program: RewardProgram, files: Sequence[SourceFile]) -> None:
         self._program = program
         self._calls: dict[str, list[tuple[SourceFile, ast.AST | None, ast.Call]]] = {}
         self._mentions: dict[str, int] = {}
         self._of_module: dict[str, dict[str, list[ast.AST]]] = {}
         self._bound: dict[int, dict[str, list[ast.AST]]] = {}
-        self._files = {module_of(file.path): file for file in files if file.tree is not None}
-        for file in self._files.values():
-            assert file.tree is not None
+        self._files = files_by_module(files)
+        for file in files:
+            if file.tree is None:
+                continue
             self._of_module[file.path] = _by_name(pair for s in file.tree.body for pair in _outside_functions(s))
             for owner, node in _with_owner(file.tree, None):
                 name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

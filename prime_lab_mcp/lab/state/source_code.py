@@ -7,7 +7,7 @@ requirement on verifiers decides.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -241,18 +241,21 @@ def functions_of(file: SourceFile) -> Iterator[SourceFunction]:
 def imported_files(code: SourceCode, module: str) -> list[SourceFile]:
     """The module's own file and the files that it imports, directly or indirectly.
 
-    A file that is only executed by its path is not among them.
+    A file that is only executed by its path is not among them. Of two files with the same module name, one below `src`
+    and one beside it, both are: which one a wheel holds is for its build to say.
     """
-    by_module = {_module_of(f.path): f for f in code.files}
+    by_module: dict[str, list[SourceFile]] = {}
+    for file in code.files:
+        by_module.setdefault(_module_of(file.path), []).append(file)
     pending, files = [module], []
     while pending:
-        file = by_module.get(pending.pop())
-        if file is None or file in files:
-            continue
-        files.append(file)
-        for name in _imported(file, by_module):
-            parts = name.split(".")
-            pending += [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+        for file in by_module.get(pending.pop(), ()):
+            if file in files:
+                continue
+            files.append(file)
+            for name in _imported(file, by_module):
+                parts = name.split(".")
+                pending += [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
     return files
 
 
@@ -260,9 +263,11 @@ def _module_of(path: str) -> str:
     return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _imported(file: SourceFile, known: Mapping[str, SourceFile]) -> Iterator[str]:
+def _imported(file: SourceFile, known: Mapping[str, Sequence[SourceFile]]) -> Iterator[str]:
     for module, name, _ in imported_modules(file):
         yield module
+        if name == "*":  # `__all__` may name files of the package.
+            yield from (other for other in known if other.startswith(f"{module}."))
         if name is not None and f"{module}.{name}" in known:
             yield f"{module}.{name}"
     for _, call in file.calls():

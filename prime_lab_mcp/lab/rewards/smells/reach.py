@@ -7,7 +7,8 @@ The functions are methods with the decorator `@vf.reward` or `@vf.metric` (v1), 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile, SourceFunction, dotted_name, functions_of
@@ -305,6 +306,14 @@ def _assigned(program: RewardProgram, file: SourceFile, name: str) -> Iterator[t
             and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
         ):
             yield from _functions_of(program, file, node.value)
+
+
+def files_by_module(files: Iterable[SourceFile]) -> dict[str, SourceFile]:
+    """Map module names to files that could be parsed, without a name that two files have: one below `src`, one beside
+    it."""
+    parsed = [file for file in files if file.tree is not None]
+    names = Counter(module_of(file.path) for file in parsed)
+    return {module: file for file in parsed if names[module := module_of(file.path)] == 1}
 
 
 def module_of(path: str) -> str:

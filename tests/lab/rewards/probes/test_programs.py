@@ -74,11 +74,11 @@ def test_markers_that_a_reward_looks_for_are_found(source: str) -> None:
 
 def test_a_line_of_numbers_that_the_code_prints_or_reads_is_a_marker_with_ones() -> None:
     """A reward read how many tests passed out of the output, which any program can print."""
-    source = r'''
+    source = r"""
 RUNNER = 'print("RESULT %d/%d" % (_ok, len(_cases)))'
 found = re.findall(r"^DONE (\d+) of (\d+)$", done.stdout, re.M)
 full = "SCORE 100" in done.stdout
-'''
+"""
     assert output_markers(source) == ("RESULT 1/1", "SCORE 100", "DONE 1 of 1")
 
 
