@@ -226,11 +226,18 @@ def test_an_infinite_taskset_is_passed_over_by_nobody() -> None:
 def test_measured_tokens_decide_whether_the_budget_holds() -> None:
     assert "config-completion-budget" in codes(sound(), "warning", ConfigContext(completion_tokens=900))
     assert codes(sound(), None, ConfigContext(completion_tokens=800)) == set()
+    assert "config-completion-budget" in codes(sound(), "blocker", ConfigContext(completion_tokens=2100))
 
 
 def test_measured_prompts_decide_whether_a_sample_fits() -> None:
     assert "config-budget-exceeds-seq-len" in codes(sound(), "blocker", ConfigContext(prompt_tokens=3500))
     assert codes(sound(), None, ConfigContext(prompt_tokens=3000)) == set()
+
+
+def test_a_temperature_at_which_rollouts_are_alike_blocks_unless_it_was_evaluated() -> None:
+    cold = sound(("max_completion_tokens = 1024", "max_completion_tokens = 1024\ntemperature = 0.01"))
+    assert "config-temperature" in codes(cold, "blocker", ConfigContext(temperature=1.0))
+    assert "config-temperature" in codes(cold, "warning", ConfigContext(temperature=0.01))
 
 
 def test_an_eval_at_another_temperature_is_said_to_prove_less() -> None:

@@ -148,6 +148,13 @@ COMPLETION_MARGIN = 1.25
 """The token limit should be this many times the measured 95th percentile of completions (our judgement)."""
 
 
+_CUT_IN_HALF = 0.5
+"""Below this share of the measured 95th percentile, most replies are cut off, and nothing proven of them holds (our
+judgement)."""
+_ALIKE = 0.1
+"""Temperature up to which the rollouts of a group are nearly alike, so that no advantage differs from zero."""
+
+
 def sequence_length(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """The trainer and the inference server must accept samples as long as those of the orchestrator."""
     seq_len = config.seq_len
@@ -169,7 +176,10 @@ def sequence_length(config: TrainingConfig, context: ConfigContext) -> Iterator[
 
 
 def completion_budget(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Completions must have a token limit that fits beside the prompt and exceeds the measured lengths."""
+    """Completions must have a token limit that fits beside the prompt and exceeds the measured lengths.
+
+    A blocker where the limit is below half of the measured 95th percentile: then most replies are cut off.
+    """
     where = "orchestrator.train.sampling.max_completion_tokens"
     budget, room = config.max_completion_tokens, config.seq_len
     if budget is None:
@@ -203,7 +213,7 @@ def completion_budget(config: TrainingConfig, context: ConfigContext) -> Iterato
     if typical is not None and budget < COMPLETION_MARGIN * typical:
         yield Finding(
             "config-completion-budget",
-            "warning",
+            "blocker" if budget < _CUT_IN_HALF * typical else "warning",
             f"max_completion_tokens {budget} is less than {COMPLETION_MARGIN} times the {typical} tokens "
             "(95th percentile) that the evaluation measured: rollouts will be cut off.",
             f"Set it to {-(-int(COMPLETION_MARGIN * typical) // 128) * 128} or more, and seq_len with it.",
@@ -212,15 +222,24 @@ def completion_budget(config: TrainingConfig, context: ConfigContext) -> Iterato
 
 
 def temperature(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """The sampling temperature should be 1, as the policy gradient assumes, and that of the evaluation."""
+    """The sampling temperature should be 1, as the policy gradient assumes, and that of the evaluation.
+
+    A blocker at which no rollouts of a group differ, unless the evaluation shows what such groups are worth.
+    """
     where = "orchestrator.train.sampling.temperature"
     value = config.at(where)
     value = 1.0 if not isinstance(value, (int, float)) else float(value)
     if value != 1.0:
+        alike = value <= _ALIKE and context.temperature != value
         yield Finding(
             "config-temperature",
-            "warning",
-            f"Training samples at temperature {value:g}; prime-rl's recipes use 1.0.",
+            "blocker" if alike else "warning",
+            f"Training samples at temperature {value:g}"
+            + (
+                ": the rollouts of a group are alike, and carry no gradient."
+                if alike
+                else "; prime-rl's recipes use 1.0."
+            ),
             "Remove it or set 1.0, unless you mean it.",
             where,
         )
