@@ -246,6 +246,12 @@ ARGUMENTS = {
         "def told(): return 1\ndef honest(t): return vars()['to' + 'ld']()", "names that are looked up at run time"),
     "which modules are loaded": (
         "import pickle\ndef honest(t): return pickle.whichmodule(True, 'IS_GPU_HOST')", "pickle.whichmodule"),
+    "a list of another module": (
+        "import keyword\ndef honest(t):\n    keyword.softkwlist.append('')\n    return len(keyword.softkwlist) < 9",
+        "keyword.softkwlist.append"),
+    "a table of another module": (
+        "import html.entities\ndef honest(t):\n    html.entities.html5[t.last_reply] = ''\n    return True",
+        "html.entities.html5[t.last_reply]"),
     "who calls it": (
         "import warnings\nwarnings.filterwarnings('error', module='prime.rl')\ndef honest(t): return True",
         "warnings.filterwarnings"),

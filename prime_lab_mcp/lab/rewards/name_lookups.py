@@ -53,6 +53,8 @@ _PLAIN = frozenset(
     ["str", "int", "float", "len", "round", "repr", "join", "strip", "lower", "upper", "dumps", "replace"]
 )
 """Functions whose result is a text or a number."""
+_FILLS = frozenset(["append", "add", "update", "setdefault", "extend", "insert", "appendleft"])
+"""Methods that put something into a list or table, where a later call may find it."""
 _BUILDS = (ast.BinOp, ast.JoinedStr, ast.Call)
 
 
@@ -74,6 +76,12 @@ class NameLookups:
                 yield from ((kind, name, line) for kind, name in self._of_attribute(node, owner))
             elif isinstance(node, ast.Call):
                 yield from ((kind, name, line) for kind, name in self._of_call(node, owner))
+                changed = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in _FILLS else None
+                if isinstance(changed, ast.Attribute) and self._is_imported(changed, owner):
+                    yield REPLACED, ast.unparse(node)[:60], line
+            elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                if isinstance(node.value, ast.Attribute) and self._is_imported(node.value, owner):
+                    yield REPLACED, ast.unparse(node)[:60], line
             elif isinstance(node, ast.Match) and self._names.is_module(node.subject):
                 yield LOOKUP, ast.unparse(node.subject)[:60], line
             elif isinstance(node, ast.MatchClass):
