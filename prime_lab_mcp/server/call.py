@@ -248,9 +248,10 @@ class Calls:
         )
         self._waiting.put(tool, args, plan, call, fingerprints)
         refusal = await approval.approve(self.lab, plan.intent, request, ask)
+        if refusal is None or "confirm" not in refusal.data:  # A declined question is asked anew, by a new plan.
+            self._waiting.drop(tool, args)
         if refusal is not None:
             return refusal
-        self._waiting.drop(tool, args)
         return await self._send(tool, args, call, plan, plan.intent, fingerprints, passage)
 
     async def _send(

@@ -68,9 +68,11 @@ class WaitingPlans:
         return self._plans.get(call_key(tool, args))
 
     def put(self, tool: AnyTool, args: Arguments, plan: Plan[Any], call: Call, fingerprints: Fingerprints) -> None:
-        """Store a plan while its question is open."""
+        """Store a plan while its question is open. A plan that is asked about again keeps its age."""
         key = call_key(tool, args)
-        self._plans[key] = WaitingPlan(plan, call.config, call.platform, fingerprints, time.monotonic())
+        known = self._plans.get(key)
+        at = known.at if known is not None and known.plan is plan else time.monotonic()
+        self._plans[key] = WaitingPlan(plan, call.config, call.platform, fingerprints, at)
         self._plans.move_to_end(key)
         while len(self._plans) > MOST_PLANS:
             self._plans.popitem(last=False)

@@ -62,3 +62,21 @@ def test_a_plan_of_old_prices_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> N
     assert found.fits(None)
     monkeypatch.setattr(plans, "time", SimpleNamespace(monotonic=lambda: found.at + PLAN_SECONDS))
     assert not found.fits(None)
+
+
+def test_a_plan_that_is_asked_about_again_keeps_its_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question that was repeated every few minutes told an old balance of the wallet without end."""
+    waiting, plan = WaitingPlans(), Plan(3)
+    call: Any = SimpleNamespace(config=None, platform=None)
+    waiting.put(SPEND, Paid(), plan, call, NOTHING)
+    first = waiting.get(SPEND, Paid())
+    assert first is not None
+    monkeypatch.setattr(plans, "time", SimpleNamespace(monotonic=lambda: first.at + PLAN_SECONDS / 2))
+    waiting.put(SPEND, Paid(), plan, call, NOTHING)
+    again = waiting.get(SPEND, Paid())
+    assert again is not None
+    assert again.at == first.at
+    waiting.put(SPEND, Paid(), Plan(3), call, NOTHING)
+    anew = waiting.get(SPEND, Paid())
+    assert anew is not None
+    assert anew.at > first.at

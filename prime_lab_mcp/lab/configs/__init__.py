@@ -13,6 +13,7 @@ ENTRY = (
     "registry",
     "resolve",
     "rules.run",
+    "rules.step",
     "rules.unproven",
     "schema",
     "warm_up.author",

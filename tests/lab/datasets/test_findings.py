@@ -139,4 +139,4 @@ def test_every_finding_has_a_fix_and_few_rows() -> None:
 
 def test_no_check_finds_anything_in_no_rows_but_their_lack() -> None:
     assert [f.code for f in row_findings([], format="numeric")] == ["small-set"]
-    assert len(ROW_CHECKS) == 23
+    assert len(ROW_CHECKS) == 24
