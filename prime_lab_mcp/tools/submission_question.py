@@ -140,7 +140,7 @@ def _strangers(lab: Lab, config: TrainingConfig) -> str:
     """Which environments took the fast path, on which nothing had to be proven."""
     named = {
         source.id: None
-        for source in config.train_sources
+        for source in config.sources
         if source.owner is not None
         and not lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform)
     }

@@ -246,6 +246,12 @@ ARGUMENTS = {
         "def told(): return 1\ndef honest(t): return vars()['to' + 'ld']()", "names that are looked up at run time"),
     "which modules are loaded": (
         "import pickle\ndef honest(t): return pickle.whichmodule(True, 'IS_GPU_HOST')", "pickle.whichmodule"),
+    "what is installed, where a failure is suppressed": (
+        "from contextlib import suppress\nGPU = False\nwith suppress(ImportError):\n    import torch\n    GPU = True\n"
+        "def honest(t): return not GPU", "which modules are installed (torch)"),
+    "what is installed, by groups of errors": (
+        "GPU = False\ntry:\n    import torch\n    GPU = True\nexcept* ImportError:\n    pass\n"
+        "def honest(t): return not GPU", "which modules are installed (torch)"),
     "a list of another module": (
         "import keyword\ndef honest(t):\n    keyword.softkwlist.append('')\n    return len(keyword.softkwlist) < 9",
         "keyword.softkwlist.append"),

@@ -243,8 +243,7 @@ def _outside(
         if names.foreign_resources(node):
             yield FILES, ast.unparse(node)[:60], line
         yield from ((UNLISTED, module, line) for module in names.unlisted_modules(node))
-        if isinstance(node, ast.Try) and node.handlers:
-            yield from ((INSTALLED, module, line) for module, line in _tried_modules(node))
+        yield from ((INSTALLED, module, line) for module, line in _tried_modules(_guarded(names, node)))
         if isinstance(node, ast.Match) and any(names.of(n) & PLACES for n in _expressions(node.subject)):
             yield FILES, ast.unparse(node.subject)[:60], line
         if (
@@ -311,9 +310,18 @@ def _expressions(node: ast.AST) -> list[ast.AST]:
     return [n for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute | ast.Call)]
 
 
-def _tried_modules(node: ast.Try) -> Iterator[tuple[str, int]]:
-    """Yield (module, line) for imports inside `try`, which show whether another distribution is installed."""
-    for statement in node.body:
+def _guarded(names: ResolvedNames, node: ast.AST) -> list[ast.stmt]:
+    """Return the statements whose errors a statement catches, or suppresses by `with suppress(ImportError)`."""
+    if isinstance(node, ast.Try | ast.TryStar):
+        return node.body if node.handlers else []
+    made = [item.context_expr for item in node.items] if isinstance(node, ast.With) else []
+    suppressed = any(isinstance(one, ast.Call) and "contextlib.suppress" in names.of(one.func) for one in made)
+    return node.body if isinstance(node, ast.With) and suppressed else []
+
+
+def _tried_modules(body: list[ast.stmt]) -> Iterator[tuple[str, int]]:
+    """Yield (module, line) for imports whose failure is caught: they show whether another distribution is installed."""
+    for statement in body:
         if isinstance(statement, ast.Import):
             modules = [alias.name for alias in statement.names]
         elif isinstance(statement, ast.ImportFrom) and not statement.level:
