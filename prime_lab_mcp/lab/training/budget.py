@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import MIN_BATCH, MIN_GROUP, ConfigContext
 from prime_lab_mcp.lab.configs.evidence import arguments_by_id, gather_context
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, round_up
+from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN
 from prime_lab_mcp.lab.evals.results import plain_name
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
@@ -349,7 +350,7 @@ class ConfigBudget:
         In this order: choices of the caller that are left to the plan, the most tokens of a completion, a cheaper GPU
         type of the model's clusters, and other models that can be trained.
         """
-        limit = whole.max_completion_tokens or 0
+        limit, needed = whole.max_completion_tokens or 0, self._context(whole).completion_tokens or 0
         types = models.trainable.get(whole.model, ()) if models is not None else ()
         price = models.price(whole.gpu_type) if models is not None else None
         cheaper = [
@@ -361,7 +362,7 @@ class ConfigBudget:
         named = _named_choices(requested)
         ways: tuple[list[dict[str, Any]], ...] = (
             [dict.fromkeys(named)] if named else [],
-            [{"max_tokens": tokens} for tokens in _TOKENS_TRIED if tokens < limit],
+            [{"max_tokens": tokens} for tokens in _TOKENS_TRIED if COMPLETION_MARGIN * needed <= tokens < limit],
             [{"gpu_type": kind} for kind in cheaper],
             [{"model": model, **({"gpu_type": None} if requested.gpu_type else {})} for model in others],
         )
