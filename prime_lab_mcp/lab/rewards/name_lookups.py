@@ -80,10 +80,8 @@ class NameLookups:
                 if isinstance(changed, ast.Attribute) and self._is_imported(changed, owner):
                     yield REPLACED, ast.unparse(node)[:60], line
             elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-                changed = (
-                    node.value if "sys.modules" not in self._names.of(node.value) else None
-                )  # named by its own rule
-                if isinstance(changed, ast.Attribute) and self._is_imported(changed, owner):
+                table, replaces = node.value, "sys.modules" in self._names.of(node.value)  # which has a rule of its own
+                if isinstance(table, ast.Attribute) and not replaces and self._is_imported(table, owner):
                     yield REPLACED, ast.unparse(node)[:60], line
             elif isinstance(node, ast.Match) and self._names.is_module(node.subject):
                 yield LOOKUP, ast.unparse(node.subject)[:60], line
