@@ -255,23 +255,13 @@ def result(report: Report) -> CallToolResult:
     )
 
 
-_MOST_HEAPS = -8
-"""`M_ARENA_MAX` of glibc's malloc.h."""
-
-
 def _import_the_rest() -> None:
-    """Import what completes every report. Then return the memory that imports used for reading files.
-
-    From then on all threads share one heap of the C library: with a heap each, what one thread frees serves no other,
-    and a server grew for an hour.
-    """
+    """Import what completes every report. Then return the memory that imports used for reading files."""
     import ctypes
 
     import_module("prime_lab_mcp.server.next_calls")
     with suppress(AttributeError, OSError):  # the C library is another one than glibc
-        library = ctypes.CDLL(None)
-        library.mallopt(_MOST_HEAPS, 1)
-        library.malloc_trim(0)
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 _LEAST = 0.001
