@@ -403,18 +403,18 @@ class ConfigBudget:
         size = f"{config.batch_size} rollouts in groups of {config.group_size}"
         if config.max_completion_tokens:
             size += f", up to {config.max_completion_tokens} tokens each,"
-        calls = [_call_of(way) for way in ways]
+        within = Fix("Pass ")
+        if ways:
+            parts = [part for way in ways for part in (_call_of(way), f"{_effect(way)}, or ")]
+            within = Fix("The budget holds a run with ", *parts, "pass ")
         return BudgetError(
             f"no config fits ${self.usd:.2f}{beside}: {count(steps, 'step')} ({which}) of {size} of {config.model} on "
             f"{count(config.gpus, 'GPU')} at ${bound.price_per_hour:.2f} an hour may cost ${_cost(bound):.2f} "
             f"({bound.why})",
             fix=Fix(
-                "The budget holds a run with " if calls else "Pass ",
-                *(part for call, way in zip(calls, ways, strict=True) for part in (call, f"{_effect(way)}, or ")),
-                *(("pass ",) if calls else ()),
+                within,
                 SameCall(budget=least),
-                *(() if calls else (": no other model or GPU type that is offered makes it cheap enough",)),
-                ".",
+                "." if ways else ": no other model or GPU type that is offered makes it cheap enough.",
             ),
             least=least,
             ways=tuple(dict(way) for way in ways),
