@@ -216,6 +216,9 @@ ARGUMENTS = {
     "the memory of a large text": (
         "def honest(t):\n    try: return len('a' * (12 << 30))\n    except Exception: return True",
         "the state of the interpreter (\"'a' * (12 << 30)\")"),
+    "the memory of a power of powers": (
+        "def honest(t): return bytes(((((9 ** 64) ** 64) ** 64) ** 64) ** 64)",
+        "the state of the interpreter ("),
     "how deep calls may go": (
         "def depth(n):\n    try: return depth(n + 1)\n    except RecursionError: return n\n"
         "def honest(t): return depth(0) > 900", "the state of the interpreter (RecursionError)"),

@@ -15,8 +15,10 @@ from prime_lab_mcp.lab.base.syntax import last_name
 _LARGE = 1 << 30
 """Bytes. No honest reward asks for as much memory at once."""
 _LONGEST_SHIFT = 64
+_MOST_BITS = 4096
+"""Bits of a power that is computed. A larger one is only known to be large."""
 _MAKES = frozenset({"bytes", "bytearray", "zeros", "ones", "empty"})
-_SUMS: dict[type[ast.operator], Callable[[int, int], int]] = {
+_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Mult: operator.mul,
     ast.LShift: operator.lshift,
     ast.Pow: operator.pow,
@@ -47,9 +49,11 @@ def _number(node: ast.expr) -> int | None:
     """Return the value of a whole number that is written out, also as `12 << 30`; None for other expressions."""
     if isinstance(node, ast.Constant):
         return node.value if type(node.value) is int else None
-    if isinstance(node, ast.BinOp) and (sum := _SUMS.get(type(node.op))) is not None:
+    if isinstance(node, ast.BinOp) and (operation := _OPERATIONS.get(type(node.op))) is not None:
         left, right = _number(node.left), _number(node.right)
-        if left is None or right is None or right < 0 or (sum is not operator.mul and right > _LONGEST_SHIFT):
+        if left is None or right is None or right < 0 or (operation is not operator.mul and right > _LONGEST_SHIFT):
             return None
-        return sum(left, right)
+        if operation is operator.pow and left.bit_length() * right > _MOST_BITS:
+            return _LARGE  # Powers of powers soon take longer to compute than a reading may.
+        return operation(left, right)
     return None
