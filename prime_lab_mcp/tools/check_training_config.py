@@ -3,7 +3,6 @@ validation."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
 from prime_lab_mcp.lab.configs.examine import ConfigExamination, examination_verdict, examine_config
 from prime_lab_mcp.lab.configs.registry import REGISTRY, RegistryEntry, drift_finding, load_registry
-from prime_lab_mcp.lab.configs.rules.step import BUDGET_REASON
+from prime_lab_mcp.lab.configs.rules.step import stated_budget
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.models.offered import model_listing_calls
 from prime_lab_mcp.lab.state.arguments import arguments_summary
@@ -106,11 +105,9 @@ def _outgrown_budget(config: TrainingConfig, likely: CostForecast | None) -> flo
 
     A bound rises when an evaluation shows longer replies or more turns than were assumed.
     """
-    stated = re.search(rf"{re.escape(BUDGET_REASON)}([\d,]+\.\d+)", config.text)
-    if stated is None or likely is None or likely.upper_bound is None:
-        return None
-    budget = float(stated[1].replace(",", ""))
-    return budget if likely.upper_bound > budget else None
+    budget = stated_budget(config)
+    most = likely.upper_bound if likely is not None else None
+    return budget if budget is not None and most is not None and most > budget else None
 
 
 def _outgrown_sentence(budget: float | None, likely: CostForecast | None) -> str:

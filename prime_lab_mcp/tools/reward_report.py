@@ -288,8 +288,7 @@ def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], finding
         return f"No flaw was found with {number} ({gold}), but {skipped} could not be run, and shows nothing."
     if status == "passed":
         warned = list(dict.fromkeys(f.code for f in findings if f.severity == "warning" and f.code in _PAID))
-        none_paid = _NO_PLAY_PAID if trial.by_rollouts and trial.solved.scored else _NONE_PAID
-        paid = none_paid
+        paid = _NO_PLAY_PAID if trial.by_rollouts and trial.solved.scored else _NONE_PAID
         if rate is None and not trial.by_rollouts:
             cases = count(len(trial.supplied), "supplied case")
             paid = f"the {cases} earned what they should; other wrong answers were not tried"

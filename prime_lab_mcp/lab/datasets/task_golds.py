@@ -102,6 +102,11 @@ def prompt_of(row: Row) -> str:
     return "\n".join(message_text(m) for m in row.prompt if m.get("role") != "system")
 
 
+def texts_of_task(row: Row) -> list[str]:
+    """Return the prompt of a task, and then its system messages, one text each."""
+    return [prompt_of(row), *(message_text(m) for m in row.prompt if m.get("role") == "system")]
+
+
 def whole_prompt(row: Row) -> str:
     """Return the text of all messages of a task's prompt, the system prompt included."""
     return "\n".join(map(message_text, row.prompt))

@@ -191,10 +191,15 @@ def _of_a_rehearsal(judged: EvaluationVerdict, spec: EvalSpec) -> EvaluationVerd
     distribution = judged.distribution
     if distribution is not None and distribution.mean == 0.0 and spec.model != "rehearsal/skill-0":
         unpaid = [f for f in judged.findings if f.code in _UNPAID and f.severity == "blocker"]
-        told = [dataclasses.replace(f, message=f"{f.message}{_CANNOT_WRITE}", fix=_STAND_IN_FIX) for f in unpaid[:1]]
-        told += [dataclasses.replace(f, fix="The first of these findings says it.") for f in unpaid[1:]]
-        by_finding = dict(zip(map(id, unpaid), told, strict=True))
-        judged = dataclasses.replace(judged, findings=tuple(by_finding.get(id(f), f) for f in judged.findings))
+        findings = tuple(
+            f
+            if f not in unpaid
+            else dataclasses.replace(f, message=f"{f.message}{_CANNOT_WRITE}", fix=_STAND_IN_FIX)
+            if f is unpaid[0]
+            else dataclasses.replace(f, fix="The first of these findings says it.")
+            for f in judged.findings
+        )
+        judged = dataclasses.replace(judged, findings=findings)
     made_up = "; in this rehearsal the stand-in makes the lengths of its replies up, which says nothing about a model"
     judged = dataclasses.replace(
         judged,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import texts_of_task
 from prime_lab_mcp.lab.rewards.constant_commands import earned_all
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.probes.data_changes import NO_ROWS, around_query, is_query, tables_of
@@ -28,7 +28,6 @@ _TASKS, _FEWEST = 6, 2
 class EmptiedTables:
     """Rollouts that earned all after their tables were emptied, and earn nothing without that."""
 
-    tool: str
     paid: tuple[PlayedScript, ...]
     tried: int
 
@@ -49,7 +48,7 @@ async def play_emptied(
     played = await play_pairs(worker, pairs)
     unpaid = {p.row for p in played if p.script.name == _AT_ONCE and p.scored and not p.result.reward}
     paid = tuple(p for p in played if p.script.name != _AT_ONCE and earned_all(p) and p.row in unpaid)
-    return EmptiedTables(tool.name, paid, len(wanted)) if len(paid) >= _FEWEST else None
+    return EmptiedTables(paid, len(wanted)) if len(paid) >= _FEWEST else None
 
 
 _AT_ONCE = "gives a query that finds nothing"
@@ -61,7 +60,7 @@ def _script(tool: OfferedTool, row: Row, reply: tuple[str, str, str], emptied: b
     last = f"{before}{NO_ROWS}{after}"
     if not emptied:
         return RolloutScript(_AT_ONCE, "copied", {"turns": [last], "then": "silence"})
-    texts = [prompt_of(row), *(message_text(m) for m in row.prompt if m.get("role") == "system")]
+    texts = texts_of_task(row)
     given = likeliest_arguments(tool, texts)
     statements = [{**given, str(sql_parameter(tool)): f"DELETE FROM {table}"} for table in tables_of(query)]
     calls = [{"calls": [[tool.name, statement] for statement in statements]}]

@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import prompt_of, texts_of_task
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.chained_calls import QUOTED, TOLD, Call, chained_calls, takes
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
@@ -219,7 +219,7 @@ async def find_lasting_writes(worker: Worker, rows: Sequence[Row], tools: Sequen
     """Return a call that reads what an earlier rollout has written; None if no call does."""
     if not rows or worker.siblings is None:
         return None
-    texts = [prompt_of(rows[0]), *(message_text(m) for m in rows[0].prompt if m.get("role") == "system")]
+    texts = texts_of_task(rows[0])
     row = rows[0].index
     plausible = plausible_calls(tools, texts)
     returned = [text for _, text in await play_calls(worker, row, plausible)] if plausible else []

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of, whole_prompt
+from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of, texts_of_task, whole_prompt
 from prime_lab_mcp.lab.rewards.chained_calls import Call, takes
 from prime_lab_mcp.lab.rewards.constant_commands import earned_all
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
@@ -139,7 +139,7 @@ async def _everywhere(
     calls: dict[int, list[Call]] = {}
     for row in rows:
         values = [_values_of_task(tool, parameter, shared, listed.get(row.index, ()), row) for parameter in choosing]
-        texts = [prompt_of(row), *(message_text(m) for m in row.prompt if m.get("role") == "system")]
+        texts = texts_of_task(row)
         given = likeliest_arguments(tool, texts)
         made: list[Call] = [
             (tool.name, given | dict(zip(choosing, chosen, strict=True))) for chosen in product(*values)
@@ -182,7 +182,7 @@ _EXTREMES = (-1_000_000, 1_000_000)
 
 def _extreme_calls(tools: Sequence[OfferedTool], number: int, row: Row) -> list[Call]:
     """Return calls of the tools that take a number, with this number and with what the prompt names."""
-    texts = [prompt_of(row), *(message_text(m) for m in row.prompt if m.get("role") == "system")]
+    texts = texts_of_task(row)
     calls: list[Call] = []
     for tool in tools[:_MOST_TOOLS]:
         properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
@@ -208,9 +208,7 @@ async def play_without_answer(
         row = by_row.get(gold.row)
         if row is None:
             continue
-        calls = plausible_calls(
-            tools, [prompt_of(row), *(message_text(m) for m in row.prompt if m.get("role") == "system")]
-        )
+        calls = plausible_calls(tools, texts_of_task(row))
         own = [
             c
             for c in calls

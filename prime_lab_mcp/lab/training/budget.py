@@ -22,7 +22,7 @@ from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import MIN_BATCH, MIN_GROUP, ConfigContext
 from prime_lab_mcp.lab.configs.evidence import arguments_by_id, gather_context
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, round_up
-from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN
+from prime_lab_mcp.lab.configs.rules.step import BUDGET_REASON, COMPLETION_MARGIN
 from prime_lab_mcp.lab.evals.results import plain_name
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
@@ -179,8 +179,7 @@ class ConfigBudget:
                 code="price-unknown",
             )
         whole = render(requested)
-        aside = evaluations_beside(self.lab, whole).in_all
-        room = self.usd - aside if aside < self.usd else self.usd
+        room = self._room(whole)
         comfortable, tight = self._variants(requested, whole)
         smallest: tuple[TrainingConfig, CostBound] | None = None
         for changes, fewest in (
@@ -204,6 +203,11 @@ class ConfigBudget:
                 smallest = render(self._with(requested, least, changes, whole)), bound
         assert smallest is not None
         raise self._too_small(requested, *smallest, self.usd - room, self._ways_out(requested, render, models, whole))
+
+    def _room(self, config: TrainingConfig) -> float:
+        """What the budget leaves for the run beside its evaluations; all of it where these take as much or more."""
+        aside = evaluations_beside(self.lab, config).in_all
+        return self.usd - aside if aside < self.usd else self.usd
 
     def _fuller(
         self,
@@ -334,7 +338,7 @@ class ConfigBudget:
             changes["steps"] = steps
         if steps is not None and "eval_tasks" in changes and requested.eval_interval is None:
             changes["eval_interval"] = steps
-        reason = f"the budget of ${self.usd:,.2f} holds no more"
+        reason = f"{BUDGET_REASON}{self.usd:,.2f} holds no more"
         because = {**requested.because, **dict.fromkeys(changes, reason)}
         if changes.get("group") == planned.group_size:
             because["group"] = "rollouts of one task, as without a budget"
@@ -376,13 +380,13 @@ class ConfigBudget:
         asked = replace(requested, **changed)
         try:
             whole = render(asked)
-            aside = evaluations_beside(self.lab, whole).in_all
+            room = self._room(whole)
             comfortable, tight = self._variants(asked, whole)
             for changes in (*tight[::-1], *comfortable[::-1]):
                 planned = render(self._with(asked, None, changes, whole))
                 least = asked.steps or min(FEWEST_STEPS, planned.max_steps or FEWEST_STEPS)
                 bound = self.bound(render(self._with(asked, least, changes, whole)), models)
-                if _cost(bound) <= (self.usd - aside if aside < self.usd else self.usd):
+                if _cost(bound) <= room:
                     return True
         except LabError:  # such a config cannot be written at all
             return False

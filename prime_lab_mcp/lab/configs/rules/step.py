@@ -73,6 +73,12 @@ _BUDGET_CHOSE = (
 )
 
 
+def stated_budget(config: TrainingConfig) -> float | None:
+    """Return the budget in US dollars that the config's text says it was written for; None without one."""
+    stated = re.search(rf"{re.escape(BUDGET_REASON)}([\d,]+\.\d+)", config.text)
+    return float(stated[1].replace(",", "")) if stated is not None else None
+
+
 def _chosen_by_budget(config: TrainingConfig, key: str) -> bool:
     """Whether the config's text says that a budget chose the value of a key."""
     return re.search(rf"(?m)^{key}\s*=[^\n#]*#[^\n]*{re.escape(BUDGET_REASON)}", config.text) is not None
