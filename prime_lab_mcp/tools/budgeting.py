@@ -131,7 +131,7 @@ def wallet_call(wallet: WalletBudget | None, given: Mapping[str, Any]) -> Next |
     if wallet is None or wallet.budget is None:
         return None
     why = (
-        f"the wallet holds ${wallet.balance:.2f}, less than this run may cost: {count(wallet.steps, 'step')} of "
+        f"the wallet has ${wallet.balance:.2f} for this run, less than it may cost: {count(wallet.steps, 'step')} of "
         f"{wallet.batch} rollouts, at most ${wallet.at_most:.2f}; "
         "where the user named a sum, that sum as budget instead"
     )

@@ -41,7 +41,7 @@ async def run(call: Call, args: Args) -> Outcome:
     hosted = examined.config.target == "hosted"
     likely = _forecast(call, examined) if hosted else None
     if hosted and status == "passed":
-        wallet = await wallet_and_forecast(call.platform or call.lab.prime, likely)
+        wallet = await wallet_and_forecast(call.lab, call.platform or call.lab.prime, likely)
         low = tuple(f for f in wallet if f.severity != "blocker")  # submit_training says what forbids a start
         examined = replace(examined, findings=(*examined.findings, *low))
     trainable = status == "passed" and hosted and examined.config.shape != "sft"

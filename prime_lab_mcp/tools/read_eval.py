@@ -207,6 +207,9 @@ def _with_ways_out(
     ways = [call for call in following_calls(lab, here.spec, job.id, distribution) if call.tool != "read_eval"]
     zeros_first = Next("read_eval", "what the zeros are", {"eval": job.id, "view": "zeros"})
     shown = calls[:1] if view == "zeros" else (zeros_first,)
+    if any(row.get("cause") == "gold" and row["tool"] == "read_environment" for row in classes):
+        # The form that is not read explains these zeros; what else a test of the reward named does not.
+        ways = [way for way in ways if way.tool != "read_environment"]
     return (*(call for call in shown if all(call.tool != way.tool for way in ways)), *ways)[:MOST_CALLS]
 
 

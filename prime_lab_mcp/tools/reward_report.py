@@ -323,12 +323,12 @@ def _search_summary(searched: SearchOutcome) -> str:
         return ""
     if searched.skipped:
         return f" Search: not run because {searched.skipped}."
-    tried = f" A search of {count(searched.completions, 'completion')}"
+    tried = f" A search of {count(searched.completions, 'completion')} beyond the listed probes"
     if (attacker := searched.attacker) is not None:
         tried += f", {attacker.proposed} of them proposed by {attacker.model}," if attacker.proposed else ""
         if attacker.failed:
-            return f"{tried} found no hack that no probe lists. The attacker gave no more: {attacker.failed}."
-    return f"{tried} found no hack that no probe lists."
+            return f"{tried} found no hack. The attacker gave no more: {attacker.failed}."
+    return f"{tried} found no hack."
 
 
 def _same_call(environment: str, args: Args) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.base.text import amount_text, quote
 from prime_lab_mcp.lab.distribution.sample_size import needed_size
 from prime_lab_mcp.lab.evals import upload, verdict
 from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome, evidence_of
-from prime_lab_mcp.lab.evals.easier import paid_form, untested_sentence
+from prime_lab_mcp.lab.evals.easier import paid_form, stated_form, untested_sentence
 from prime_lab_mcp.lab.evals.frequent_answers import all_tasks_frequent_answer
 from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
@@ -415,7 +415,9 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
             await register_golds(
                 work.variables, rows, solutions, filled_replies(form, rows) or gold_replies(form, rows)
             )
-            spec = replace(spec, rehearsed=(len(solutions), len(rows)) if env.loaded.turns else None)
+            stated = stated_form(lab, env.snapshot.source, args.env_args or {})
+            played = (len(solutions), len(rows)) if env.loaded.turns else None
+            spec = replace(spec, rehearsed=played, stated_form=stated)
     return replace(spec, measured=measured_rollout(lab, spec))
 
 

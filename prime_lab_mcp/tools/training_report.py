@@ -32,10 +32,10 @@ _STAND_IN = "the rehearsal's own, made up, and not of this environment"
 """What the rollouts of a rehearsed run are: its stand-in adds numbers, whatever the environment asks."""
 _NO_EARLIER_RUNS = EarlierRuns()
 _WORKED: dict[WorkedAnswer, str] = {
-    "yes": "It worked: the reward on the tasks that count rose.",
-    "no": "It did not work: the reward on the tasks that count fell.",
+    "yes": "It worked: the reward on the held-out tasks rose.",
+    "no": "It did not work: the reward on the held-out tasks fell.",
     "not shown": "Whether it worked is not shown: no difference beyond chance.",
-    "doubtful": "The reward on the tasks that count rose, but {anomalies} could explain that: read rollouts first.",
+    "doubtful": "The reward on the held-out tasks rose, but {anomalies} could explain that: read rollouts first.",
     "ended early": "Whether it would have worked is not known: {because}.",
     "not held out": "Whether it got better at tasks that it was not trained on is not known: {because}.",
     "unknown": "Whether it worked is not known yet: nothing was evaluated before and after.",
@@ -111,7 +111,7 @@ def _worked(after: RunOutcome | None, reading: RunReading, rehearsed: bool) -> s
         answer += " The evaluation in next has more rollouts of the same tasks and pairs them, which can show it."
     if not rehearsed or after.worked == "unknown":
         return f" {answer}"
-    return f" In the rehearsal, where nothing is trained: {answer[0].lower()}{answer[1:]}"
+    return f" {answer} This is the rehearsal: nothing was trained, and these numbers are made up."
 
 
 def _hole(after: RunOutcome) -> str:

@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.evals.spec import HEADROOM
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import HostedGpuOffer
 from prime_lab_mcp.lab.relay.endpoints import Price
-from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push, Run
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
 from prime_lab_mcp.lab.training.outcome import tasks_of_evaluation
 from prime_lab_mcp.tools import submit_training
@@ -248,7 +248,7 @@ async def test_the_question_of_a_run_that_may_outlast_the_wallet_names_one_that_
     lab: Lab, platform: Platform
 ) -> None:
     asked = await planned(lab, environment=PINNED)
-    assert "budget=100) writes a run that the wallet holds whatever happens" in asked.question
+    assert "budget=100) writes a run whose bound the wallet holds" in asked.question
     smaller = asked.instead[0]
     assert (smaller.tool, (smaller.arguments or {}).get("budget")) == ("write_training_config", 100)
     fitted = await write(lab, **dict(smaller.arguments or {}))
@@ -353,7 +353,7 @@ async def test_a_bound_above_a_wallet_that_is_likely_to_do_leads_to_no_sum_that_
     assert free.data["cost"]["dollars"]["high"] < platform.balance < free.data["cost"]["upper_bound"]
     assert [one for one in free.next if "budget" in (one.arguments or {})] == []
     assert free.next[0].why.endswith("where the user named a sum, first this call again with that sum as budget")
-    assert "budget=100 writes a run that the wallet holds whatever happens" in free.summary
+    assert "budget=100 writes a run whose bound the wallet holds" in free.summary
     assert free.summary.index("It costs likely") < free.summary.index("The wallet holds")
 
 
@@ -518,3 +518,21 @@ async def test_a_budget_that_holds_the_whole_run_offers_no_other(lab: Lab, platf
     fitted = await write(lab, environments=[PINNED], budget=100_000)
     assert "by_likely_cost" not in fitted.data["budget"]
     assert [one.tool for one in fitted.next if one.tool == "write_training_config"] == []
+
+
+async def test_what_other_runs_may_cost_is_not_offered_to_another_run(lab: Lab, platform: Platform) -> None:
+    """A run "that the wallet holds whatever happens" took the whole balance, a part of which another run may take."""
+    other = Run("run_1", "training", "other", "elsewhere", "i", lab.platform, max_cost=60.0)
+    lab.ledger.record_run(other)
+    free = await write(lab, environments=[PINNED], eval=HELD_OUT)
+    most = free.data["cost"]["upper_bound"]
+    assert (
+        f"The wallet holds $100.00, of which runs that nobody has seen end may take $60.00, and the rest is less than "
+        f"the ${most:.2f} that the run may cost at most"
+    ) in free.summary
+    [smaller] = [one for one in free.next if "budget" in (one.arguments or {})]
+    assert (smaller.arguments or {})["budget"] == 40
+    assert smaller.why.startswith("the wallet has $40.00 for this run")
+    lab.ledger.record_run(replace(other, data={"ended": "COMPLETED"}))
+    ended = await write(lab, environments=[PINNED], eval=HELD_OUT)
+    assert "nobody has seen end" not in ended.summary

@@ -59,7 +59,8 @@ async def test_a_port_pays_equal_on_every_component_that_was_carried_over(lab: L
     assert {r["name"]: r["weight"] for r in report.data["rewards"]} == old.weights
     assert tuple(p["part"] for p in report.data["left"]) == old.left
     assert report.data.get("rendering", old.rendering) == old.rendering
-    (then,) = report.next
+    then, *others = report.next
+    assert [one.tool for one in others] == (["read_environment"] if report.findings else [])
     proof = await calls.execute(then.tool, {**(then.arguments or {}), **FEW})
     same = proof.data["same_as"]
     carried = {n: v for n, v in verdicts(proof).items() if n in old.weights}
@@ -336,3 +337,42 @@ async def test_arguments_that_the_older_environment_takes_out_of_its_kwargs_are_
     assert [(p["part"], p["why"]) for p in made["data"]["left"]] == [
         ("arguments of load_environment", "the rows and values are those of the defaults of high, label")
     ]
+
+
+PLACES = """
+import verifiers as vf
+from datasets import Dataset
+
+PLACES = [("Norway", "Oslo", "Europe"), ("Kenya", "Nairobi", "Africa"), ("Ghana", "Accra", "Africa")]
+
+
+def load_environment(continent: str | None = None) -> vf.Environment:
+    rows = [
+        {"question": f"What is the capital of {land}?", "answer": city, "info": {"continent": part}}
+        for land, city, part in PLACES
+        if continent in (None, part)
+    ]
+
+    def right(completion, answer):
+        return float(completion[-1]["content"].strip() == answer)
+
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[right]))
+"""
+
+
+async def test_rows_of_a_port_are_selected_by_what_their_info_says(lab: Lab) -> None:
+    """The port had `where`, which looked into columns only, and the argument that selected by `info` was gone."""
+    OLDER["game"].write(lab.workspace.environments, "older")
+    (lab.workspace.environments / "older" / "older.py").write_text(PLACES, encoding="utf-8")
+    calls = Calls(lab, TOOLS, References())
+    made = await calls.execute("create_environment", {"name": "newer", "port": "older"})
+    assert made.status == "passed", made
+    assert made.data["metadata"] == ["continent"]
+    assert made.summary.endswith(
+        "nothing has to be written by hand. Not carried over: arguments of load_environment: the rows and "
+        'values are those of the defaults of continent; the port\'s where={"continent": [VALUE]} selects rows as '
+        "continent may have done."
+    ), made.summary
+    selected = {"environment": "newer", "env_args": {"where": {"continent": ["Africa"]}}}
+    tested = await calls.execute("test_reward", {**selected, "probes": False})
+    assert (tested.status, tested.data["tasks"]) == ("passed", 2), tested

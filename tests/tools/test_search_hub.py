@@ -293,5 +293,5 @@ async def test_of_several_models_the_missing_ones_are_named_and_the_calls_keep_t
     asked = [(one.tool, (one.arguments or {})["model"]) for one in two.next]
     assert asked == [("run_eval", "Qwen/Qwen3-4B-Instruct-2507"), ("run_eval", "Qwen/Qwen3-0.6B")]
     everything = await at.call(TOOL, kind="model")
-    assert "A query of the names that the user gave says which of them are not offered." in everything.summary
+    assert 'query="NAME NAME" says which of them are not offered.' in everything.summary
     assert everything.next[0].why.endswith("or the model that the user named in its place")

@@ -230,6 +230,12 @@ def paid_form(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:
     return str(row.data.get("rendering") or "")
 
 
+def stated_form(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:
+    """Return the paid form of the newest `test_reward` of these files where its call named one; empty otherwise."""
+    row = _newest_test(lab, source, env_args)
+    return paid_form(lab, source, env_args) if row is not None and row.arguments.get("rendering") else ""
+
+
 def untested_sentence(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:
     """Return what is known against the reward of an evaluation that costs money; empty where its test passed."""
     verdict = reward_verdict(lab, source, env_args)

@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 
 
 def verdict_summary(spec: EvalSpec, verdict: EvaluationVerdict) -> str:
-    """Return one sentence on a finished evaluation."""
+    """Return one sentence on a finished evaluation. The status of a report says already that it passed."""
     d = verdict.distribution
     if d is None or d.mean is None:
         reasons = [verdict.findings[0], *(f for f in verdict.findings[1:] if f.code in endings.FAILURE_CODES)][:2]
@@ -34,10 +34,12 @@ def verdict_summary(spec: EvalSpec, verdict: EvaluationVerdict) -> str:
     if d.is_dead:
         groups = ", dead (nothing was solved)"
     elif usable.form_only is not None and usable.form_only >= 0.05:
-        groups += f" and {usable.form_only:.0%} by form, length or style only"
+        groups += f", another {usable.form_only:.0%} differ by form, length or style only"
+    solved = f"{d.pass_rate:.0%} solved, " if d.pass_rate is not None else ""
+    verdict_text = "" if verdict.status == "passed" else f"; {verdict.status}"
     return (
-        f"{spec.environment} with {spec.model}: {mean_summary(d)} over {count(d.tasks, 'task')} x "
-        f"{spec.rollouts}{groups}; {verdict.status}.{_stand_in(spec, d)}"
+        f"{spec.environment} with {spec.model}: {solved}{mean_summary(d)} over {count(d.tasks, 'task')} x "
+        f"{spec.rollouts}{groups}{verdict_text}.{_stand_in(spec, d)}"
     )
 
 
@@ -53,11 +55,13 @@ def _stand_in(spec: EvalSpec, distribution: Distribution) -> str:
 
 
 def mean_summary(distribution: Distribution) -> str:
-    """Return the mean reward in words, and also as a share of the attainable reward if that is not 1."""
+    """Return the mean reward in words, and also as a share of the attainable reward if that is not 1.
+
+    The share has a percent sign: two bare numbers read like one of the other."""
     mean, attainable = distribution.mean or 0.0, distribution.attainable
     if abs(attainable - 1.0) < 1e-9:
         return f"mean reward {mean:.2f}"
-    return f"mean reward {mean * attainable:.2f} ({mean:.2f} of the attainable {attainable:g})"
+    return f"mean reward {mean * attainable:.2f} ({mean:.0%} of the attainable {attainable:g})"
 
 
 def _comparison(lab: Lab, job: Job, spec: EvalSpec) -> tuple[Next, ...]:

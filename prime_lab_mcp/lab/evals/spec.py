@@ -117,6 +117,9 @@ class EvalSpec:
     rehearsed: tuple[int, int] | None = None
     """In a rehearsal of an environment with tools or turns: the number of tasks whose solution the scripted model can
     play, and the number of all tasks that it received. None otherwise."""
+    stated_form: str = ""
+    """In a rehearsal: the form that a caller named in the newest passed test of the reward, in which the scripted model
+    writes. Another form is another evaluation; empty otherwise."""
     by: str = ""
     """The task field by whose values the tasks were drawn in equal shares; empty for a plain draw."""
     drawn: tuple[int, ...] = ()
@@ -275,6 +278,8 @@ class EvalSpec:
         fields["distributions"] = dict(self.distributions)
         if not self.by:  # Evaluations of earlier versions, which had no such draws, keep their intents.
             del fields["by"], fields["drawn"]
+        if not self.stated_form:
+            del fields["stated_form"]
         fields["seats"] = {name: list(assignment) for name, assignment in fields.pop("agents").items()}
         return fields
 

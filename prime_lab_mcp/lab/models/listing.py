@@ -245,7 +245,7 @@ def _count_summary(rows: list[dict[str, Any]], lists: LiveLists) -> str:
     return f"{match}, {trained if lists.offered else 'trainable or not could not be asked'}."
 
 
-_ASK_FOR_NAMES = " A query of the names that the user gave says which of them are not offered."
+_ASK_FOR_NAMES = ' Where the user named models, query="NAME NAME" says which of them are not offered.'
 
 
 def _names_asked_for(query: str) -> list[str]:

@@ -125,7 +125,8 @@ class FullerRun:
 class WalletBudget:
     """The budget with which a config cannot outlast the wallet. `fit` finds it and changes no choice.
 
-    `budget` is None where the wallet holds the bound of the config anyway, or where no config fits into it.
+    `balance` is what the wallet holds beside what other runs may cost. `budget` is None where that holds the bound of
+    the config anyway, or where no config fits into it.
     """
 
     lab: Lab
@@ -153,7 +154,7 @@ class WalletBudget:
         if self.budget is None:
             return ""
         return (
-            f"{named} writes a run that the wallet holds whatever happens: {count(self.steps, 'step')} of {self.batch} "
+            f"{named} writes a run whose bound the wallet holds: {count(self.steps, 'step')} of {self.batch} "
             f"rollouts, at most ${self.at_most:.2f}."
         )
 

@@ -156,9 +156,18 @@ def config_waits_for(lab: Lab, snapshot: Snapshot, env_args: Mapping[str, Any]) 
     return any(source.id in names and same_arguments(env_args, source.args) for source in config.sources)
 
 
+def promised_to_runs(lab: Lab) -> float:
+    """US dollars that the runs of this state directory may cost, as far as nobody has seen them end."""
+    return sum(run.max_cost or 0.0 for run in _unended(lab, None))
+
+
 def live_runs(lab: Lab) -> list[Run]:
     """Training runs of this workspace that no `watch_run` has seen at their end and no run continues, newest first."""
-    runs = lab.ledger.runs(workspace=lab.key, platform=lab.platform, kind="training")
+    return _unended(lab, lab.key)
+
+
+def _unended(lab: Lab, workspace: str | None) -> list[Run]:
+    runs = lab.ledger.runs(workspace=workspace, platform=lab.platform, kind="training")
     continued = {run.data.get("resumed_from") for run in runs}
     return [run for run in runs if "ended" not in run.data and run.id not in continued]
 

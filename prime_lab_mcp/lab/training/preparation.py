@@ -25,6 +25,7 @@ from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
 from prime_lab_mcp.lab.training.cost import CostForecast, forecast_from_ledger
 from prime_lab_mcp.lab.training.keys import EnvironmentSecrets, environment_secrets, key_findings, link_findings
+from prime_lab_mcp.lab.training.next_step import promised_to_runs
 from prime_lab_mcp.lab.training.sandboxes import rented_sandboxes
 
 VALID_SECONDS = 600.0
@@ -90,7 +91,7 @@ async def prepare_run(
     findings += [*_model_findings(lab, config, models), *_bound_findings(config, cost)]
     forecast = forecast_from_ledger(lab, config, price)
     findings += rented_sandboxes(config, ConfigContext(shapes=known_schemas(lab, config)))
-    findings += [*link_findings(secrets), *wallet_findings(wallet, cost.max_cost, forecast)]
+    findings += [*link_findings(secrets), *wallet_findings(wallet, cost.max_cost, forecast, promised_to_runs(lab))]
     return RunPreparation(cost, forecast, wallet, answers["validation"], tuple(secrets), tuple(findings))
 
 
@@ -118,7 +119,7 @@ def _first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return failure
 
 
-async def wallet_and_forecast(prime: PlatformReader, forecast: CostForecast | None) -> list[Finding]:
+async def wallet_and_forecast(lab: Lab, prime: PlatformReader, forecast: CostForecast | None) -> list[Finding]:
     """What the wallet means for a run with this forecast; nothing where the bound or the wallet is unknown."""
     if forecast is None or forecast.upper_bound is None:
         return []
@@ -126,11 +127,13 @@ async def wallet_and_forecast(prime: PlatformReader, forecast: CostForecast | No
         wallet = await prime.wallet()
     except LabError:
         return []
-    return wallet_findings(wallet, forecast.upper_bound, forecast)
+    return wallet_findings(wallet, forecast.upper_bound, forecast, promised_to_runs(lab))
 
 
-def wallet_findings(wallet: Wallet, most: float | None, forecast: CostForecast | None) -> list[Finding]:
-    """What the wallet means for a run that may cost `most` US dollars.
+def wallet_findings(
+    wallet: Wallet, most: float | None, forecast: CostForecast | None, promised: float = 0.0
+) -> list[Finding]:
+    """What the wallet means for a run that may cost `most` US dollars. `promised` are those that other runs may cost.
 
     A wallet that holds what the run costs at the upper end of the forecast needs no funds: only the bound is higher,
     which counts every rollout at its full length.
@@ -144,12 +147,16 @@ def wallet_findings(wallet: Wallet, most: float | None, forecast: CostForecast |
                 "Ask the user to add funds at https://app.primeintellect.ai/dashboard/billing.",
             )
         ]
-    if most is None or wallet.balance >= most:
+    free = wallet.balance - promised
+    if most is None or free >= most:
         return []
-    message = f"the wallet holds ${wallet.balance:.2f}, less than the ${most:.2f} that the run may cost at most"
+    held = f"the wallet holds ${wallet.balance:.2f}"
+    if promised:
+        held += f", of which runs that nobody has seen end may take ${promised:.2f}"
+    message = f"{held}, {'and the rest is ' if promised else ''}less than the ${most:.2f} that the run may cost at most"
     dear = forecast.dollars[2] if forecast is not None and forecast.dollars is not None else None
-    if dear is not None and dear <= wallet.balance:
-        budget = math.floor(wallet.balance)
+    if dear is not None and dear <= free:
+        budget = math.floor(free)
         return [
             Finding(
                 "wallet-low",

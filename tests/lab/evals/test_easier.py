@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.evals.easier import (
     form_call,
     paid_form,
     reward_calls,
+    stated_form,
     untested_sentence,
 )
 from prime_lab_mcp.lab.lab import Lab
@@ -91,6 +92,16 @@ async def test_a_form_that_was_tried_and_not_paid_is_no_paid_form(lab: Lab) -> N
     recorded(lab, "test_reward", "passed", data={**tried, "gold_pass_rate": 1.0})
     assert paid_form(lab, SPEC.source, SPEC.env_args) == "Total: …"
     assert "so it found a form that is paid" in form_call(lab, SPEC, ID).why
+
+
+async def test_only_a_form_that_a_call_named_makes_another_evaluation_of_the_rehearsal(lab: Lab) -> None:
+    """The advice to name a form and to evaluate again returned the evaluation that had led to the advice. A test that
+    runs beside an evaluation must not start a second one: it names no form."""
+    paid = {"rendering": "Total: …", "gold_pass_rate": 1.0}
+    recorded(lab, "test_reward", "passed", data=paid)
+    assert stated_form(lab, SPEC.source, SPEC.env_args) == ""
+    recorded(lab, "test_reward", "passed", data=paid, arguments={"rendering": "Total: GOLD"})
+    assert stated_form(lab, SPEC.source, SPEC.env_args) == "Total: …"
 
 
 async def test_files_that_were_just_shown_are_not_led_to_again(lab: Lab) -> None:

@@ -39,9 +39,13 @@ SPEC = EvalSpec(
 
 def test_a_specification_survives_json() -> None:
     assert EvalSpec.from_json(json.loads(json.dumps(SPEC.as_json()))) == SPEC
+    assert "stated_form" not in SPEC.as_json()  # evaluations of earlier versions keep their intents
 
 
-@pytest.mark.parametrize("change", [{"model": "n"}, {"content": "d"}, {"rollouts": 9}, {"seed": 8}, {"env_args": {}}])
+@pytest.mark.parametrize(
+    "change",
+    [{"model": "n"}, {"content": "d"}, {"rollouts": 9}, {"seed": 8}, {"env_args": {}}, {"stated_form": "Sum: …"}],
+)
 def test_what_changes_the_measurement_changes_the_intent(change: dict[str, object]) -> None:
     assert dataclasses.replace(SPEC, **change).intent != SPEC.intent  # type: ignore[arg-type]
 

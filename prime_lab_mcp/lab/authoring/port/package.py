@@ -279,6 +279,10 @@ def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) ->
             why += (
                 f"; the rows that another {' or '.join(splits)} gives are not carried over, and same_as compares none"
             )
+        selecting = [name for name in taken if name in rows.columns]
+        if selecting:
+            where = f"where={{{quote(selecting[0], 60)}: [VALUE]}}"
+            why += f"; the port's {where} selects rows as {selecting[0]} may have done"
         # An argument without a default has no value here that the port could have.
         by_hand = bool(splits and not more) or not set(taken) <= _with_defaults(load)
         first = progress.package.files[old.main].text.splitlines()[load.lineno - 1 : load.body[0].lineno - 1]
@@ -462,7 +466,7 @@ def _readme_text(
     )
     total = sum(r.weight for r in rewards if r.weight > 0)
     listed = ", ".join(f"`{_cell(c)}`" for c in rows.columns)
-    metadata = f"\nTasks carry {listed} as metadata; the config's `where` selects by them." if listed else ""
+    metadata = f"\nTasks carry {listed} as metadata or info; the config's `where` selects by them." if listed else ""
     shared = rows.system_prompt is not None
     prompt = "The system prompt is `SYSTEM_PROMPT` in `taskset.py`." if shared else "There is no common system prompt."
     parts = [
@@ -479,7 +483,7 @@ def _readme_text(
         f"## Usage\n\n```\nvf-eval {names.distribution} -m MODEL -n 20 -r 4 --no-push\n```\n\n"
         "| argument | default | meaning |\n| --- | --- | --- |\n"
         f"| `split` | `{next(iter(rows.counts), 'train')}` | the split: {', '.join(f'`{s}`' for s in rows.counts)} |\n"
-        "| `where` | none | only tasks whose metadata have one of these values |",
+        "| `where` | none | only tasks whose metadata or info have one of these values |",
         _older_readme(old),
     ]
     return "\n\n".join(p for p in parts if p) + "\n"

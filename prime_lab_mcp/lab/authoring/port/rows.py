@@ -18,7 +18,7 @@ class PortedRows:
     """The rows of both splits as JSON lines. A system prompt that all rows share is in `system_prompt`, not in the
     lines.
 
-    `counts` are the packaged rows of each split, `totals` all rows of the old split.
+    `counts` are the packaged rows of each split, `totals` all rows of the old split, `columns` what `where` selects by.
     """
 
     texts: Mapping[str, str]
@@ -46,8 +46,13 @@ def port_rows(splits: Mapping[str, Sequence[Row]], totals: Mapping[str, int]) ->
         dict(totals),
         shared,
         kinds.pop().__name__ if has_one_type else "Any",
-        tuple(sorted({name for d in every for name in d.get("metadata", {})})),
+        tuple(sorted({name for d in every for name in (*d.get("metadata", {}), *_plain(d.get("info", {})))})),
     )
+
+
+def _plain(info: Mapping[str, Any]) -> list[str]:
+    """The names in the info of a row whose values a config can name."""
+    return [name for name, value in info.items() if isinstance(value, str | int | float | bool)]
 
 
 def _task_data(row: Row) -> dict[str, Any]:

@@ -89,5 +89,5 @@ def choose_model(here: Candidate, there: Candidate) -> ChosenModel:
         f"({more.share or 0:.0%} against {less.share or 0:.0%}, {chance})"
     )
     if chance != "beyond chance":
-        why += "; the other is no mistake where it is much cheaper"
+        why += "; nothing shows that the other would train worse"
     return ChosenModel(environment, spec.model if first else other.model, why)

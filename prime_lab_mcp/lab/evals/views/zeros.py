@@ -249,7 +249,8 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts, unread_form: str
             elif counts.lengths.runaway(spec.max_tokens):
                 advice = RUNAWAY_ADVICE
         if (kind, cause) == ("wrong", "gold") and unread_form:
-            advice = dataclasses.replace(advice, text=_other_form_advice(unread_form, counts))
+            text = _other_form_advice(unread_form, counts)
+            advice = dataclasses.replace(advice, text=text, tool="read_environment")
         if cause in ("lacks", "gold", "unpaid") and not unread_form and (lacking := counts.lacked.summary()):
             text = f"These replies lack what every paid reply of test_reward has: {lacking}. {advice.text}"
             advice = dataclasses.replace(advice, text=text)

@@ -170,6 +170,11 @@ _LONG_ROLLOUT_MS = 5000.0
 """Duration of a whole rollout with a scripted model above which the set-up should be examined."""
 
 
+_MANY = 100
+"""Number of scored completions among which a single one between one and two seconds says more of a busy machine than of
+the reward (our judgement)."""
+
+
 def slow(trial: Trial) -> Iterator[Finding]:
     """A reward must be fast: a reward that hangs stops training, and a slow one wastes GPU time.
 
@@ -205,8 +210,9 @@ def slow(trial: Trial) -> Iterator[Finding]:
             rows=tuple(case_row(s, "a reward within a second", trial) for s in scored_probes[:3]),
         )
         return
-    if scored_probes:
-        worst = max(scored_probes, key=lambda s: s.scored.ms)
+    worst = max(scored_probes, key=lambda s: s.scored.ms, default=None)
+    alone = len(scored_probes) == 1 and sum(1 for _ in trial.everything) >= _MANY
+    if worst is not None and not (alone and worst.scored.ms <= VERY_SLOW_MS):
         yield Finding(
             "reward-slow",
             "warning",

@@ -209,6 +209,7 @@ def test_right_answers_outside_of_the_form_that_is_paid_name_that_form_come_firs
     advice = next(row for row in found.data["advice"] if row.get("cause") == "gold")["advice"]
     assert "none of them has the form that the reward reads" in advice
     assert "LaTeX" not in advice
+    assert [(n.tool, n.arguments) for n in found.next] == [("read_environment", {"environment": "sums"})]
     assert [row["tail"] for row in found.data["examples"]["wrong"]] == ['"134"', '"134"']
     unknown = zeros_view(seen([right] * 5), paid_form="…")
     assert "it reads" not in unknown.summary

@@ -155,6 +155,16 @@ def test_the_time_of_a_whole_rollout_is_no_time_of_scoring() -> None:
     assert "regular expression" not in long.fix
 
 
+def test_one_completion_of_many_that_is_hardly_slow_is_not_named() -> None:
+    """A busy machine made one of 840 completions take 1.1 s, and the advice was to rewrite the parser."""
+    many = [scored_probe(Family.GOLD, f"gold {n}", 1.0, row=n) for n in range(150)]
+    slow = [replace(one, scored=replace(one.scored, ms=1_100.0)) for one in many[:2]]
+    assert found(sound(golds=(*many[1:], slow[0]))) == set()
+    assert only(sound(golds=(*many[2:], *slow))).code == "reward-slow"
+    worse = replace(slow[0], scored=replace(slow[0].scored, ms=2_500.0))
+    assert only(sound(golds=(*many[1:], worse))).code == "reward-slow"
+
+
 def test_equal_completions_of_a_group_must_be_paid_equally() -> None:
     findings = reward_findings(sound(scored_probe(Family.GOLD, "", 1.0, "unequal-in-group:1.5 and 1")))
     assert [(f.code, f.severity) for f in findings] == [("reward-order-dependent", "blocker")]

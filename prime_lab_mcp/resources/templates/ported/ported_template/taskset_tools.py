@@ -47,7 +47,7 @@ class PortedTemplateConfig(vf.TasksetConfig):
 
     split: Literal["train", "eval"] = "train"
     where: dict[str, list[str | int | float | bool | None]] | None = None
-    """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
+    """Only tasks whose metadata or info have one of these values: {"level": [1, 2]}."""
     tools: vf.SharedToolsetConfig = vf.SharedToolsetConfig()
 
 
@@ -61,8 +61,8 @@ class PortedTemplateTaskset(vf.Taskset[PortedTemplateTask, PortedTemplateConfig]
 
     def load(self) -> Iterator[PortedTemplateTask]:
         for row in rows(self.config.split):
-            metadata = row.get("metadata", {})
-            if all(metadata.get(name) in wanted for name, wanted in (self.config.where or {}).items()):
+            known = {**row.get("info", {}), **row.get("metadata", {})}
+            if all(known.get(name) in wanted for name, wanted in (self.config.where or {}).items()):
                 data = PortedTemplateData(**{"system_prompt": SYSTEM_PROMPT, **row})
                 yield PortedTemplateTask(data, self.config.task)
 
