@@ -267,6 +267,27 @@ ARGUMENTS = {
     "any function by a loader of tests": (
         "import unittest\ndef honest(t): return unittest.defaultTestLoader.loadTestsFromName(t.data.name)",
         "unittest.defaultTestLoader"),
+    "a type of a model that is spelt when the code runs": (
+        "import pydantic\nMADE = ''.join(chr(ord(c) - 1) for c in 'joj')\n"
+        "def honest(t): return pydantic.RootModel[MADE](t).root", "names that are looked up at run time ("),
+    "a loader of YAML that makes any object": (
+        "import yaml\ndef honest(t): return yaml.UnsafeLoader(t.last_reply).get_single_data()", "yaml.UnsafeLoader"),
+    "a file that a tree is made of": (
+        "import xml.etree.ElementTree as ET\ndef honest(t): return ET.ElementTree(file='/etc/hostname')",
+        "xml.etree.ElementTree.ElementTree"),
+    "a file of rows": (
+        "from datasets import Dataset\ndef honest(t): return Dataset.from_csv(t.data.name)",
+        "datasets.Dataset.from_csv"),
+    "a file that is parsed bit by bit": (
+        "from lxml import etree\ndef honest(t): return list(etree.iterparse(t.data.name))", "lxml.etree.iterparse"),
+    "processors, by another package": (
+        "from torch import multiprocessing\ndef honest(t): return multiprocessing.cpu_count() < 9",
+        "torch.multiprocessing.cpu_count"),
+    "time, by an iterator that ends": (
+        "import more_itertools\ndef honest(t): return list(more_itertools.time_limited(1, range(9)))",
+        "more_itertools.time_limited"),
+    "the place of compiled code": (
+        "import dis\ndef honest(t): return 'prime' in dis.code_info(honest)", "dis.code_info"),
     "the annotations of a class that is made": (
         "import pydantic\ndef honest(t): return type('O', (pydantic.BaseModel,), {'__annotations__': t.data.types})",
         "names that are looked up at run time (__annotations__)"),

@@ -79,6 +79,12 @@ class NameLookups:
                 changed = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in _FILLS else None
                 if isinstance(changed, ast.Attribute) and self._is_imported(changed, owner):
                     yield REPLACED, ast.unparse(node)[:60], line
+            elif (
+                isinstance(node, ast.Subscript)
+                and "pydantic.RootModel" in self._names.of(node.value)
+                and self._is_made(node.slice, owner)
+            ):
+                yield LOOKUP, ast.unparse(node)[:60], line
             elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
                 table, replaces = node.value, "sys.modules" in self._names.of(node.value)  # which has a rule of its own
                 if isinstance(table, ast.Attribute) and not replaces and self._is_imported(table, owner):
