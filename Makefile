@@ -71,8 +71,9 @@ ci: style
 walked-demo: setup
 	@$(call AT_ONCE,$(BIN)/prime-lab-mcp demo)
 
+# What each test took stands in .venv/costs.jsonl afterwards, for tests/support/dear.
 fast-and-slow: .venv/compiled
-	$(PYTEST) --rotate --dear-share=6 -m "not live"
+	$(PYTEST) --rotate --dear-share=6 -m "not live" --costs=.venv/costs.jsonl
 
 # Every case, and every program started anew (tests/support/warm).
 test-all: lint .venv-newest/ready

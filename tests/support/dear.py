@@ -1,9 +1,10 @@
-"""Writes `dear.txt`, the list of the tests that take most of the processor time, from what a run has measured.
+"""Adds to `dear.txt`, the list of the tests that take most of the processor time, what a run has measured.
 
-`python -m tests.support.dear COSTS`, where COSTS is the file of a run of CI's tests with `--costs=COSTS`
-(`.venv/bin/python -m pytest -n 4 --dist worksteal --rotate -m "not live" --costs=COSTS`). The option does not belong
-into `PYTEST_ADDOPTS`: runs of pytest that tests start would empty the file. `make test` and CI run a share of these
-tests (`rotation.py`), and `make test-all` all of them.
+`python -m tests.support.dear COSTS`, where COSTS is `.venv/costs.jsonl`, which each run of `make ci` writes, or the
+file of another run with `--costs=COSTS`. A run measures a share of the listed tests only, so that those stay listed;
+with `--whole` the list is written anew from a run of all tests. The option of pytest does not belong into
+`PYTEST_ADDOPTS`: runs of pytest that tests start would empty the file. `make test` and CI run a share of these tests
+(`rotation.py`), and `make test-all` all of them.
 """
 
 from __future__ import annotations
@@ -30,10 +31,14 @@ def dear(costs: Path) -> dict[str, float]:
     return {name: spent for name, spent in seconds.items() if spent >= SECONDS}
 
 
-def main(costs: str) -> None:
+def main(costs: str, *options: str) -> None:
     found = dear(Path(costs))
-    DEAR.write_text("".join(f"{name}\n" for name in sorted(found)), encoding="utf-8")
-    print(f"{len(found)} dear tests with {sum(found.values()):.0f} s of processor time in {DEAR}")
+    listed = () if "--whole" in options else DEAR.read_text(encoding="utf-8").split()
+    DEAR.write_text("".join(f"{name}\n" for name in sorted({*listed, *found})), encoding="utf-8")
+    new = found.keys() - set(listed)
+    print(
+        f"{len(found)} dear tests with {sum(found.values()):.0f} s of processor time, {len(new)} of them new in {DEAR}"
+    )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ _SEQUENCES, _LENGTH = 6, 12
 _NUMBER = re.compile(r"(?<![\w.-])-?\d+(?![\w.]*\d)")
 _FORMS, _LONGEST = 2, 300
 """Number of turns of solutions, in their most frequent forms, and of characters of a turn."""
-_NUMBERS = ("1", "2", "99", "-1")
+_NUMBERS = ("0", "1", "2", "99", "-1")
 """Numbers in the place of a turn's own: small ones, and some that a game has to refuse (our choice)."""
 
 

@@ -34,12 +34,21 @@ _DEMANDS = re.compile(
     r"[^.\n]{0,40}?\b(?:must|ha(?:s|ve) to|needs? to|should|exactly once|once|appears?|is|are to)\b"
     r"|\b(?:list|name|give|write|find|return|state|report|include|schedule|plan|assign|place|use|visit|convert|do|mend|"
     r"seat|answer|follows)\b[^.\n]{0,30}\b(?:all|every|one (?:line|entry|row|key|object) (?:per|for (?:each|every)))\b"
-    r"|\bcomplete (?:list|plan|table|schedule)\b",
+    r"|\bcomplete (?:list|plan|table|schedule)\b"
+    r"|\b(?:liste|nenne|gib|schreib\w*|finde|zähle|ordne|erfasse|übernimm|extrahiere)\b[^.\n]{0,30}\b(?:alle|jede[nrs]?|"
+    r"sämtliche)\b"
+    r"|\b(?:liste[rz]?|donne[rz]?|cite[rz]?|écri\w+|trouve[rz]?|indique[rz]?|extrai\w+)\b[^.\n]{0,30}\b(?:tous|toutes|"
+    r"chaque)\b"
+    r"|\b(?:lista|enumera|escrib\w+|indica|encuentra|devuelve|extrae|liste|escreva|encontre|extraia)\b[^.\n]{0,30}\b"
+    r"(?:todos|todas|cada)\b"
+    r"|\b(?:elenca|scrivi|indica|trova|estrai)\b[^.\n]{0,30}\b(?:tutti|tutte|ogni)\b",
     re.IGNORECASE,
 )
 _ANY_NUMBER = re.compile(
     r"\b(?:at least|at most|up to|no more than|any of|some of|one or more|or more|or fewer|a few|several|"
-    r"as many as|optional(?:ly)?|may be left out|where (?:stated|known|given)|if (?:stated|known|given))\b",
+    r"as many as|optional(?:ly)?|may be left out|where (?:stated|known|given)|if (?:stated|known|given)|"
+    r"mindestens|höchstens|bis zu|wenn (?:angegeben|bekannt)|falls|sofern|au moins|au plus|jusqu'à|al menos|como mucho|"
+    r"hasta|almeno|al massimo|pelo menos|no máximo)\b",
     re.IGNORECASE,
 )
 

@@ -17,13 +17,26 @@ from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.report import Severity
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
-from prime_lab_mcp.lab.rewards.probes.families import NEEDS_ANSWER
-from prime_lab_mcp.lab.rewards.thresholds import EPSILON
+from prime_lab_mcp.lab.rewards.probes.families import NEEDS_ANSWER, Family
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 
 
 def needs_answer(scored_probe: ScoredProbe) -> bool:
     """Whether only a model that knows the right answer, or part of it, can write this completion."""
     return scored_probe.probe.knowing or scored_probe.probe.family in NEEDS_ANSWER
+
+
+def paid_for_calls(scored_probe: ScoredProbe, trial: Trial) -> bool:
+    """Whether silence after the same calls of a solution earns more than half of the maximum.
+
+    The calls have then handed the answer in, and only a model that knows the answer can make them. What the last reply
+    says is worth less.
+    """
+    if not scored_probe.probe.given:
+        return False
+    row = scored_probe.probe.row
+    silent = (s.reward for s in trial.of(Family.EMPTY) if s.probe.row == row and s.probe.given)
+    return any(reward is not None and reward > HALF_SHARE * trial.maximum(row) + EPSILON for reward in silent)
 
 
 def deserved_share(trial: Trial, rows: Iterable[int]) -> float:
@@ -58,6 +71,8 @@ class PaidPolicy:
     """The completions that were paid."""
     deserved: float
     """The deserved share (`deserved_share`)."""
+    by_calls: bool = False
+    """Whether calls before the completions earn more than half (`paid_for_calls`)."""
 
     @property
     def share(self) -> float:
@@ -66,8 +81,8 @@ class PaidPolicy:
 
     @property
     def severity(self) -> Severity:
-        """`blocker` if the policy is paid on more tasks than it deserves, else `warning`."""
-        return "blocker" if self.share > self.deserved + EPSILON else "warning"
+        """`blocker` if the policy is paid on more tasks than it deserves, and not for calls, else `warning`."""
+        return "blocker" if self.share > self.deserved + EPSILON and not self.by_calls else "warning"
 
     @property
     def tasks_text(self) -> str:
@@ -94,7 +109,8 @@ def best_paid_policy(
         paid = tuple(s for s in tried if is_paid(s, trial))
         if paid:
             rows = {s.probe.row for s in tried}
-            policy = PaidPolicy(len(rows), paid, deserved_share(trial, rows))
+            by_calls = all(paid_for_calls(s, trial) for s in paid)
+            policy = PaidPolicy(len(rows), paid, deserved_share(trial, rows), by_calls)
             if best is None or policy.share - policy.deserved > best.share - best.deserved:
                 best = policy
     return best

@@ -141,6 +141,7 @@ def test_turns_of_solutions_keep_their_words_and_get_other_numbers() -> None:
     assert turns_of_solutions(["take 2", "take 2", "take 3"]) == [
         "take 2",
         "take 3",
+        "take 0",
         "take 1",
         "take 99",
         "take -1",

@@ -27,6 +27,7 @@ from prime_lab_mcp.lab.rewards.rules.amounts import (
 )
 from prime_lab_mcp.lab.rewards.rules.known_answers import cases_suffice, meets_expectation
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
+from prime_lab_mcp.lab.rewards.trivial_policy import paid_for_calls
 
 
 def gold_beaten(trial: Trial) -> Iterator[Finding]:
@@ -253,6 +254,8 @@ def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
             )
         elif scored_probe.probe.variant == ELSEWHERE:
             continue  # The only wrong answer to its task, which may be partly right.
+        elif paid_for_calls(scored_probe, trial):
+            continue  # The calls have handed the answer in, and the reply says something else afterwards.
         elif scored_probe.reward > HALF_SHARE * trial.maximum(scored_probe.probe.row) + EPSILON:
             over_half.append(scored_probe)
     if as_right:

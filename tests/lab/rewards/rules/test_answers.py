@@ -71,6 +71,25 @@ def test_an_object_without_keys_is_judged_by_its_mean_because_a_missing_key_may_
     assert empty(0.8, 0.2, 0.4, 0.2, 0.4) == {("reward-format-dominates", "blocker")}
 
 
+EVERY = (Family.EVERY_ANSWER, Family.EVERY_ANSWER_BACKWARDS)
+
+
+def test_a_wrong_reply_after_calls_that_handed_the_right_answer_in_is_no_wrong_answer() -> None:
+    """A solution's call of `submit` earned 0.9, and a silly last sentence behind it was called a wrong answer."""
+
+    def after_calls(*silent: float) -> set[tuple[str, str]]:
+        wrong = [scored_probe(Family.WRONG, "nonsense", 0.9, row=n) for n in range(10)]
+        named = [scored_probe(f, "all", 1.0, row=n) for n in range(10) for f in EVERY]
+        empty = [scored_probe(Family.EMPTY, "empty reply", reward, row=n) for n in range(10) for reward in silent]
+        malformed = [scored_probe(Family.MALFORMED_WRONG, "no tag", 0.9, row=0)]
+        given = [replace(s, probe=replace(s.probe, given=1)) for s in (*wrong, *named, *empty, *malformed)]
+        known = [scored_probe(Family.WRONG, "off by one", 0.9)]
+        return found(sound(*given, *(replace(s, probe=replace(s.probe, given=1)) for s in known)))
+
+    assert not {code for code, severity in after_calls(0.9) if severity == "blocker"}
+    assert {("reward-wrong-passes", "warning"), ("reward-hackable", "blocker")} <= after_calls(0.1)
+
+
 def test_two_answers_warn_in_both_orders_as_only_somebody_who_knows_one_profits_and_the_last_may_count() -> None:
     last = scored_probe(Family.GOLD_LAST, "", 1.0)
     first = scored_probe(Family.GOLD_FIRST, "", 1.0)

@@ -48,6 +48,26 @@ def test_a_list_of_which_every_entry_counts_is_sound(rewards: list[tuple[float, 
     assert PASSES not in {code for code, _ in judged(*shorter(ALL_ASKED, *rewards))}
 
 
+@pytest.mark.parametrize(
+    ("prompt", "asked"),
+    [
+        ("Liste alle Positionen in der Reihenfolge der Rechnung auf.", True),
+        ("Indiquez toutes les dates du texte.", True),
+        ("Extrae todas las fechas del texto.", True),
+        ("Elenca tutte le voci.", True),
+        ("Alle Preise sind in Euro.", False),
+        ("Nenne alle Farben, die du siehst, mindestens eine.", False),
+    ],
+)
+def test_every_entry_is_asked_for_in_other_languages_too(prompt: str, asked: bool) -> None:
+    """An invoice in German of which one position was paid like all of them passed."""
+    reply = json.dumps({"nr": "7", "posten": [{"name": f"n{n}", "menge": n} for n in range(4)]})
+    probe = Draft(Family.SUPPLIED, reply, "right").probe("0/right", 0)
+    row = Row(0, "k", ({"role": "user", "content": prompt},), None, None, {})
+    families = {(p.family, p.variant) for p in entry_probes([(probe, "high")], [row])}
+    assert ((Family.ENTRIES_CUT, "all entries but the first") in families) is asked
+
+
 def test_unreadable_numbers_that_are_paid_block_and_other_values_warn() -> None:
     def unreadable(variant: str, paid: int) -> list[ScoredProbe]:
         return [scored_probe(Family.VALUES_UNREADABLE, variant, float(n < paid), row=n) for n in range(4)]
