@@ -26,7 +26,7 @@ from prime_lab_mcp.lab.state.compared_rewards import comparison_sentence
 from prime_lab_mcp.lab.state.config_gate import HUB_DIFFERS, HubContent
 from prime_lab_mcp.lab.state.open_warnings import port_since_edited, warnings_sentence
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
-from prime_lab_mcp.lab.state.pulled import pull_of_folder
+from prime_lab_mcp.lab.state.pulled import pull_of_folder, pull_of_source
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation, read_source
 from prime_lab_mcp.lab.training.next_step import config_of_pull
@@ -88,14 +88,14 @@ async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     question = await anyio.to_thread.run_sync(_question, snapshot, target, args.env_args)
     question += comparison_sentence(call.lab.ledger, call.lab.key, snapshot)
     lab, port = call.lab, port_since_edited(call.lab.ledger, call.lab.key, snapshot.name, snapshot.source)
-    known = warnings_sentence(snapshot.name, evidence_of_source(lab, lab.key, snapshot.name, snapshot.source), port)
+    known = warnings_sentence(snapshot.name, evidence_of_source(lab, lab.key, snapshot.source), port)
     question += _origin(call.lab, snapshot) + (f" {known}" if known else "")
     return Plan(work, Intent("push", key, question, instead=_after_decline(call.lab, snapshot)))
 
 
 def _origin(lab: Lab, snapshot: Snapshot) -> str:
     """Whose environment the files are, as a sentence of the question; empty where they were not pulled."""
-    pulled = pull_of_folder(lab.ledger, lab.key, snapshot.name)
+    pulled = pull_of_folder(lab.ledger, lab.key, snapshot.name) or pull_of_source(lab.ledger, snapshot.source)
     if pulled is None:
         return ""
     edited = pulled.source != snapshot.source

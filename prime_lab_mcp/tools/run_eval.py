@@ -31,7 +31,7 @@ from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
 from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, DOCKER, EvalSpec, canonical_json
-from prime_lab_mcp.lab.evals.stratified import drawn_tasks
+from prime_lab_mcp.lab.evals.stratified import draw_bias, drawn_tasks
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.models.listing import fetch_lists
@@ -406,7 +406,8 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
                     "verifiers draws tasks by a field in v1 only", fix=Fix("Leave ", SameCall.without("by"), " out.")
                 )
             drawn = drawn_tasks(rows, args.by, spec.num_examples, spec.seed)
-            spec = replace(spec, by=args.by, drawn=drawn, num_examples=len(drawn))
+            bias = draw_bias(rows, drawn, args.by)
+            spec = replace(spec, by=args.by, drawn=drawn, draw_bias=bias, num_examples=len(drawn))
         else:
             spec = replace(spec, frequent=await all_tasks_frequent_answer(env, rows))
         if rehearsed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.configs.config import read_config
-from prime_lab_mcp.lab.configs.evidence import evaluated_model, evidence_of_source
+from prime_lab_mcp.lab.configs.evidence import evaluated_model, evidence_of_push, evidence_of_source
 from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import PlatformModels
@@ -306,6 +307,22 @@ async def test_a_push_of_a_version_that_was_published_with_other_files_is_offere
     assert (await after(lab, "run_eval")).arguments == {"environment": "tiny_env", "bump": "patch"}
 
 
+async def test_a_copy_of_a_folder_is_known_by_its_files(lab: Lab, platform: StandIn) -> None:
+    """Files that were proven in one folder and pushed from a copy had a bound 15 times too low, no warning in either
+    question, and were offered as the user's own where the first folder was pulled."""
+    source = await pulled(lab)
+    found = [{"code": "small-set", "severity": "warning"}]
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "tiny_env", source, source, findings=found))
+    copytree(lab.workspace.environments / "tiny_env", lab.workspace.environments / "copy")
+    copy = await lab.snapshot("copy")
+    assert copy.source == source
+    lab.ledger.record_push(Push(lab.key, "copy", "me", "copy", "0.1.0", source, copy.content, "h", lab.platform))
+    rows = evidence_of_push(lab, lab.ledger.pushes(name="copy")[0])
+    assert [row.environment for row in rows if row.tool == "check_environment"] == ["tiny_env"]
+    assert "small-set" in warnings_sentence("copy", rows)
+    assert f"pulled as {PINNED} of another owner and unchanged" in planned_push._origin(lab, copy)
+
+
 async def test_both_questions_name_what_the_checks_warned_of(lab: Lab, platform: StandIn) -> None:
     source = await pulled(lab)
     proven(lab, {}, source=source)
@@ -318,7 +335,7 @@ async def test_both_questions_name_what_the_checks_warned_of(lab: Lab, platform:
     [sentence] = submission_question._known_warnings(lab, config)
     assert sentence.startswith(f"Known of {PINNED} and not mended: reward-hackable (a completion that is no plain")
     assert "; small-set (so few prompts that training would memorise them)." in sentence
-    assert sentence == warnings_sentence(PINNED, evidence_of_source(lab, lab.key, "tiny_env", source))
+    assert sentence == warnings_sentence(PINNED, evidence_of_source(lab, lab.key, source))
     lab.ledger.record(Evidence("test_reward", "passed", lab.key, "tiny_env", source, source))
     assert "reward-hackable" not in submission_question._known_warnings(lab, config)[0]
 

@@ -182,6 +182,9 @@ async def test_tasks_are_drawn_in_equal_shares_by_a_field(lab: Lab) -> None:
     drawn = [json.loads(line)["traces"][0]["task"]["data"]["level"] for line in rows]
     assert sorted(drawn) == [0, 0, 0, 0, 1, 1, 1, 1]
     assert "by level" in found.data["order"]
+    (limit,) = [f for f in found.findings if f.code == "distribution-drawn"]
+    assert (limit.severity, found.status) == ("blocker", "inconclusive")
+    assert '"level", and training draws from all tasks alike: 25% of them would be others' in limit.message
 
 
 @pytest.mark.slow

@@ -171,6 +171,7 @@ Code: TypeAlias = Literal[
     "distribution-constant",
     "distribution-constant-component",
     "distribution-dead",
+    "distribution-drawn",
     "distribution-format-dominates",
     "distribution-format-low",
     "distribution-format-saturated",

@@ -355,7 +355,7 @@ async def _models(lab: Lab, choices: ConfigChoices) -> PlatformModels | None:
 
 def _proven_arguments(lab: Lab, resolved: ResolvedSource) -> dict[str, Any]:
     """Return the arguments with which training on an environment is proven; empty for the defaults."""
-    rows = evidence_of_source(lab, *resolved.proof) if resolved.proof is not None else []
+    rows = evidence_of_source(lab, resolved.proof[0], resolved.proof[2]) if resolved.proof is not None else []
     return proven_arguments(rows, runs=lab.ledger.training_names())
 
 

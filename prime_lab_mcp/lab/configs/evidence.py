@@ -93,7 +93,9 @@ def gather_context_of_sources(
         if "/" in id and lab.ledger.pushes(owner=id.partition("/")[0], name=id.partition("/")[2].partition("@")[0])
     }
     each = {
-        id: _measurement(evidence_of_source(lab, *proof), model, (arguments or {}).get(id), (harnesses or {}).get(id))
+        id: _measurement(
+            evidence_of_source(lab, proof[0], proof[2]), model, (arguments or {}).get(id), (harnesses or {}).get(id)
+        )
         for id, proof in proofs.items()
         if proof is not None
     }
@@ -134,7 +136,9 @@ def _with_facts_of_pull(lab: Lab, id: str, measured: SourceMeasurement) -> Sourc
     pulled = pulled_source(lab.ledger, lab.key, owner, name, version) if owner and not measured.tasks else None
     if pulled is None:
         return replace(measured, sampled=None)
-    check = _measurement([r for r in evidence_of_source(lab, lab.key, *pulled) if r.tool == "check_environment"], None)
+    check = _measurement(
+        [r for r in evidence_of_source(lab, lab.key, pulled[1]) if r.tool == "check_environment"], None
+    )
     return replace(
         measured,
         tasks=check.tasks,
@@ -169,7 +173,7 @@ def hub_proof(lab: Lab, owner: str, name: str, version: str | None) -> tuple[str
     """
     pulled = pulled_source(lab.ledger, lab.key, owner, name, version)
     here = (lab.key, *pulled) if pulled is not None else None
-    if here is not None and any(row.tool in _EVALS for row in evidence_of_source(lab, *here)):
+    if here is not None and any(row.tool in _EVALS for row in evidence_of_source(lab, here[0], here[2])):
         return here
     ref = f"{owner}/{name}"
     for job in lab.ledger.jobs(lab.key, environment=ref):
@@ -181,13 +185,16 @@ def hub_proof(lab: Lab, owner: str, name: str, version: str | None) -> tuple[str
 
 def evidence_of_push(lab: Lab, push: Push) -> list[Evidence]:
     """Return the evidence about exactly the files of a push, on the present platform, newest first."""
-    return evidence_of_source(lab, push.workspace, push.environment, push.source)
+    return evidence_of_source(lab, push.workspace, push.source)
 
 
-def evidence_of_source(lab: Lab, workspace: str, environment: str, source: str) -> list[Evidence]:
-    """Return the evidence about the files with this source fingerprint, on the present platform, newest first."""
-    rows = lab.ledger.evidence(workspace, environment=environment)
-    return [r for r in rows if r.source == source and r.platform in (None, lab.platform)]
+def evidence_of_source(lab: Lab, workspace: str, source: str) -> list[Evidence]:
+    """Return the evidence about the files with this source fingerprint, on the present platform, newest first.
+
+    The folder does not count, as it does not for the gates: a copy under another name has the same files.
+    """
+    rows = lab.ledger.evidence(workspace, source=source)
+    return [r for r in rows if r.platform in (None, lab.platform)]
 
 
 def evidence_of_files(lab: Lab, source: ConfigSource) -> list[Evidence]:
@@ -197,7 +204,7 @@ def evidence_of_files(lab: Lab, source: ConfigSource) -> list[Evidence]:
     if push is not None:
         return evidence_of_push(lab, push)
     pulled = pulled_source(lab.ledger, lab.key, str(source.owner), source.env_name, source.version)
-    return evidence_of_source(lab, lab.key, *pulled) if pulled is not None else []
+    return evidence_of_source(lab, lab.key, pulled[1]) if pulled is not None else []
 
 
 def evaluated_model(
@@ -215,7 +222,7 @@ def evaluated_model(
         row
         for proof in proofs
         if proof is not None
-        for row in evidence_of_source(lab, *proof)
+        for row in evidence_of_source(lab, proof[0], proof[2])
         if row.tool == "check_reward_distribution" and row.model
         if not (is_checkpoint(row, runs) or held_out_argument(row.env_args))
         if row.model in trainable or (not trainable and find_model(row.model).closed is None)
@@ -407,7 +414,7 @@ def known_schemas(
         proof = (proofs or {}).get(source.id)
         row, exact = _check(lab, source)
         if proof is not None and not exact:
-            rows = evidence_of_source(lab, *proof)
+            rows = evidence_of_source(lab, proof[0], proof[2])
             check = next((r for r in rows if r.tool == "check_environment" and "shapes" in r.data), None)
             row, exact = (check, True) if check is not None else (row, False)
         recorded = row.data.get("shapes") if row is not None else None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import amount_text, count
 from prime_lab_mcp.lab.distribution.sample_size import is_too_small, needed_size
-from prime_lab_mcp.lab.evals.evidence_limits import sampling_difference
+from prime_lab_mcp.lab.evals.evidence_limits import draw_limit, sampling_difference
 from prime_lab_mcp.lab.evals.results import result_purpose
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
@@ -68,6 +69,12 @@ def dry_run_outcome(lab: Lab, specs: Sequence[EvalSpec], start: Mapping[str, Any
     )
 
 
+_CLOSING: Mapping[Code, str] = {
+    "distribution-too-small": "the sample is too small",
+    "distribution-drawn": "its tasks are no sample of those of training",
+}
+
+
 def evidence_of(lab: Lab, spec: EvalSpec) -> tuple[dict[str, Any], tuple[Finding, ...]]:
     """Return which gates the evaluation could open, as the `evidence` of the report, and findings on what prevents it
     from opening them."""
@@ -89,6 +96,8 @@ def evidence_of(lab: Lab, spec: EvalSpec) -> tuple[dict[str, Any], tuple[Finding
                 f"Run run_eval with num_examples={tasks} and rollouts={rollouts}; more of both decide more surely.",
             )
         )
+    if (drawn := draw_limit(spec)) is not None:
+        limits.append(drawn)
     differing = sampling_difference(spec.sampling)
     if differing is not None:
         limits.append(
@@ -109,11 +118,12 @@ def evidence_of(lab: Lab, spec: EvalSpec) -> tuple[dict[str, Any], tuple[Finding
             )
         )
     arguments = "the default arguments" if not spec.env_args else "these arguments"
-    opens = [] if any(f.code == "distribution-too-small" for f in limits) else ["push_environment", "submit_training"]
+    closing = next((f.code for f in limits if f.code in _CLOSING), None)
+    opens = [] if closing else ["push_environment", "submit_training"]
     summary = (
         f"If it passes, it is the distribution that push_environment and submit_training need, for {arguments} and "
         f"{spec.model}."
         if opens
-        else "It would open no gate: the sample is too small."
+        else f"It would open no gate: {_CLOSING[closing]}."
     )
     return {"kind": "training", "opens": opens, "summary": summary, "platform": lab.platform}, tuple(limits)

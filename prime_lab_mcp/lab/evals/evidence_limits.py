@@ -10,7 +10,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.state.ledger.rows import Job
 
@@ -34,6 +34,9 @@ def evidence_limits(spec: EvalSpec, job: Job, *, failed: bool) -> Iterator[Findi
             f"sampled {difference}: the share of usable groups does not carry over",
             Fix("Run ", NamedCall("run_eval").without("temperature"), "."),
         )
+    drawn = draw_limit(spec)
+    if drawn is not None:
+        yield drawn
     if spec.hosted is not None:
         yield from _hosted_limits(spec, job)
     yield from _rehearsal_limits(spec)
@@ -44,6 +47,26 @@ def evidence_limits(spec: EvalSpec, job: Job, *, failed: bool) -> Iterator[Findi
             f"verifiers {spec.verifiers} takes tasks in file order, not a random sample",
             "Shuffle the data in the environment if its order means something.",
         )
+
+
+_MOST_BIAS = 0.1
+"""Share of drawn tasks that may be others than in a plain draw. It moves the share of usable groups by as much at most
+(our choice)."""
+
+
+def draw_limit(spec: EvalSpec) -> Finding | None:
+    """Return a blocker if the tasks were drawn by a field whose values have other shares in the tasks of training."""
+    if not spec.by or spec.draw_bias <= _MOST_BIAS:
+        return None
+    return Finding(
+        "distribution-drawn",
+        "blocker",
+        f"its tasks were drawn in equal shares by {quote(spec.by, 60)}, and training draws from all tasks alike: "
+        f"{spec.draw_bias:.0%} of them would be others, so that the share of usable groups is not that of training",
+        Fix(
+            "To push or to train, run ", NamedCall("run_eval").without("by"), "; this one shows how the values differ."
+        ),
+    )
 
 
 def sampling_difference(sampling: Mapping[str, Any]) -> str | None:

@@ -41,6 +41,7 @@ _ABOUT_TRAINING = frozenset(
         "distribution-between-tasks",
         "distribution-constant",
         "distribution-dead",
+        "distribution-drawn",
         "distribution-format-dominates",
         "distribution-format-low",
         "distribution-format-saturated",

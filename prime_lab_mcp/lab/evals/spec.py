@@ -124,6 +124,8 @@ class EvalSpec:
     """The task field by whose values the tasks were drawn in equal shares; empty for a plain draw."""
     drawn: tuple[int, ...] = ()
     """Indices of the tasks that were drawn by `by`."""
+    draw_bias: float = 0.0
+    """Share of the drawn tasks that would be others in a plain draw (`stratified.draw_bias`)."""
     rescored: str | None = None
     """Id of the evaluation whose rollouts this one scores again, without inference."""
     measured: MeasuredRollout | None = None
@@ -277,7 +279,7 @@ class EvalSpec:
         fields["env_args"], fields["weights"] = dict(self.env_args), dict(self.weights)
         fields["distributions"] = dict(self.distributions)
         if not self.by:  # Evaluations of earlier versions, which had no such draws, keep their intents.
-            del fields["by"], fields["drawn"]
+            del fields["by"], fields["drawn"], fields["draw_bias"]
         if not self.stated_form:
             del fields["stated_form"]
         fields["seats"] = {name: list(assignment) for name, assignment in fields.pop("agents").items()}
@@ -319,6 +321,7 @@ _INCIDENTAL = frozenset(
         "rehearsed",
         "measured",
         "frequent",
+        "draw_bias",
     }
 )
 """Fields that change where or how fast an evaluation runs, not what it measures."""

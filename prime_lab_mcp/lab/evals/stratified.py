@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,6 +47,21 @@ def drawn_tasks(rows: Sequence[Row], by: str, size: int, seed: int) -> tuple[int
                 drawn.append(queue.pop())
         queues = [queue for queue in queues if queue]
     return tuple(sorted(drawn))
+
+
+def draw_bias(rows: Sequence[Row], drawn: Sequence[int], by: str) -> float:
+    """Return the share of the drawn tasks, 0 to 1, that would have another value of the field in a plain draw.
+
+    Half of the sum of the differences between the shares of each value (the total variation distance).
+    """
+    chosen = set(drawn)
+    every = Counter(json.dumps(_value(row.fields, by), sort_keys=True, default=str) for row in rows)
+    taken = Counter(
+        json.dumps(_value(row.fields, by), sort_keys=True, default=str) for row in rows if row.index in chosen
+    )
+    if not taken:
+        return 0.0
+    return sum(abs(taken[value] / taken.total() - number / every.total()) for value, number in every.items()) / 2
 
 
 def _value(fields: Mapping[str, Any], by: str) -> Any:

@@ -101,6 +101,15 @@ def pull_of_folder(ledger: Ledger, workspace: str, folder: str) -> PulledFiles |
     return None
 
 
+def pull_of_source(ledger: Ledger, source: str) -> PulledFiles | None:
+    """The latest pull of exactly these files, into whatever folder or workspace; None if they were never pulled."""
+    for row in ledger.evidence(tool=PULL):
+        ref = row.data.get("pulled")
+        if isinstance(ref, str) and row.data.get("source") == source:
+            return PulledFiles(ref, source)
+    return None
+
+
 def record_agreement(ledger: Ledger, workspace: str, pulled: PulledFiles) -> None:
     """Record that a person agreed to run the pulled code without confinement."""
     data = {"pulled": pulled.ref}

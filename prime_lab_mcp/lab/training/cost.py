@@ -234,8 +234,8 @@ def _tokens(lab: Lab, config: TrainingConfig) -> RolloutTokens | None:
         push = lab.newest_push(source.owner, source.env_name, source.version) if source.owner else None
         if push is None:
             continue
-        for row in lab.ledger.evidence(push.workspace, environment=push.environment):
-            if row.source == push.source and row.model == config.model and row.platform in (None, lab.platform):
+        for row in lab.ledger.evidence(push.workspace, source=push.source):
+            if row.model == config.model and row.platform in (None, lab.platform):
                 inner = row.data.get("distribution")
                 tokens_of_row = _token_counts({**row.data, **(inner if isinstance(inner, Mapping) else {})})
                 if tokens_of_row is not None:
