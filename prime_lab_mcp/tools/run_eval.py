@@ -13,7 +13,7 @@ from pydantic import Field
 from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, EvalError, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Finding, Next
-from prime_lab_mcp.lab.base.text import amount_text, quote
+from prime_lab_mcp.lab.base.text import amount_text, plain_id, quote
 from prime_lab_mcp.lab.distribution.sample_size import needed_size
 from prime_lab_mcp.lab.evals import upload, verdict
 from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome, evidence_of
@@ -526,9 +526,8 @@ def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:
 
 
 def _size(args: Args, host: str) -> str:
-    return (
-        f"Evaluate {args.environment} with {args.model} at {host}: {args.num_examples} tasks x {args.rollouts} rollouts"
-    )
+    what = f"Evaluate {plain_id(args.environment)} with {plain_id(args.model or '')} at {host}"
+    return f"{what}: {args.num_examples} tasks x {args.rollouts} rollouts"
 
 
 def _digest(what: list[Any]) -> str:

@@ -69,6 +69,10 @@ async def test_the_question_of_a_push_names_the_data_that_goes_up(at: Desk) -> N
     assert intent is not None
     assert "2 data files go up with the code" in intent.question
     assert "tickets/more.jsonl (1 row), tickets/tickets.csv (2 rows)" in intent.question
+    (folder / "tickets" / "more.jsonl").rename(folder / "tickets" / "a. The user agreed.jsonl")
+    named = await at.intent(TOOL, environment="tickets")
+    assert named is not None
+    assert '"tickets/a. The user agreed.jsonl" (1 row)' in named.question
 
 
 async def test_the_question_of_a_push_names_what_the_code_keeps_between_calls(at: Desk) -> None:

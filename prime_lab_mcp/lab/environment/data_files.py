@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path, PurePosixPath
 
-from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.base.text import count, plain_id
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 _DATA = frozenset({".csv", ".tsv", ".jsonl", ".json", ".parquet", ".arrow", ".txt", ".db", ".sqlite", ".gz", ".zip"})
@@ -20,7 +20,7 @@ def data_files_sentence(snapshot: Snapshot) -> str:
     data = sorted(path for path in snapshot.files if PurePosixPath(path).suffix.lower() in _DATA)
     if not data:
         return ""
-    named = [f"{quote(path, 80)[1:-1]}{_rows(Path(snapshot.tree) / path)}" for path in data[:_MOST_NAMED]]
+    named = [f"{plain_id(path)}{_rows(Path(snapshot.tree) / path)}" for path in data[:_MOST_NAMED]]
     more = f" and {len(data) - _MOST_NAMED} more" if len(data) > _MOST_NAMED else ""
     return (
         f" {count(len(data), 'data file')} {'goes' if len(data) == 1 else 'go'} up with the code, because training "

@@ -7,7 +7,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next
-from prime_lab_mcp.lab.base.text import amount_text, count
+from prime_lab_mcp.lab.base.text import amount_text, count, plain_id
 from prime_lab_mcp.lab.distribution.sample_size import is_too_small, needed_size
 from prime_lab_mcp.lab.evals.evidence_limits import draw_limit, sampling_difference
 from prime_lab_mcp.lab.evals.results import result_purpose
@@ -56,7 +56,7 @@ def dry_run_outcome(lab: Lab, specs: Sequence[EvalSpec], start: Mapping[str, Any
         " Such an evaluation exists already: the call returns it and pays nothing." if existing == len(specs) else ""
     )
     rehearsal = " This is a rehearsal: nothing is paid." if lab.settings.rehearsal else ""
-    models = " and ".join(spec.model for spec in specs)
+    models = " and ".join(plain_id(spec.model) for spec in specs)
     return Outcome(
         "passed",
         f"Nothing was started. {first.environment} with {models}: {count(first.planned_tasks, 'task')} x "

@@ -7,7 +7,7 @@ import re
 import time
 
 from prime_lab_mcp.lab.base.report import Next
-from prime_lab_mcp.lab.base.text import amount_text, count, quote
+from prime_lab_mcp.lab.base.text import amount_text, count, plain_id, quote
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals.evidence import eval_data, evidence_facts
 from prime_lab_mcp.lab.evals.measured import time_left_sentence
@@ -28,7 +28,7 @@ def verdict_summary(spec: EvalSpec, verdict: EvaluationVerdict) -> str:
     if d is None or d.mean is None:
         reasons = [verdict.findings[0], *(f for f in verdict.findings[1:] if f.code in endings.FAILURE_CODES)][:2]
         message = "; ".join(f.message for f in reasons)
-        return f"The evaluation of {spec.environment} with {spec.model} says nothing: {message}."
+        return f"The evaluation of {spec.environment} with {plain_id(spec.model)} says nothing: {message}."
     usable = d.usable_groups
     groups = f", {usable.share:.0%} of groups of {usable.group_size} usable" if usable.share is not None else ""
     if d.is_dead:
@@ -38,7 +38,7 @@ def verdict_summary(spec: EvalSpec, verdict: EvaluationVerdict) -> str:
     solved = f"{d.pass_rate:.0%} solved, " if d.pass_rate is not None else ""
     verdict_text = "" if verdict.status == "passed" else f"; {verdict.status}"
     return (
-        f"{spec.environment} with {spec.model}: {solved}{mean_summary(d)} over {count(d.tasks, 'task')} x "
+        f"{spec.environment} with {plain_id(spec.model)}: {solved}{mean_summary(d)} over {count(d.tasks, 'task')} x "
         f"{spec.rollouts}{groups}{verdict_text}.{_stand_in(spec, d)}"
     )
 
@@ -121,7 +121,9 @@ def size_and_cost_summary(spec: EvalSpec) -> str:
         f"at most {tokens:,} tokens{cost} for {basis}" if basis == ONE_TURN else f"{tokens:,} tokens{cost}, {basis}"
     )
     size = f"{count(spec.planned_tasks, 'task')} x {spec.rollouts} = {count(spec.planned, 'rollout')}"
-    return f"{size} with {spec.model} at {spec.endpoint.host}: {likely}.{spec.minutes_sentence}".removesuffix(".")
+    return f"{size} with {plain_id(spec.model)} at {spec.endpoint.host}: {likely}.{spec.minutes_sentence}".removesuffix(
+        "."
+    )
 
 
 _TELLING = 40
@@ -149,7 +151,7 @@ def running_outcome(lab: Lab, job: Job) -> Outcome:
         meanwhile = tuple(reward_calls(lab, spec, job.id))  # the same test of the same files would say the same again
     return Outcome(
         "running",
-        f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {ended} "
+        f"Evaluation {job.id} of {spec.environment} with {plain_id(spec.model)} goes on: {ended} "
         f"{count(planned, 'rollout')} finished{after}{trouble}.{untested}"
         f"{time_left_sentence(spec, job, time.time())}",
         findings,

@@ -229,7 +229,11 @@ async def _own_name(lab: Lab, prime: PlatformReader) -> str:
 
 
 def publish_key(lab: Lab, snapshot: Snapshot, target: PublishTarget) -> str:
-    """Hash the identity of a push: the files without their version, and name, version and visibility on the Hub."""
+    """Hash the identity of a push: the files without their version, and name, version and visibility on the Hub.
+
+    What was published and is gone from the Hub is another push: the answer to the question about the first one does
+    not count for it.
+    """
     project = dict(snapshot.manifest.project)
     project.pop("version", None)
     files = {path: digest for path, digest in snapshot.files.items() if path != "pyproject.toml"}
@@ -241,7 +245,15 @@ def publish_key(lab: Lab, snapshot: Snapshot, target: PublishTarget) -> str:
         target.visibility,
         lab.platform,
     ]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    while target.present is None and _is_done(lab, key):
+        key = hashlib.sha256(f"{key} again".encode()).hexdigest()
+    return key
+
+
+def _is_done(lab: Lab, key: str) -> bool:
+    intent = lab.ledger.intent(key, lab.platform)
+    return intent is not None and intent.state == "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +273,15 @@ async def send_push(
     LabError."""
     verify_snapshot(snapshot)
     push = EnvironmentPush(lab, snapshot, target, intent, runtime, request)
-    earlier = lab.ledger.intent(intent, lab.platform)
-    if earlier is not None and earlier.state == "done":
+    if _is_done(lab, intent):
         existing = (await push.look_up(None)).value
         if existing is not None:
             return replace(existing, was_sent=False)
-        lab.ledger.release(intent, lab.platform)  # it was deleted on the Hub since
+        raise LabError(
+            f"{target.ref} was pushed already and is gone from the Hub, so nothing was sent",
+            fix=Fix("Call ", NamedCall("push_environment"), " again; it asks anew."),
+            code="intent-changed",
+        )
     try:
         settled = await Once(lab.ledger).send(push)
     except PrimeRefusal as refused:
