@@ -342,7 +342,9 @@ def _due(one: Next, present: PresentCall) -> Next:
             return upcoming_call(snapshot.name, _api(present), standings, named, workspace=lab.workspace)
     if due == one.tool or due not in present.tools:
         return one
-    after = step_after_the_push(lab, snapshot) if due == "write_training_config" else None
+    # After an evaluation of one model, the config or the run of another one is no step.
+    model = present.given.get("model") if present.tool.name == "run_eval" else None
+    after = step_after_the_push(lab, snapshot, model) if due == "write_training_config" else None
     step = after or upcoming_call(snapshot.name, _api(present), standings, named, workspace=lab.workspace)
     return _completed(step, Report("passed", ""), present) or one
 

@@ -41,6 +41,7 @@ from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.proven_arguments import held_out_argument
+from prime_lab_mcp.lab.training.next_step import step_after_the_push
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _PICTURED = ("summary", "difficulty")
@@ -171,6 +172,12 @@ async def _towards_training(lab: Lab, environment: str, model: str, calls: tuple
     due = await due_call(lab, environment) if any(one.tool == "workflow_status" for one in calls) else None
     if due is None:
         return calls
+    snapshot = await lab.snapshot(environment)
+    step = step_after_the_push(lab, snapshot)
+    if step is not None and (due.tool, due.arguments) == (step.tool, step.arguments):
+        # The step of a config, which may be one for another model.
+        config = Next("write_training_config", "everything is proven and pushed", {"environments": [environment]})
+        due = step_after_the_push(lab, snapshot, model) or config
     given = {**(due.arguments or {}), **({"model": model} if due.tool == "write_training_config" else {})}
     first = Next(due.tool, f"{due.why}: the next step towards training {quote(model, 80)[1:-1]}", given)
     return (first, *(one for one in calls if one.tool != "workflow_status"))

@@ -413,10 +413,9 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
         if rehearsed:
             solutions = await lab.memory(PlayableSolutions).of(env, rows, args.env_args or {})
             form = paid_form(lab, env.snapshot.source, args.env_args or {})
-            await register_golds(
-                work.variables, rows, solutions, filled_replies(form, rows) or gold_replies(form, rows)
-            )
             stated = stated_form(lab, env.snapshot.source, args.env_args or {})
+            replies = filled_replies(form, rows) or gold_replies(form, rows, named=bool(stated))
+            await register_golds(work.variables, rows, solutions, replies)
             played = (len(solutions), len(rows)) if env.loaded.turns else None
             spec = replace(spec, rehearsed=played, stated_form=stated)
     return replace(spec, measured=measured_rollout(lab, spec))

@@ -99,7 +99,7 @@ async def test_zeros_of_a_reward_whose_test_passed_lead_to_the_files_and_not_to_
     after = (await look(lab, eval=job.id, view="zeros")).next
     assert "test_reward" in before
     assert [one.tool for one in after] == ["read_environment" if tool == "test_reward" else tool for tool in before]
-    assert "compare that form with what the prompt asks for" in str([one.why for one in after])
+    assert "Ask for that form in the prompt, or read the form that the prompt asks for" in str([o.why for o in after])
 
 
 @pytest.mark.parametrize("status", ["inconclusive", "failed"])

@@ -14,6 +14,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
 from prime_lab_mcp.lab.base.fix import SameCall, calls_named_in
+from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.distribution.sample import easy_first
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.listing import search_gpus
@@ -548,6 +549,9 @@ async def test_after_a_decline_comes_a_change_and_a_live_run_is_watched(lab: Lab
     assert (live.tool, live.arguments) == ("watch_run", {"id": "run_1"})
     lab.ledger.record_run(replace(run, data={**run.data, "ended": "COMPLETED"}))
     assert step_after_the_push(lab, snapshot) == following
+    model = read_config(lab.workspace.resolve(changed.data["path"])).model
+    assert step_after_the_push(lab, snapshot, model) == following
+    assert step_after_the_push(lab, snapshot, "another/model-1B") is None
 
 
 async def test_a_run_of_the_declined_config_ends_the_decline(lab: Lab) -> None:

@@ -105,15 +105,19 @@ def _trained_as_pulled(lab: Lab, snapshot: Snapshot) -> str | None:
     return pulled.ref if pulled is not None and not published else None
 
 
-def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
-    """The next call for the newest config of the pushed environment; None if no active hosted config names it."""
-    return _step_of_config(lab, _published_as(lab, snapshot))
+def step_after_the_push(lab: Lab, snapshot: Snapshot, model: str | None = None) -> Next | None:
+    """The next call for the newest config of the pushed environment; None if no active hosted config names it.
+
+    With `model`, only a config that trains this model counts.
+    """
+    return _step_of_config(lab, _published_as(lab, snapshot), model)
 
 
-def _step_of_config(lab: Lab, names: set[str]) -> Next | None:
-    """The next call for the newest active hosted config of an environment under one of these names, or None."""
+def _step_of_config(lab: Lab, names: set[str], model: str | None = None) -> Next | None:
+    """The next call for the newest active hosted config of an environment under one of these names, or None. With
+    `model`, a config of another model is none."""
     live = next((run for run in live_runs(lab) if names & set(run.data.get("environments") or ())), None)
-    if live is not None:
+    if live is not None and model in (None, live.data.get("model")):
         return watch_call(live)
     try:
         entries = load_registry(lab.workspace.resolve(REGISTRY))
@@ -123,6 +127,8 @@ def _step_of_config(lab: Lab, names: set[str]) -> Next | None:
         path = lab.workspace.resolve(newest.path, must_exist=True)
         config, sha256 = read_config(path), hashlib.sha256(path.read_bytes()).hexdigest()
     except (LabError, OSError):
+        return None
+    if model not in (None, config.model):
         return None
     run = next(
         (r for r in lab.ledger.runs(workspace=lab.key, platform=lab.platform) if r.config_sha256 == sha256), None

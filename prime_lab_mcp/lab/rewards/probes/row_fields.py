@@ -202,10 +202,11 @@ def filled_gold(form: str, gold: str, row: Row) -> str:
     return f"{_filled(before, row)}{gold}{_filled(after, row)}"
 
 
-def gold_replies(template: str, rows: Sequence[Row]) -> dict[int, str]:
+def gold_replies(template: str, rows: Sequence[Row], *, named: bool = False) -> dict[int, str]:
     """Return right replies in a form that names further fields, by the index of their task; the last `…` is the gold.
 
-    The result is empty for a form of the gold alone, and for one that the prompts do not ask for.
+    The result is empty for a form of the gold alone, unless a caller `named` it, and for one that the prompts do not
+    ask for.
     """
     dots = "\N{HORIZONTAL ELLIPSIS}"
     before, found, after = template.rpartition(dots)
@@ -214,7 +215,7 @@ def gold_replies(template: str, rows: Sequence[Row]) -> dict[int, str]:
     if (
         not found
         or golds is None
-        or not _FIELD.search(template)
+        or not (named or _FIELD.search(template))
         or not rendering_from_template(form).is_asked_for(rows)
     ):
         return {}

@@ -124,6 +124,8 @@ def test_a_stand_in_writes_the_gold_with_the_fields_that_a_form_names_where_the_
     form = "<queue>\n…\n</queue>\n<urgency>\n{info.urgency}\n</urgency>"
     assert gold_replies(form, rows)[1] == "<queue>\nfines\n</queue>\n<urgency>\n2\n</urgency>"
     assert gold_replies("<queue>…</queue>", rows) == {}
+    assert gold_replies("<queue>…</queue>", rows, named=True)[1] == "<queue>fines</queue>"
+    assert gold_replies("<desk>…</desk>", rows, named=True) == {}
     assert gold_replies("<desk>…</desk><urgency>{info.urgency}</urgency>", rows) == {}
 
 
