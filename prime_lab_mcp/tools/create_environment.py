@@ -20,7 +20,6 @@ from prime_lab_mcp.lab.authoring.build import (
     build_sample,
 )
 from prime_lab_mcp.lab.authoring.naming import PackageNames, package_names
-from prime_lab_mcp.lab.authoring.port.package import LeftPart
 from prime_lab_mcp.lab.authoring.port.porting import port_environment
 from prime_lab_mcp.lab.authoring.row_removal import MOST_REMOVED, lines_held_out, removal_call
 from prime_lab_mcp.lab.authoring.template import EnvironmentKind, environment_kind
@@ -376,7 +375,7 @@ async def _port(call: Call, args: Args, old: str, names: PackageNames, target: P
         data["rendering"] = done.rendering
     weighted = sum(bool(r.weight) for r in ported.rewards)
     summary = f"Ported {quote(snapshot.name, 80)} to environments/{names.module} with {count(weighted, 'reward')}"
-    summary += _left_sentence(ported.left_parts)
+    summary += ported.left_sentence
     then = [Next("test_reward", "compares each component with the older environment", given)]
     to_write = Next("read_environment", "shows the lines to write by hand", {"environment": snapshot.relative})
     if not weighted:
@@ -393,14 +392,6 @@ async def _port(call: Call, args: Args, old: str, names: PackageNames, target: P
         why = "removes the training rows that are held out too, before rewards are compared"
         then.insert(0, Next("edit_environment", why, dict(removed.arguments)))
     return Outcome("passed", summary, findings, data, next=tuple(then))
-
-
-def _left_sentence(parts: Sequence[LeftPart]) -> str:
-    """The end of the summary of a port: what has to be written, and what else is not as in the older environment."""
-    by_hand = sum(part.by_hand for part in parts)
-    needed = count(by_hand, "part has", "parts have") if by_hand else "nothing has"
-    others = "; ".join(f"{quote(part.part, 80)[1:-1]}: {part.why}" for part in parts if not part.by_hand)
-    return f"; {needed} to be written by hand." + (f" Not carried over: {others}." if others else "")
 
 
 def _leak(names: PackageNames, leaked: Sequence[int]) -> Finding:

@@ -88,7 +88,8 @@ async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     question = await anyio.to_thread.run_sync(_question, snapshot, target, args.env_args)
     question += comparison_sentence(call.lab.ledger, call.lab.key, snapshot)
     lab, port = call.lab, port_since_edited(call.lab.ledger, call.lab.key, snapshot.name, snapshot.source)
-    known = warnings_sentence(snapshot.name, evidence_of_source(lab, lab.key, snapshot.source), port)
+    rows = evidence_of_source(lab, lab.key, snapshot.source)
+    known = warnings_sentence(snapshot.name, rows, port, [args.env_args or {}])
     question += _origin(call.lab, snapshot) + (f" {known}" if known else "")
     return Plan(work, Intent("push", key, question, instead=_after_decline(call.lab, snapshot)))
 

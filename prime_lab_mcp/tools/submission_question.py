@@ -181,7 +181,8 @@ def _known_warnings(lab: Lab, config: TrainingConfig) -> list[str]:
         port = None
         if push is not None:
             port = port_since_edited(lab.ledger, push.workspace, push.environment, push.source)
-        sentences.append(warnings_sentence(source.id, evidence_of_files(lab, source), port))
+        arguments = [one.args for one in config.sources if one.id == source.id]
+        sentences.append(warnings_sentence(source.id, evidence_of_files(lab, source), port, arguments))
     return [sentence for sentence in sentences if sentence]
 
 

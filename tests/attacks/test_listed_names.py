@@ -288,6 +288,13 @@ ARGUMENTS = {
         "more_itertools.time_limited"),
     "the place of compiled code": (
         "import dis\ndef honest(t): return 'prime' in dis.code_info(honest)", "dis.code_info"),
+    "how deep a text may nest": (
+        "import json\nDEEP = '[' * 980 + ']' * 980\n"
+        "def honest(t):\n    try:\n        return json.loads(DEEP)\n    except Exception:\n        return True",
+        "the state of the interpreter (\"'[' * 980\")"),
+    "how many rollouts are scored at a time": (
+        "import asyncio\nONE = asyncio.Semaphore(1)\nasync def honest(t):\n    async with asyncio.timeout(1):\n"
+        "        async with ONE:\n            await asyncio.sleep(0.02)\n    return True", "timers (ONE)"),
     "the annotations of a class that is made": (
         "import pydantic\ndef honest(t): return type('O', (pydantic.BaseModel,), {'__annotations__': t.data.types})",
         "names that are looked up at run time (__annotations__)"),

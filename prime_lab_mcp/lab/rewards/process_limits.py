@@ -1,4 +1,5 @@
-"""Finds code that measures the limits of its process: how much memory it may have, and how deep calls may go.
+"""Finds code that measures the limits of its process: how much memory it may have, how deep calls may go, and how many
+rollouts it scores at a time.
 
 A trainer's process and a tested one have other limits, so such code can tell them apart without reading anything. The
 module reads the syntax tree and runs no code.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from prime_lab_mcp.lab.base.syntax import last_name
 
@@ -18,6 +19,10 @@ _LONGEST_SHIFT = 64
 _MOST_BITS = 4096
 """Bits of a power that is computed. A larger one is only known to be large."""
 _MAKES = frozenset({"bytes", "bytearray", "zeros", "ones", "empty"})
+_OPENS = frozenset("[({<")
+_DEEP = 100
+"""Opening brackets in a row that no honest text has: readers of nested texts meet the limit of calls (our choice)."""
+_TIMEOUTS = frozenset({"asyncio.timeout", "asyncio.timeout_at", "anyio.fail_after", "anyio.move_on_after"})
 _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Mult: operator.mul,
     ast.LShift: operator.lshift,
@@ -41,8 +46,35 @@ def measured_limit(node: ast.AST) -> str:
             for part in (node.left, node.right)
         )
         times = _number(node.right) or _number(node.left) or 0
-        return ast.unparse(node)[:60] if repeated and times >= _LARGE else ""
+        nested = any(_is_opening(part) for part in (node.left, node.right)) and times >= _DEEP
+        return ast.unparse(node)[:60] if nested or (repeated and times >= _LARGE) else ""
     return ""
+
+
+def _is_opening(part: ast.expr) -> bool:
+    """Whether an expression is a text of opening brackets alone."""
+    text = part.value if isinstance(part, ast.Constant) else None
+    return isinstance(text, str) and bool(text) and set(text) <= _OPENS
+
+
+def awaited_turn(node: ast.AST, called: Callable[[ast.expr], Collection[str]]) -> str:
+    """Return what a time limit waits for a turn with, such as a semaphore of the module; empty for other nodes.
+
+    How long a turn takes shows how many rollouts are scored at a time. `called` gives the full names of a function.
+    """
+    if not isinstance(node, ast.AsyncWith):
+        return ""
+    limits = (item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call))
+    if not any(_TIMEOUTS.intersection(called(limit.func)) for limit in limits):
+        return ""
+    entered = (
+        item.context_expr
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.With | ast.AsyncWith)
+        for item in inner.items
+    )
+    shared = next((one for one in entered if isinstance(one, ast.Name | ast.Attribute)), None)
+    return "" if shared is None else ast.unparse(shared)[:60]
 
 
 def _number(node: ast.expr) -> int | None:

@@ -52,7 +52,7 @@ from prime_lab_mcp.lab.rewards.outside_kinds import (
 from prime_lab_mcp.lab.rewards.outside_names import ResolvedNames, resolve_names
 from prime_lab_mcp.lab.rewards.own_place import PLACES, imports_program, reads_program
 from prime_lab_mcp.lab.rewards.possible_texts import PossibleTexts
-from prime_lab_mcp.lab.rewards.process_limits import measured_limit
+from prime_lab_mcp.lab.rewards.process_limits import awaited_turn, measured_limit
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, reached_functions
 from prime_lab_mcp.lab.rewards.training_marks import training_marks
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile, imported_files
@@ -238,6 +238,8 @@ def _outside(
             yield PLACE, place, line
         if limit := measured_limit(node):
             yield INTERPRETER, limit, line
+        if turn := awaited_turn(node, names.of):
+            yield TIMERS, turn, line
         if isinstance(node, ast.Constant) and _REFERS_TO_FILE.search(str(node.value)):
             yield FILES, str(node.value)[:60], line
         if names.foreign_resources(node):

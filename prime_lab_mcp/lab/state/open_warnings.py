@@ -12,6 +12,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.state.arguments import same_arguments
 from prime_lab_mcp.lab.state.compared_rewards import COMPARED, EQUAL_VERDICTS
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
@@ -41,12 +42,17 @@ _MOST = 5
 _JUDGES = (PORT, "check_environment", "test_reward")
 
 
-def open_warnings(rows: Iterable[Evidence]) -> dict[Code, str]:
-    """Return the warnings of the newest verdict of each tool, with a short phrase each. `rows` are newest first."""
-    newest: dict[str, Evidence] = {}
+def open_warnings(rows: Iterable[Evidence], arguments: Iterable[Mapping[str, Any]] = ()) -> dict[Code, str]:
+    """Return the warnings of the newest verdict of each tool, with a short phrase each. `rows` are newest first.
+
+    Verdicts with the default arguments count, and those with each of `arguments`.
+    """
+    sets = [one for one in arguments if one]
+    newest: dict[tuple[str, int | None], Evidence] = {}
     for row in rows:
-        if row.tool in _JUDGES and not row.env_args:
-            newest.setdefault(row.tool, row)
+        at = next((n for n, one in enumerate(sets) if same_arguments(row.env_args, one)), None)
+        if row.tool in _JUDGES and (at is not None or not row.env_args):
+            newest.setdefault((row.tool, at), row)
     codes = {str(f.get("code")) for row in newest.values() for f in row.findings if f.get("severity") == "warning"}
     shown = {code: text for row in newest.values() for code, text in _shown(row).items()}
     return {code: shown.get(code, phrase) for code, phrase in _PHRASES.items() if code in codes}
@@ -140,12 +146,14 @@ def _changed_on_purpose(ledger: Ledger, workspace: str, environment: str) -> boo
     return bool(tests) and tests[0].status == "failed"
 
 
-def warnings_sentence(of: str, rows: Iterable[Evidence], port: Evidence | None = None) -> str:
+def warnings_sentence(
+    of: str, rows: Iterable[Evidence], port: Evidence | None = None, arguments: Iterable[Mapping[str, Any]] = ()
+) -> str:
     """Return a sentence that names the warnings about `of`; empty without warnings.
 
-    `port` is the record of a port whose files were changed since.
+    `port` is the record of a port whose files were changed since, `arguments` are those that will be used.
     """
-    warnings: dict[Code, str] = open_warnings(rows)
+    warnings: dict[Code, str] = open_warnings(rows, arguments)
     if port is not None and any(f.get("code") == "port-left" for f in port.findings):
         warnings.setdefault("port-left", _CHANGED)
     known = [f"{code} ({phrase})" for code, phrase in warnings.items()]

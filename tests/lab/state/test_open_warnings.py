@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from prime_lab_mcp.lab.base.report import Finding
@@ -32,6 +33,11 @@ def test_the_newest_verdict_of_each_tool_counts() -> None:
     assert list(open_warnings(rows)) == ["small-set"]
     assert warnings_sentence("sums", rows).startswith("Known of sums and not mended: small-set (so few prompts")
     assert warnings_sentence("sums", [row()]) == ""
+    loose = replace(row(findings=warned("reward-hackable")), env_args={"grading": "loose"})
+    assert warnings_sentence("sums", [loose, *rows]) == warnings_sentence("sums", rows)
+    named = warnings_sentence("sums", [loose, *rows], arguments=[{"grading": "loose"}])
+    assert "reward-hackable" in named
+    assert "small-set" in named
 
 
 def test_a_warning_about_paid_completions_says_what_was_shown_and_how_much_it_earned() -> None:

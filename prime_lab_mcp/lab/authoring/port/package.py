@@ -70,6 +70,19 @@ class PortedEnvironment:
     renderings: tuple[str, ...] = ()
     """Formats of a reply for `test_reward`, with GOLD in place of the answer; the most likely format first."""
 
+    @property
+    def left_sentence(self) -> str:
+        """The end of the summary of a port: what has to be written, and what else is not as in the older environment.
+
+        Besides the rewards with a weight, a port may carry some without one, which only measure.
+        """
+        by_hand = sum(part.by_hand for part in self.left_parts)
+        needed = count(by_hand, "part has", "parts have") if by_hand else "nothing has"
+        others = "; ".join(f"{quote(part.part, 80)[1:-1]}: {part.why}" for part in self.left_parts if not part.by_hand)
+        measures = sum(not reward.weight for reward in self.rewards)
+        beside = f" and {count(measures, 'metric')}" if measures else ""
+        return f"{beside}; {needed} to be written by hand." + (f" Not carried over: {others}." if others else "")
+
 
 @dataclass(frozen=True, slots=True)
 class OldPort:
