@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
@@ -29,6 +30,7 @@ _DISTURBING = frozenset(
     {"input", "os._exit", "os.abort", "signal.signal", "signal.alarm", "signal.setitimer", "breakpoint"}
 )
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_ADDRESS = re.compile(r"(?i)(?:https?|ftp|s3|gs|gcs|az|abfss?)://")
 _NETWORK = re.compile(
     r"^(?:requests|httpx)\.(?:get|post|put|request|head|stream)$|(?:^|\.)urlopen$|^urllib\.request\.urlretrieve$"
 )
@@ -44,11 +46,24 @@ def unpinned_dataset(package: EnvironmentPackage) -> Iterator[Finding]:
             keywords = {k.arg: k.value for k in call.keywords}
             first = call.args[0] if call.args else keywords.get("path", keywords.get("repo_id"))
             source = _text(first, constants)
+            address = _address(keywords.get("data_files", keywords.get("data_dir")), constants) or _address(
+                first, constants
+            )
+            if address:
+                yield Finding(
+                    "unpinned-dataset",
+                    "warning",
+                    f"{name.rsplit('.', 1)[-1]} reads rows from the address {quote(address, 120)}, whose content "
+                    "nothing pins: what is proven here may not be what is trained on",
+                    "Put the rows into the package, or into a dataset on a hub with revision=COMMIT.",
+                    file.at(call.lineno),
+                )
+                continue
             if source in _LOCAL or _is_path(first, source) or None in keywords:
                 continue
             call_text = f"{name.rsplit('.', 1)[-1]}({quote(source or '...', 80)})"
             revision = _text(keywords.get("revision"), constants)
-            if "revision" not in keywords and not {"data_files", "data_dir"} & set(keywords):
+            if "revision" not in keywords and (source or not {"data_files", "data_dir"} & set(keywords)):
                 yield Finding(
                     "unpinned-dataset",
                     "warning",
@@ -119,6 +134,19 @@ def _text(node: ast.expr | None, constants: dict[str, str]) -> str | None:
     if isinstance(node, ast.Name):
         return constants.get(node.id)
     return next(string_constants(node), None) if isinstance(node, ast.Constant) else None
+
+
+def _address(node: ast.expr | None, constants: dict[str, str]) -> str:
+    """Return the address in an argument, also inside of a list, a table or a variable of the module; empty if none."""
+    for part in ast.walk(node) if node is not None else ():
+        text = part.value if isinstance(part, ast.Constant) else constants.get(part.id) if _is_name(part) else None
+        if isinstance(text, str) and _ADDRESS.match(text):
+            return text
+    return ""
+
+
+def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name)
 
 
 def _is_path(node: ast.expr | None, text: str | None) -> bool:

@@ -27,6 +27,7 @@ _PHRASES: Mapping[Code, str] = {
     "port-left": "a part of the older environment was not ported",
     "infinite-taskset": "tasks without an end or a number, of which only the first were tried",
     "prompt-cut": "prompts that are cut off, so that their answers may stand in the rest",
+    "unpinned-dataset": "rows from a place where they can change after the proof",
     "small-set": "so few prompts that training would memorise them",
     "leak-near": "held-out tasks are training tasks in other words",
     "reward-too-strict": "right answers in another spelling earn less",
