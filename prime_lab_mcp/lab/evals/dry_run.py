@@ -118,12 +118,12 @@ def evidence_of(lab: Lab, spec: EvalSpec) -> tuple[dict[str, Any], tuple[Finding
             )
         )
     arguments = "the default arguments" if not spec.env_args else "these arguments"
-    closing = next((f.code for f in limits if f.code in _CLOSING), None)
+    closing = next((_CLOSING[f.code] for f in limits if f.code in _CLOSING), "")
     opens = [] if closing else ["push_environment", "submit_training"]
     summary = (
         f"If it passes, it is the distribution that push_environment and submit_training need, for {arguments} and "
         f"{spec.model}."
         if opens
-        else f"It would open no gate: {_CLOSING[closing]}."
+        else f"It would open no gate: {closing}."
     )
     return {"kind": "training", "opens": opens, "summary": summary, "platform": lab.platform}, tuple(limits)
