@@ -90,12 +90,19 @@ def _identical(one: Any, other: Any) -> bool:
 
 
 def _json(value: Any) -> str:
-    # A value that JSON does not know (a date of a TOML file) equals only a value of the same type and text.
-    return json.dumps(value, ensure_ascii=False, default=lambda v: f"{type(v).__name__}:{v}")
+    return json.dumps(value, ensure_ascii=False, default=_typed)
 
 
 def _sorted(arguments: Mapping[str, Any]) -> str:
-    return json.dumps(arguments, sort_keys=True, ensure_ascii=False, default=lambda v: f"{type(v).__name__}:{v}")
+    return json.dumps(arguments, sort_keys=True, ensure_ascii=False, default=_typed)
+
+
+def _typed(value: Any) -> dict[str, str]:
+    """Return what stands for a value that JSON does not know, such as a date of a TOML file: its type and its text.
+
+    It equals only a value of the same type and text, and no text.
+    """
+    return {f"({type(value).__name__})": str(value)}
 
 
 _SIMPLE = {"bool": bool, "int": int, "float": float, "str": str}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +186,12 @@ def test_the_fields_of_a_taskset_are_those_of_its_one_config(
     tmp_path: Path, text: str, fields: tuple[str, ...] | None
 ) -> None:
     assert taskset_fields(read_source(snapshot(tmp_path, text))) == fields
+
+
+def test_a_date_of_a_config_equals_no_text() -> None:
+    """The text "date:2020-01-01" was the proof of a run with that date."""
+    dated = {"cutoff": date(2020, 1, 1)}
+    assert same_arguments(dated, {"cutoff": date(2020, 1, 1)})
+    assert not same_arguments(dated, {"cutoff": "date:2020-01-01"})
+    assert not same_arguments(dated, {"cutoff": "2020-01-01"})
+    assert arguments_summary(dated) == 'env_args={"cutoff": {"(date)": "2020-01-01"}}'
