@@ -52,7 +52,7 @@ class EnvironmentStatus:
     """Seconds of a monotonic clock."""
     report: Mapping[str, Any]
     standings: tuple[Standing, ...]
-    """The state of each requirement before training, in order."""
+    """The state of each requirement before training, in order. The data of their verdicts has plain values only."""
 
     def as_json(self) -> dict[str, Any]:
         """The status with the age of each piece of evidence."""
@@ -112,8 +112,19 @@ async def _present_status(
         read = time.monotonic() - started
         installed = await _installed(lab, snapshot, read) if checked else None
         report, standings = await anyio.to_thread.run_sync(_status, lab, snapshot, installed, pending)
-        known = statuses[snapshot.relative] = EnvironmentStatus(snapshot, decided_by, now, report, tuple(standings))
+        kept = tuple(map(_with_plain_data, standings))
+        known = statuses[snapshot.relative] = EnvironmentStatus(snapshot, decided_by, now, report, kept)
     return known
+
+
+def _with_plain_data(standing: Standing) -> Standing:
+    """Leave the distributions and other tables out of a verdict that is cached: nobody reads them there, and their
+    thousands of small objects, made anew with every verdict, would lie all over the memory of a server."""
+    row = standing.row
+    if row is None:
+        return standing
+    plain = {name: value for name, value in row.data.items() if isinstance(value, str | int | float)}
+    return replace(standing, row=replace(row, data=plain, toolchain={}, arguments={}, sampling={}))
 
 
 async def _installed(lab: Lab, snapshot: Snapshot, read: float) -> Mapping[str, str] | None:
