@@ -256,18 +256,20 @@ def prompt_cut(observations: RowObservations) -> Iterator[Finding]:
 
     A text that code cuts ends so. What decides the answer may stand in the rest.
     """
-    longest = max((*observations.unended, *observations.whole), default=0)
-    cut = observations.unended[longest]
-    shorter = observations.rows - cut - observations.whole[longest]
-    if longest < _SHORTEST_CUT or cut < max(_FEWEST_CUT, _CUT_SHARE * observations.rows) or not shorter:
+    for ends, where in ((observations.prompt_ends, ""), (observations.block_ends, " behind their last blank line")):
+        longest = max((*ends.unended, *ends.whole), default=0)
+        cut = ends.unended[longest]
+        shorter = observations.rows - cut - ends.whole[longest]
+        if longest < _SHORTEST_CUT or cut < max(_FEWEST_CUT, _CUT_SHARE * observations.rows) or not shorter:
+            continue
+        yield Finding(
+            "prompt-cut",
+            "warning",
+            f"{cut:,} of {count(observations.rows, 'prompt')} end after exactly {longest:,} characters{where}, inside "
+            "a sentence, and none is longer: they look cut off, and what decides the answer may stand in the rest.",
+            "Show the whole text, cut at the end of a part that is not needed, or drop these rows.",
+        )
         return
-    yield Finding(
-        "prompt-cut",
-        "warning",
-        f"{cut:,} of {count(observations.rows, 'prompt')} end after exactly {longest:,} characters, inside a sentence, "
-        "and none is longer: they look cut off, and what decides the answer may stand in the rest.",
-        "Show the whole text, cut at the end of a part that is not needed, or drop these rows.",
-    )
 
 
 def budget_tight(observations: RowObservations) -> Iterator[Finding]:

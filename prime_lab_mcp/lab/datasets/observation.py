@@ -175,6 +175,14 @@ _TAGGED: frozenset[str] = frozenset({"free_text", "chat_messages", "tool_call"})
 
 
 @dataclass(slots=True)
+class PromptEnds:
+    """Numbers of texts by their number of characters: of those that end inside a sentence, and of the others."""
+
+    unended: Counter[int] = field(default_factory=Counter)
+    whole: Counter[int] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
 class RowObservations:
     """The observations of one pass over the rows.
 
@@ -220,10 +228,10 @@ class RowObservations:
     mojibake: FlawTally = field(default_factory=FlawTally)
     too_long: FlawTally = field(default_factory=FlawTally)
     longest: int = 0
-    unended: Counter[int] = field(default_factory=Counter)
-    """How many prompts end inside a sentence, by their number of characters."""
-    whole: Counter[int] = field(default_factory=Counter)
-    """How many of the other prompts have a number of characters."""
+    prompt_ends: PromptEnds = field(default_factory=PromptEnds)
+    """Where prompts end, by their number of characters."""
+    block_ends: PromptEnds = field(default_factory=PromptEnds)
+    """The same of what stands behind the last blank line of each: code that cuts a text may put words before it."""
     tight: FlawTally = field(default_factory=FlawTally)
     leaks: FlawTally = field(default_factory=FlawTally)
     """Held-out rows whose prompt is a training prompt."""
@@ -332,7 +340,9 @@ def _observe_repetition(observations: RowObservations, row: TaskRow, gold: bytes
 def _observe_lengths(observations: RowObservations, row: TaskRow) -> None:
     """Record the tokens of a prompt, and whether prompt and worked solution fit the budget."""
     tokens = estimate_tokens(row.prompt)
-    (observations.unended if row.prompt[-1:].isalnum() else observations.whole)[len(row.prompt)] += 1
+    unended, block = row.prompt[-1:].isalnum(), row.prompt.rpartition("\n\n")[2]
+    for ends, text in ((observations.prompt_ends, row.prompt), (observations.block_ends, block)):
+        (ends.unended if unended else ends.whole)[len(text)] += 1
     if tokens > observations.longest:
         observations.longest = tokens
     if tokens > observations.budget.prompt:

@@ -70,6 +70,10 @@ def test_prompts_that_are_cut_at_the_same_length_warn() -> None:
     assert "end after exactly 600 characters, inside a sentence" in finding.message
     for limit in (120, 100_000):  # so short a text is a question that ends so; and nothing is cut
         assert "prompt-cut" not in found([TaskRow(t[:limit], "#### 7", n) for n, t in enumerate(whole)])
+    # Words before the text that is cut, of different lengths.
+    behind = [TaskRow(f"Read of {'x' * (n % 7)}.\n\nLOG\n{t[:600]}", "#### 7", n) for n, t in enumerate(whole)]
+    [finding] = [found(behind)["prompt-cut"]]
+    assert "end after exactly 604 characters behind their last blank line, inside a sentence" in finding.message
     alike = [TaskRow(told(n, 9)[:300], "#### 7", n) for n in range(100)]
     assert "prompt-cut" not in found(alike)  # puzzles of one size
 
