@@ -121,9 +121,8 @@ def size_and_cost_summary(spec: EvalSpec) -> str:
         f"at most {tokens:,} tokens{cost} for {basis}" if basis == ONE_TURN else f"{tokens:,} tokens{cost}, {basis}"
     )
     size = f"{count(spec.planned_tasks, 'task')} x {spec.rollouts} = {count(spec.planned, 'rollout')}"
-    return f"{size} with {plain_id(spec.model)} at {spec.endpoint.host}: {likely}.{spec.minutes_sentence}".removesuffix(
-        "."
-    )
+    by = f"{plain_id(spec.model)} at {spec.endpoint.host}"
+    return f"{size} with {by}: {likely}.{spec.minutes_sentence}".removesuffix(".")
 
 
 _TELLING = 40

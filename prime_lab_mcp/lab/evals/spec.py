@@ -295,6 +295,8 @@ class EvalSpec:
         fields["price"] = Price(**fields["price"]) if fields.get("price") else None
         fields["agents"] = fields.pop("seats", {})
         fields["drawn"] = tuple(fields.get("drawn", ()))
+        if fields.get("by"):
+            fields.setdefault("draw_bias", 1.0)  # Evaluations of earlier versions do not say which share it was.
         fields["measured"] = MeasuredRollout(**fields["measured"]) if fields.get("measured") else None
         fields["rehearsed"] = tuple(fields["rehearsed"]) if fields.get("rehearsed") else None
         frequent = fields.get("frequent")

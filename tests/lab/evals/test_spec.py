@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from prime_lab_mcp.lab.evals.evidence_limits import draw_limit
 from prime_lab_mcp.lab.evals.rehearsal_answers import final_answer
 from prime_lab_mcp.lab.evals.runner import command
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -70,6 +71,9 @@ def test_tasks_that_were_drawn_by_a_field_are_named_to_vf_eval_and_make_another_
     assert EvalSpec.from_json(json.loads(json.dumps(drawn.as_json()))) == drawn
     assert drawn.intent != SPEC.intent
     assert "by" not in SPEC.as_json()
+    older = {name: value for name, value in drawn.as_json().items() if name != "draw_bias"}
+    assert draw_limit(EvalSpec.from_json(older)) is not None
+    assert draw_limit(drawn) is None
     assert "by level" in drawn.order
 
 
