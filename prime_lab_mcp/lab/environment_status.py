@@ -112,8 +112,7 @@ async def _present_status(
         read = time.monotonic() - started
         installed = await _installed(lab, snapshot, read) if checked else None
         report, standings = await anyio.to_thread.run_sync(_status, lab, snapshot, installed, pending)
-        kept = tuple(map(_with_plain_data, standings))
-        known = statuses[snapshot.relative] = EnvironmentStatus(snapshot, decided_by, now, report, kept)
+        known = statuses[snapshot.relative] = EnvironmentStatus(snapshot, decided_by, now, report, tuple(standings))
     return known
 
 
@@ -176,7 +175,7 @@ def _status(
         status["next"] = replace(upcoming, why=f"{upcoming.why}; {_FOR_THIS_FOLDER}").as_json()
     if (as_pulled := waiting or result) is not None:
         status["as_pulled"] = as_pulled.as_json()
-    return status, standings
+    return status, [_with_plain_data(standing) for standing in standings]
 
 
 def _awaiting(standing: Standing, pending: str | None) -> Standing:
