@@ -29,7 +29,7 @@ from prime_lab_mcp.lab.configs.draft import ConfigLineage, equal_except_date
 from prime_lab_mcp.lab.configs.evidence import (
     arguments_by_id,
     evaluated_model,
-    evidence_of_source,
+    evidence_of_proof,
     gather_context_of_sources,
     known_schemas,
 )
@@ -355,7 +355,7 @@ async def _models(lab: Lab, choices: ConfigChoices) -> PlatformModels | None:
 
 def _proven_arguments(lab: Lab, resolved: ResolvedSource) -> dict[str, Any]:
     """Return the arguments with which training on an environment is proven; empty for the defaults."""
-    rows = evidence_of_source(lab, resolved.proof[0], resolved.proof[2]) if resolved.proof is not None else []
+    rows = evidence_of_proof(lab, resolved.proof) if resolved.proof is not None else []
     return proven_arguments(rows, runs=lab.ledger.training_names())
 
 

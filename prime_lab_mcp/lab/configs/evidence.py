@@ -93,9 +93,7 @@ def gather_context_of_sources(
         if "/" in id and lab.ledger.pushes(owner=id.partition("/")[0], name=id.partition("/")[2].partition("@")[0])
     }
     each = {
-        id: _measurement(
-            evidence_of_source(lab, proof[0], proof[2]), model, (arguments or {}).get(id), (harnesses or {}).get(id)
-        )
+        id: _measurement(evidence_of_proof(lab, proof), model, (arguments or {}).get(id), (harnesses or {}).get(id))
         for id, proof in proofs.items()
         if proof is not None
     }
@@ -173,7 +171,7 @@ def hub_proof(lab: Lab, owner: str, name: str, version: str | None) -> tuple[str
     """
     pulled = pulled_source(lab.ledger, lab.key, owner, name, version)
     here = (lab.key, *pulled) if pulled is not None else None
-    if here is not None and any(row.tool in _EVALS for row in evidence_of_source(lab, here[0], here[2])):
+    if here is not None and any(row.tool in _EVALS for row in evidence_of_proof(lab, here)):
         return here
     ref = f"{owner}/{name}"
     for job in lab.ledger.jobs(lab.key, environment=ref):
@@ -195,6 +193,13 @@ def evidence_of_source(lab: Lab, workspace: str, source: str) -> list[Evidence]:
     """
     rows = lab.ledger.evidence(workspace, source=source)
     return [r for r in rows if r.platform in (None, lab.platform)]
+
+
+def evidence_of_proof(lab: Lab, proof: tuple[str, str, str]) -> list[Evidence]:
+    """Return the evidence of a proof: its workspace, environment and source fingerprint, of which the name decides
+    nothing."""
+    workspace, _, source = proof
+    return evidence_of_source(lab, workspace, source)
 
 
 def evidence_of_files(lab: Lab, source: ConfigSource) -> list[Evidence]:
@@ -222,7 +227,7 @@ def evaluated_model(
         row
         for proof in proofs
         if proof is not None
-        for row in evidence_of_source(lab, proof[0], proof[2])
+        for row in evidence_of_proof(lab, proof)
         if row.tool == "check_reward_distribution" and row.model
         if not (is_checkpoint(row, runs) or held_out_argument(row.env_args))
         if row.model in trainable or (not trainable and find_model(row.model).closed is None)
@@ -414,7 +419,7 @@ def known_schemas(
         proof = (proofs or {}).get(source.id)
         row, exact = _check(lab, source)
         if proof is not None and not exact:
-            rows = evidence_of_source(lab, proof[0], proof[2])
+            rows = evidence_of_proof(lab, proof)
             check = next((r for r in rows if r.tool == "check_environment" and "shapes" in r.data), None)
             row, exact = (check, True) if check is not None else (row, False)
         recorded = row.data.get("shapes") if row is not None else None

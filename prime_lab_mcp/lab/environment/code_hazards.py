@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TypeGuard
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
@@ -139,14 +138,10 @@ def _text(node: ast.expr | None, constants: dict[str, str]) -> str | None:
 def _address(node: ast.expr | None, constants: dict[str, str]) -> str:
     """Return the address in an argument, also inside of a list, a table or a variable of the module; empty if none."""
     for part in ast.walk(node) if node is not None else ():
-        text = part.value if isinstance(part, ast.Constant) else constants.get(part.id) if _is_name(part) else None
-        if isinstance(text, str) and _ADDRESS.match(text):
+        text = _text(part, constants) if isinstance(part, ast.expr) else None
+        if text is not None and _ADDRESS.match(text):
             return text
     return ""
-
-
-def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
-    return isinstance(node, ast.Name)
 
 
 def _is_path(node: ast.expr | None, text: str | None) -> bool:

@@ -122,7 +122,7 @@ def evidence_of(lab: Lab, spec: EvalSpec) -> tuple[dict[str, Any], tuple[Finding
     opens = [] if closing else ["push_environment", "submit_training"]
     summary = (
         f"If it passes, it is the distribution that push_environment and submit_training need, for {arguments} and "
-        f"{spec.model}."
+        f"{plain_id(spec.model)}."
         if opens
         else f"It would open no gate: {closing}."
     )

@@ -224,16 +224,17 @@ def paid_form(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:
 
     A test that paid no gold in its form has a rendering as well: the one that was tried last.
     """
-    row = _newest_test(lab, source, env_args)
-    if row is None or not row.data.get("gold_pass_rate"):
-        return ""
-    return str(row.data.get("rendering") or "")
+    return _paid_form_of(_newest_test(lab, source, env_args))
+
+
+def _paid_form_of(row: Evidence | None) -> str:
+    return str(row.data.get("rendering") or "") if row is not None and row.data.get("gold_pass_rate") else ""
 
 
 def stated_form(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:
     """Return the paid form of the newest `test_reward` of these files where its call named one; empty otherwise."""
     row = _newest_test(lab, source, env_args)
-    return paid_form(lab, source, env_args) if row is not None and row.arguments.get("rendering") else ""
+    return _paid_form_of(row) if row is not None and row.arguments.get("rendering") else ""
 
 
 def untested_sentence(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.fix import Fix, SameCall
@@ -25,7 +24,7 @@ def drawn_tasks(rows: Sequence[Row], by: str, size: int, seed: int) -> tuple[int
     """
     groups: dict[str, list[int]] = defaultdict(list)
     for row in rows:
-        groups[json.dumps(_value(row.fields, by), sort_keys=True, default=str)].append(row.index)
+        groups[_value_text(row, by)].append(row.index)
     if set(groups) <= {"null"}:
         known = ", ".join(quote(name, 40) for name in _names(rows)[:12]) or "none"
         raise BadInput(f"the tasks have no field {quote(by, 60)}", fix=f"Name one of their fields ({known}).")
@@ -55,19 +54,18 @@ def draw_bias(rows: Sequence[Row], drawn: Sequence[int], by: str) -> float:
     Half of the sum of the differences between the shares of each value (the total variation distance).
     """
     chosen = set(drawn)
-    every = Counter(json.dumps(_value(row.fields, by), sort_keys=True, default=str) for row in rows)
-    taken = Counter(
-        json.dumps(_value(row.fields, by), sort_keys=True, default=str) for row in rows if row.index in chosen
-    )
+    every = Counter(_value_text(row, by) for row in rows)
+    taken = Counter(_value_text(row, by) for row in rows if row.index in chosen)
     if not taken:
         return 0.0
     return sum(abs(taken[value] / taken.total() - number / every.total()) for value, number in every.items()) / 2
 
 
-def _value(fields: Mapping[str, Any], by: str) -> Any:
-    """Return the value of a field, or of a field of the task's metadata."""
-    metadata = fields.get("metadata")
-    return fields.get(by, metadata.get(by) if isinstance(metadata, Mapping) else None)
+def _value_text(row: Row, by: str) -> str:
+    """Return the value of a field, or of a field of the task's metadata, as JSON; `null` for none."""
+    metadata = row.fields.get("metadata")
+    value = row.fields.get(by, metadata.get(by) if isinstance(metadata, Mapping) else None)
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def _names(rows: Sequence[Row]) -> list[str]:

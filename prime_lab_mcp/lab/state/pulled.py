@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -94,20 +94,19 @@ def schema_of_pull(
 
 def pull_of_folder(ledger: Ledger, workspace: str, folder: str) -> PulledFiles | None:
     """The latest pull into a folder of this workspace; None if the folder holds no pulled environment."""
-    for row in ledger.evidence(workspace, tool=PULL, environment=folder):
-        ref, source = row.data.get("pulled"), row.data.get("source")
-        if isinstance(ref, str) and isinstance(source, str):
-            return PulledFiles(ref, source)
-    return None
+    return next(_pulls(ledger.evidence(workspace, tool=PULL, environment=folder)), None)
 
 
 def pull_of_source(ledger: Ledger, source: str) -> PulledFiles | None:
     """The latest pull of exactly these files, into whatever folder or workspace; None if they were never pulled."""
-    for row in ledger.evidence(tool=PULL):
-        ref = row.data.get("pulled")
-        if isinstance(ref, str) and row.data.get("source") == source:
-            return PulledFiles(ref, source)
-    return None
+    return next((pull for pull in _pulls(ledger.evidence(tool=PULL)) if pull.source == source), None)
+
+
+def _pulls(rows: Iterable[Evidence]) -> Iterator[PulledFiles]:
+    for row in rows:
+        ref, source = row.data.get("pulled"), row.data.get("source")
+        if isinstance(ref, str) and isinstance(source, str):
+            yield PulledFiles(ref, source)
 
 
 def record_agreement(ledger: Ledger, workspace: str, pulled: PulledFiles) -> None:
