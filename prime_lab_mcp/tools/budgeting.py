@@ -36,7 +36,7 @@ def bound_sentence(budget: Mapping[str, Any]) -> str:
         return ""
     return (
         f" With the evaluations before it (${beside['before']:.2f}) and the comparison after it (at most "
-        f"${beside['after']:.2f}), that is at most ${in_all:.2f} in all."
+        f"${beside['after']:.2f}), that is at most ${in_all:.2f} in all, other runs not counted."
     )
 
 

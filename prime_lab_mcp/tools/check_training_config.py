@@ -10,7 +10,7 @@ from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Next
-from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.base.text import count, rounded
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
 from prime_lab_mcp.lab.configs.examine import ConfigExamination, examination_verdict, examine_config
 from prime_lab_mcp.lab.configs.registry import REGISTRY, RegistryEntry, drift_finding, load_registry
@@ -142,7 +142,7 @@ def _data(call: Call, relative: str, examined: ConfigExamination, likely: CostFo
     }
     if examined.estimate is not None:
         data["estimate"] = examined.estimate.as_json()
-        data["signal_per_dollar"] = examined.estimate.signal_per_dollar
+        data["signal_per_dollar"] = rounded(examined.estimate.signal_per_dollar, 1)
     if likely is not None:
         data["cost"] = likely.as_json()
     return {key: value for key, value in data.items() if value is not None}

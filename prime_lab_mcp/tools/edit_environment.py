@@ -290,8 +290,8 @@ def _stale_summary(data: dict[str, Any]) -> str:
     if stale and not earlier:
         parts = [f"stale now: {', '.join(stale)}"]
     elif stale:
-        by = ", ".join(earlier) if len(earlier) < len(stale) else "by earlier edits"
-        parts = [f"stale now: {', '.join(stale)} ({by}{' already' if len(earlier) < len(stale) else ''})"]
+        before = "all" if len(earlier) == len(stale) else ", ".join(earlier)
+        parts = [f"stale now: {', '.join(stale)} ({before} by earlier edits)"]
     again = data["proven_again"]
     parts += [f"proven again: {', '.join(again)}"] if again else []
     return "; ".join(parts) or "no evidence is stale"

@@ -89,7 +89,7 @@ def question(
         f"Start training run {at.name}: {_plain(config.model)} on {sources}, {steps}, {gpus}, {price}; {limit}.",
         known.forecast.sentence() if known.forecast else "",
         _far_bound(lab, config, known, wallet),
-        "Billing is by the hour until the run ends.",
+        "Billing is by the hour until the run ends, and nothing ends the run at a sum of money.",
         "" if low else f"The wallet holds ${known.wallet.balance:.2f}.",
         _continued(lab, resume_from) if resume_from else "",
         _strangers(lab, config),
@@ -118,7 +118,7 @@ def _far_bound(lab: Lab, config: TrainingConfig, known: RunPreparation, wallet: 
     if not reason:
         return smaller
     smaller = smaller or f"A smaller run with a lower bound is written by {named}."
-    return f"{reason}; it is what can be promised, not what is expected. {smaller}"
+    return f"{reason}; the run is not expected to cost that. {smaller}"
 
 
 def _plain(name: str) -> str:

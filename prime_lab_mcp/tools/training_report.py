@@ -111,7 +111,7 @@ def _worked(after: RunOutcome | None, reading: RunReading, rehearsed: bool) -> s
         answer += " The evaluation in next has more rollouts of the same tasks and pairs them, which can show it."
     if not rehearsed or after.worked == "unknown":
         return f" {answer}"
-    return f" {answer} This is the rehearsal: nothing was trained, and these numbers are made up."
+    return f" This is the rehearsal: nothing was trained, and its numbers are made up. They say: {answer}"
 
 
 def _hole(after: RunOutcome) -> str:

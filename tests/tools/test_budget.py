@@ -249,6 +249,7 @@ async def test_the_question_of_a_run_that_may_outlast_the_wallet_names_one_that_
 ) -> None:
     asked = await planned(lab, environment=PINNED)
     assert "budget=100) writes a run whose bound the wallet holds" in asked.question
+    assert "nothing ends the run at a sum of money" in asked.question
     smaller = asked.instead[0]
     assert (smaller.tool, (smaller.arguments or {}).get("budget")) == ("write_training_config", 100)
     fitted = await write(lab, **dict(smaller.arguments or {}))
@@ -386,7 +387,7 @@ async def test_a_budget_leaves_room_for_the_evaluations_beside_the_run_and_names
     assert told["evaluations"] == {"before": 0.25, "after": 1.4}
     assert told["in_all"] == round(told["at_most"] + 1.65, 2)
     assert told["in_all"] <= 30
-    assert f"that is at most ${told['in_all']:.2f} in all." in fitted.summary
+    assert f"that is at most ${told['in_all']:.2f} in all, other runs not counted." in fitted.summary
     text = lab.workspace.resolve(fitted.data["path"]).read_text(encoding="utf-8")
     assert "budget of $30.00" in text
     [group] = [line for line in text.splitlines() if line.startswith("group_size")]

@@ -370,8 +370,8 @@ async def test_rows_of_a_port_are_selected_by_what_their_info_says(lab: Lab) -> 
     assert made.data["metadata"] == ["continent"]
     assert made.summary.endswith(
         "nothing has to be written by hand. Not carried over: arguments of load_environment: the rows and "
-        'values are those of the defaults of continent; the port\'s where={"continent": [VALUE]} selects rows as '
-        "continent may have done."
+        "values are those of the defaults of continent; to select rows by continent, pass the port "
+        'where={"continent": [VALUE]}.'
     ), made.summary
     selected = {"environment": "newer", "env_args": {"where": {"continent": ["Africa"]}}}
     tested = await calls.execute("test_reward", {**selected, "probes": False})

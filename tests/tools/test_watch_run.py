@@ -273,7 +273,8 @@ async def test_a_resumed_run_is_judged_from_the_first_step_and_never_resumed_twi
     assert (held_out["first"]["step"], held_out["result"]) == (0, "rose")
     assert whole.data["after"]["worked"] == "yes"
     assert (
-        "It worked: the reward on the held-out tasks rose. This is the rehearsal: nothing was trained" in whole.summary
+        "nothing was trained, and its numbers are made up. They say: It worked: the reward on the held-out tasks rose."
+        in whole.summary
     )
     assert whole.data["spend"]["with_earlier_runs"] > whole.data["spend"]["total"]
     assert f"with {id}, which it continues" in whole.summary

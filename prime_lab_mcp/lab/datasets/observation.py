@@ -7,12 +7,13 @@ away from passages in which the model has to find the answer.
 from __future__ import annotations
 
 import math
+import operator
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import compress, islice
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding
@@ -181,6 +182,12 @@ class PromptEnds:
     unended: Counter[int] = field(default_factory=Counter)
     whole: Counter[int] = field(default_factory=Counter)
 
+    def add(self, prompts: Sequence[str], texts: Sequence[str]) -> None:
+        """Count texts that end where their prompts end: whole prompts, or the last part of each."""
+        unended = [prompt[-1:].isalnum() for prompt in prompts]
+        self.unended.update(map(len, compress(texts, unended)))
+        self.whole.update(map(len, compress(texts, map(operator.not_, unended))))
+
 
 @dataclass(slots=True)
 class RowObservations:
@@ -294,6 +301,7 @@ def observe_rows(
     while block := list(islice(remaining, _BLOCK)):
         held = suspicious_text.may_hold(text for row in block for text in (row.prompt, row.answer or ""))
         may_hold = held if any(held) else None
+        _observe_lengths(observations, block)
         for row in block:
             value = row.gold
             essence, fits = essence_and_format(value, format)
@@ -304,7 +312,6 @@ def observe_rows(
                 is_new = _observe_repetition(observations, row, gold, empty)
                 if held_out and is_new:
                     near.offer(row, gold if answered else None)
-            _observe_lengths(observations, row)
             if may_hold is not None:
                 _observe_text(observations, row, may_hold)
             if answered:
@@ -337,18 +344,19 @@ def _observe_repetition(observations: RowObservations, row: TaskRow, gold: bytes
     return first is entry
 
 
-def _observe_lengths(observations: RowObservations, row: TaskRow) -> None:
-    """Record the tokens of a prompt, and whether prompt and worked solution fit the budget."""
-    tokens = estimate_tokens(row.prompt)
-    unended, block = row.prompt[-1:].isalnum(), row.prompt.rpartition("\n\n")[2]
-    for ends, text in ((observations.prompt_ends, row.prompt), (observations.block_ends, block)):
-        (ends.unended if unended else ends.whole)[len(text)] += 1
-    if tokens > observations.longest:
-        observations.longest = tokens
-    if tokens > observations.budget.prompt:
-        observations.too_long.add(row.index, row.prompt, tokens=tokens)
-    if row.answer and observations.format in _WORKED:
-        _observe_solution_length(observations, row, tokens)
+def _observe_lengths(observations: RowObservations, rows: Sequence[TaskRow]) -> None:
+    """Record the tokens of prompts, how they end, and whether prompt and worked solution fit the budget."""
+    prompts = [row.prompt for row in rows]
+    observations.prompt_ends.add(prompts, prompts)
+    observations.block_ends.add(prompts, [prompt.rpartition("\n\n")[2] for prompt in prompts])
+    tokens = list(map(estimate_tokens, prompts))
+    observations.longest = max(observations.longest, *tokens)
+    worked = observations.format in _WORKED
+    for row, count in zip(rows, tokens, strict=True):
+        if count > observations.budget.prompt:
+            observations.too_long.add(row.index, row.prompt, tokens=count)
+        if worked and row.answer:
+            _observe_solution_length(observations, row, count)
 
 
 def _observe_text(observations: RowObservations, row: TaskRow, may_hold: suspicious_text.MayHold) -> None:

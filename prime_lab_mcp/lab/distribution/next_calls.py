@@ -71,7 +71,7 @@ def next_calls(
     if "eval-errors" in blocked or "eval-all-errors" in blocked:
         why = "see what the failed rollouts say"
         calls.append(Next("read_eval", why, {**arguments, "view": "rollouts", "where": "error"}))
-    unpaid = _paid_nothing(facts) and "eval-all-errors" not in blocked
+    unpaid = facts.paid_nothing and "eval-all-errors" not in blocked
     if blocked & _ZEROS or unpaid:
         calls.append(Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}))
     if (unpaid or blocked & (_REWARD_AT_FAULT | _REWARD_IN_DOUBT)) and environment:
@@ -84,11 +84,6 @@ def next_calls(
     return tuple(calls) or (
         Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}),
     )
-
-
-def _paid_nothing(facts: Distribution) -> bool:
-    """Whether rollouts were scored and none earned anything for its answer, whatever the intervals say."""
-    return facts.mean == 0.0 or (facts.answer is not None and not facts.answer.paid)
 
 
 def _larger_evaluation(facts: Distribution, environment: str, again: Mapping[str, Any]) -> Iterator[Next]:

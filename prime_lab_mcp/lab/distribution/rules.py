@@ -228,7 +228,8 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             NOTHING_SOLVED_FIX,
         )
     elif mean.side(MEAN_LOW) == "across":
-        yield unclear_finding(what, mean, MEAN_LOW, facts, HARDER_TASKS_FIX, _mean_bounds(mean, facts))
+        unclear = unclear_finding(what, mean, MEAN_LOW, facts, HARDER_TASKS_FIX, _mean_bounds(mean, facts))
+        yield _nothing_paid_yet(unclear, mean, facts) if facts.paid_nothing else unclear
     if mean.side(MEAN_HIGH) == "above":
         yield Finding(
             "distribution-all-one",
@@ -241,6 +242,19 @@ def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
     if facts.mean:  # rewards of nothing at all lie below every floor, which says nothing of guessing
         yield from _on_floor(facts, estimates.mean)
     yield from _on_variation(facts, estimates)
+
+
+def _nothing_paid_yet(unclear: Finding, mean: Interval, facts: Distribution) -> Finding:
+    """The finding for rollouts of which none was paid, and which are too few to say that none ever would be."""
+    return dataclasses.replace(
+        unclear,
+        message=f"none of {count(facts.scored, 'rollout')} earned anything for its answer; "
+        f"{count(facts.tasks, 'task')} leave a mean of up to {max(mean.high, 0):.3f} of attainable possible, and a run "
+        f"learns nothing below {MEAN_LOW}",
+        fix=Fix(
+            "Find out why before more is evaluated: ", NamedCall("read_eval", view="zeros"), ". ", NOTHING_SOLVED_FIX
+        ),
+    )
 
 
 def _dead_finding(facts: Distribution, answer: AnswerSummary) -> Finding:
@@ -611,6 +625,8 @@ def decide_verdict(facts: Distribution, estimates: Estimates) -> Distribution:
     if any(f.severity == "blocker" and f.code not in UNCLEAR_CODES for f in findings):
         # A failure is certain, so advice about a larger sample would be misleading.
         findings = [f for f in findings if f.code != "distribution-unclear"]
+    elif facts.paid_nothing:
+        findings = _one_unclear(findings)
     findings = worst_first(sorted(_one_fact(findings), key=_causes_first))
     findings = _advice_once(_with_one_size(findings))
     return dataclasses.replace(facts, status=_status(findings), findings=tuple(findings), checks=tuple(_checks(facts)))
@@ -660,6 +676,13 @@ def _one_fact(findings: list[Finding]) -> list[Finding]:
     if "distribution-all-one" in blocked:
         same |= _SAME_FACT["distribution-all-one"]
     return [f for f in findings if f.code not in same]
+
+
+def _one_unclear(findings: list[Finding]) -> list[Finding]:
+    """Keep the first of the findings that are unclear because nothing was paid: the others say the same of a variation
+    and of groups that only exist once something is paid."""
+    unclear = [f for f in findings if f.code == "distribution-unclear"]
+    return [f for f in findings if f not in unclear[1:]]
 
 
 def _causes_first(finding: Finding) -> int:

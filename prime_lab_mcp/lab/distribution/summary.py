@@ -203,6 +203,11 @@ class Distribution:
         )
 
     @property
+    def paid_nothing(self) -> bool:
+        """Whether rollouts were scored and none earned anything for its answer, whatever the intervals say."""
+        return self.mean == 0.0 or (self.answer is not None and not self.answer.paid)
+
+    @property
     def headroom(self) -> float | None:
         """pass@k minus pass@1 for the largest k: the gain of a model that always gives the best of its k answers."""
         return self.pass_at_k[max(self.pass_at_k)] - self.pass_at_k[1] if len(self.pass_at_k) > 1 else None

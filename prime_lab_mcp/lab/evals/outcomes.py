@@ -117,9 +117,9 @@ def size_and_cost_summary(spec: EvalSpec) -> str:
     tokens = sum(estimate["tokens"].values())
     cost = f", {amount_text(estimate['cost'])}" if "cost" in estimate else ""
     basis = estimate["basis"]
-    likely = (
-        f"at most {tokens:,} tokens{cost} for {basis}" if basis == ONE_TURN else f"{tokens:,} tokens{cost}, {basis}"
-    )
+    likely = f"{tokens:,} tokens{cost}" + (f" with {ONE_TURN}" if basis == ONE_TURN else f", {basis}")
+    if (most := estimate.get("at_most")) is not None:
+        likely += f" (at most {amount_text(most)})"
     size = f"{count(spec.planned_tasks, 'task')} x {spec.rollouts} = {count(spec.planned, 'rollout')}"
     by = f"{plain_id(spec.model)} at {spec.endpoint.host}"
     return f"{size} with {by}: {likely}.{spec.minutes_sentence}".removesuffix(".")

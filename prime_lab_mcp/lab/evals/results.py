@@ -199,6 +199,8 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
             summary += _known_holes(lab, job) if difference["value"] > 0 else ""
         arguments = {"eval": job.id, "view": "compare", "other": before.id}
         following = (Next("read_eval", "what changed, task by task", arguments),)
+    if lab.settings.rehearsal:
+        summary += " In a rehearsal nothing was trained, and such numbers are made up."
     facts = dataclasses.replace(outcome.facts, proves=False)
     data = {**outcome.data, "result": result}
     return dataclasses.replace(

@@ -15,6 +15,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.fix import Fix
 from prime_lab_mcp.lab.base.report import Finding, run_checks, worst_first
+from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow, RewardRule, gold_is_understood, mean_reward
@@ -100,7 +101,8 @@ def _without_companions(findings: Sequence[Finding]) -> list[Finding]:
     if not held:
         return list(findings)
     codes = ", ".join(dict.fromkeys(f.code for f in held))
-    cause = replace(causes[0], fix=Fix(causes[0].fix, f" Warnings that may follow from this are left out ({codes})."))
+    left_out = f"{count(len(held), 'warning')} that may follow from this {'is' if len(held) == 1 else 'are'} left out"
+    cause = replace(causes[0], fix=Fix(causes[0].fix, f" {left_out} ({codes})."))
     return [cause if f is causes[0] else f for f in findings if f not in held]
 
 

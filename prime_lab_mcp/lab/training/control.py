@@ -161,7 +161,8 @@ async def _prepare_resume(lab: Lab, id: str, run: Mapping[str, Any]) -> RunContr
     require_status("resume", id, run, _recorded(lab, id))
     cost = await present_cost(lab, "resume", id)
     question = (
-        f"Resume training run {id} from its checkpoint as a new run: {cost.sentence} Billing is by the hour.{ended}"
+        f"Resume training run {id} from its checkpoint as a new run: {cost.sentence} Billing is by the hour, and "
+        f"nothing ends the run at a sum of money.{ended}"
         f"{_unproven_sentence(lab, id)}"
     )
     return _with_config(lab, RunControl("resume", id, key, question, cost, run))

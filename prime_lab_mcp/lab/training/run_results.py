@@ -26,20 +26,21 @@ async def run_results(lab: Lab, run: Run) -> str:
     reading = await watch_run(lab, run.id, run, count_cost=False)
     series = (await earlier_runs(lab, run)).joined(held_out_series(reading.rows))
     outcome = await run_outcome(lab, run.id, reading.run, reading.checkpoints, series)
-    return text_of_results(run, reading, doubted_outcome(outcome, reading.anomalies))
+    return text_of_results(run, reading, doubted_outcome(outcome, reading.anomalies), rehearsed=lab.settings.rehearsal)
 
 
-def text_of_results(run: Run, reading: RunReading, outcome: RunOutcome) -> str:
-    """The section `Results` as Markdown."""
+def text_of_results(run: Run, reading: RunReading, outcome: RunOutcome, *, rehearsed: bool = False) -> str:
+    """The section `Results` as Markdown. `rehearsed` says that a rehearsal made the run up."""
     judged = ended_early(outcome, reading.status, reading.step, reading.max_steps)
-    return "\n".join(_lines(run, reading, judged))
+    return "\n".join(_lines(run, reading, judged, rehearsed))
 
 
-def _lines(run: Run, reading: RunReading, outcome: RunOutcome) -> Iterator[str]:
+def _lines(run: Run, reading: RunReading, outcome: RunOutcome, rehearsed: bool) -> Iterator[str]:
     yield "\n## Results\n"
     steps = "no step ended yet" if reading.step is None else f"{reading.step + 1:,} of {reading.max_steps or '?'} steps"
     yield f"- Status when this page was made: {quote(reading.status, 40)}, {steps}"
-    yield f"- Whether it worked: {outcome.worked}; {quote(str(outcome.data['because']), 400)[1:-1]}"
+    made_up = "made up, since a rehearsal trains nothing: " if rehearsed else ""
+    yield f"- Whether it worked: {made_up}{outcome.worked}; {quote(str(outcome.data['because']), 400)[1:-1]}"
     yield _reward_line(reward_series(reading.rows).points)
     yield from _held_out_lines(reading, outcome.data)
     yield from _checkpoint_lines(reading)

@@ -89,6 +89,17 @@ def test_twenty_zeros_decide_nothing_and_four_hundred_do() -> None:
     assert "distribution-unclear" not in blockers(many)
 
 
+def test_zeros_that_do_not_decide_are_one_finding_that_says_that_nothing_was_paid() -> None:
+    """The report said three times that an interval lies across a threshold, of 120 rollouts without any reward."""
+    found = judge_rollouts(binary(0.0, 30, 4))
+
+    assert found.status == "inconclusive"
+    (unclear,) = [f for f in found.findings if f.code == "distribution-unclear"]
+    assert "none of 120 rollouts earned anything" in unclear.message
+    assert "30 tasks leave a mean of up to 0.0" in unclear.message
+    assert 'read_eval(view="zeros")' in unclear.fix
+
+
 def test_what_is_always_solved_fails() -> None:
     found = judge_rollouts(binary(1.0))
 

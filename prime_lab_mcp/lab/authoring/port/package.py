@@ -295,7 +295,7 @@ def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) ->
         selecting = [name for name in taken if name in rows.columns]
         if selecting:
             where = f"where={{{quote(selecting[0], 60)}: [VALUE]}}"
-            why += f"; the port's {where} selects rows as {selecting[0]} may have done"
+            why += f"; to select rows by {selecting[0]}, pass the port {where}"
         # An argument without a default has no value here that the port could have.
         by_hand = bool(splits and not more) or not set(taken) <= _with_defaults(load)
         first = progress.package.files[old.main].text.splitlines()[load.lineno - 1 : load.body[0].lineno - 1]

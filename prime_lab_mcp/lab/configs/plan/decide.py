@@ -49,9 +49,8 @@ def choose_learning_rate(choices: ConfigChoices, lora: bool, model: str, steps: 
     if not lora:
         return ChosenValue(full, f"the rate {purpose}")
     times = 15 if steps < SHORT_RUN_STEPS else 10
-    why = f"{times} times {full:g}, the rate {purpose}: LoRA wants that" + (
-        f" below {SHORT_RUN_STEPS} steps" if times == 15 else ""
-    )
+    runs = f"runs below {SHORT_RUN_STEPS} steps" if times == 15 else "runs"
+    why = f"{times} times {full:g}, the rate {purpose}: the rate for {runs} with LoRA"
     return ChosenValue(float(f"{times * full:.6g}"), why)
 
 
@@ -134,7 +133,7 @@ def choose_completion_budget(choices: ConfigChoices, context: ConfigContext, mod
     if budget is None:
         budget = ChosenValue(size, f"not measured: room for {purpose}; run_eval tells")
     elif context.stand_in and budget.value < size:
-        tokens = f"the {context.completion_tokens} tokens (p95) that the eval measured are the rehearsal's stand-in's"
+        tokens = f"the {context.completion_tokens} tokens (p95) that the eval measured are those of the rehearsal"
         budget = ChosenValue(size, f"room for {purpose}: {tokens}; run_eval on the platform tells")
     if known_model.context is None:
         return budget
@@ -180,7 +179,7 @@ def choose_sequence_length(choices: ConfigChoices, context: ConfigContext, budge
             )
         return ChosenValue(choices.seq_len, choices.because.get("seq_len", "as asked"))
     kind = "p99 of the eval, with tool output" if context.prompt_tokens else "assumed"
-    kind += ", in rollouts of the rehearsal's stand-in" if context.prompt_tokens and context.stand_in else ""
+    kind += ", in rollouts of the rehearsal" if context.prompt_tokens and context.stand_in else ""
     times = f" x {turns} turns" if turns > 1 and not is_measured else ", all turns together" if is_measured else ""
     completion = f"{longest}{times}" if not is_measured or longest == budget else f"{longest} (p99{times})"
     size = max(LEAST_SAMPLE, round_up(needed, 1024))

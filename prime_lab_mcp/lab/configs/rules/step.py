@@ -355,7 +355,9 @@ def _more_signal(config: TrainingConfig, context: ConfigContext, batch: int) -> 
     """What to do about a weak signal, the advised way first. `batch` is the batch with enough of it."""
     larger = NamedCall("write_training_config").changed(batch=batch)
     dropped = dropped_sentence(context)
-    tasks = f" {dropped} only where the tasks are changed anyway: then all is proven again." if dropped else ""
+    tasks = (
+        f" {dropped} only if the tasks are edited anyway: an edit has to be proven from the start." if dropped else ""
+    )
     if BUDGET_REASON not in config.text:
         return Fix(
             f"Advised: raise batch_size to {batch} or more, by ",

@@ -92,7 +92,7 @@ def compose_warm_up(choices: ConfigChoices, examples: WarmUpExamples, stem: str)
     if choices.lr is not None:
         draft.put("optim.lr", choices.lr, "as asked")
     elif lora:
-        draft.put("optim.lr", 1e-4, "LoRA wants ten times the full rate")
+        draft.put("optim.lr", 1e-4, "ten times the rate of full fine-tuning, as for LoRA")
     else:
         draft.put("optim.lr", 1e-5, "as the warm-up of wordle; reverse-text has 2e-5")
     draft.put("ckpt.keep_last", 1, "one checkpoint, at the end: RL begins from it")

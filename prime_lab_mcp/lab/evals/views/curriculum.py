@@ -350,7 +350,9 @@ def _findings(facts: DifficultyFacts, state: State) -> Iterator[Finding]:
 def _next(facts: DifficultyFacts, state: State) -> tuple[Next, ...]:
     if state == "ready":
         arguments = {"environments": [facts.environment], **_settings(facts, state)["write_training_config"]}
-        return (Next("write_training_config", "with these settings, once it is pushed", arguments),)
+        return (
+            Next("write_training_config", "with these settings; what is not pushed yet is pushed first", arguments),
+        )
     if facts.solved == 0:
         return (Next("read_eval", "whether the zeros are the model's", {"eval": facts.evaluation, "view": "zeros"}),)
     return ()

@@ -269,15 +269,25 @@ def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
         yield _paid_wrong("warning", holding, "that hold the right answer earned as much as it alone", trial)
 
 
+_WHOLE_FIX = (
+    "Take one final answer from the completion and compare it whole, as a number or a normalised text; never test "
+    "whether it contains the answer."
+)
+_PARTLY_FIX = (
+    "Where partial credit is meant, let what is not right earn less than half of the maximum; otherwise compare one "
+    "final answer whole, as a number or a normalised text."
+)
+
+
 def _paid_wrong(severity: Any, scored_probes: Sequence[ScoredProbe], how: str, trial: Trial) -> Finding:
     """Return the finding about paid wrong answers, the best paid first."""
     scored_probes = sorted(scored_probes, key=lambda s: -(s.reward or 0))
+    whole = (scored_probes[0].reward or 0) >= trial.maximum(scored_probes[0].probe.row) - EPSILON
     return Finding(
         "reward-wrong-passes",
         severity,
         f"{count(len(scored_probes), 'wrong answer')} {how}: {paid_text(scored_probes[0], trial)}",
-        "Take one final answer from the completion and compare it whole, as a number or a normalised text; never test "
-        "whether it contains the answer.",
+        _WHOLE_FIX if whole else _PARTLY_FIX,
         rows=tuple(case_row(s, "less than half of the maximum", trial) for s in scored_probes[:3]),
     )
 
@@ -445,7 +455,8 @@ def _spellings(trial: Trial) -> Iterator[Finding]:
             "reward-too-strict",
             "warning",
             f"the right answer written otherwise earned less; how often it was taken: {listed}",
-            "Normalise before comparing: white space, case, full stop, thousands commas, trailing zeros, key order.",
+            "Before comparing, normalise what leaves the meaning of an answer as it is: "
+            f"{', '.join({**usual, **rare})}.",
             rows=tuple(
                 case_row(scored_probe, "what the gold earned", trial) for _, scored_probe in list(usual.values())[:3]
             ),

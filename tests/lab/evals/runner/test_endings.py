@@ -142,7 +142,9 @@ def test_the_estimate_is_said_before_it_starts() -> None:
     }
     said = size_and_cost_summary(spec)
     assert "20 tasks x 8 = 160 rollouts" in said
-    assert "26,240 tokens, $0.04" in said
+    assert "26,240 tokens, $0.04 with one turn each" in said
+    limited = size_and_cost_summary(dataclasses.replace(spec, max_cost=0.146))
+    assert "$0.04 with one turn each (at most $0.15)" in limited
 
 
 async def ended(lab: Lab, specified: Specified, reply: Reply, **given: Any) -> Job:
