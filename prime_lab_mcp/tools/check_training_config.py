@@ -22,7 +22,7 @@ from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.cost import CostForecast, forecast_from_ledger
 from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
 from prime_lab_mcp.lab.training.next_step import untested_source
-from prime_lab_mcp.lab.training.preparation import wallet_and_forecast
+from prime_lab_mcp.lab.training.wallet import wallet_and_forecast
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _LISTED = 40

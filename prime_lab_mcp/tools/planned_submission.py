@@ -22,7 +22,6 @@ from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training import submission
 from prime_lab_mcp.lab.training.bound import CostBound, cost_of
 from prime_lab_mcp.lab.training.budget import ConfigBudget, WalletBudget
-from prime_lab_mcp.lab.training.next_step import promised_to_runs
 from prime_lab_mcp.lab.training.preparation import RunPreparation, prepare_run
 from prime_lab_mcp.lab.training.resumption import require_not_continued, submission_at
 from prime_lab_mcp.lab.training.sources import published_environment_asked_ahead
@@ -103,7 +102,7 @@ async def _fuller(call: Call, args: Args) -> str:
 
 async def _affordable(call: Call, config: TrainingConfig, known: RunPreparation, args: Args) -> WalletBudget | None:
     """The budget of a run that cannot outlast the wallet, where this one can; None where it cannot."""
-    most, balance = known.cost.max_cost, known.wallet.balance - promised_to_runs(call.lab)
+    most, balance = known.cost.max_cost, known.wallet.free
     if args.resume_from is not None or most is None or most <= balance:
         return None
     wallet = WalletBudget(call.lab, balance)

@@ -21,14 +21,13 @@ from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.configs.rules.run import OWN_SPLIT
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.configs.warm_up.author import hosted_steps, write_warm_up
-from prime_lab_mcp.lab.prime.answers import Wallet
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.budget import ConfigBudget, WalletBudget
 from prime_lab_mcp.lab.training.cost import CostForecast, forecast_from_ledger
 from prime_lab_mcp.lab.training.evaluations import pull_for_held_out_tasks
-from prime_lab_mcp.lab.training.next_step import promised_to_runs, untested_source
-from prime_lab_mcp.lab.training.preparation import wallet_findings
+from prime_lab_mcp.lab.training.next_step import untested_source
+from prime_lab_mcp.lab.training.wallet import WalletForRun, wallet_findings
 from prime_lab_mcp.tools.argument_types import Dollars
 from prime_lab_mcp.tools.budgeting import (
     bound_sentence,
@@ -127,8 +126,8 @@ async def run(call: Call, args: Args) -> Outcome:
             )
         return await _warmed_up(call, args, args.sft)
     budgeted = ConfigBudget(call.lab, args.budget) if args.budget is not None else None
-    held, promised = await _wallet(call, args), promised_to_runs(call.lab)
-    wallet = WalletBudget(call.lab, held.balance - promised) if held is not None and budgeted is None else None
+    held = await _wallet(call, args)
+    wallet = WalletBudget(call.lab, held.free) if held is not None and budgeted is None else None
     fit = budgeted.fit if budgeted is not None else wallet.fit if wallet is not None else None
     try:
         written = await write_config(call.lab, config_request(args), datetime.now(UTC).date(), fit)
@@ -141,9 +140,9 @@ async def run(call: Call, args: Args) -> Outcome:
     likely = forecast_from_ledger(call.lab, written.config, price) if price is not None else None
     cost = _cost(likely)
     pull = pull_for_held_out_tasks(call.lab, written.config.table) if written.config.target == "hosted" else None
-    low = _wallet_sentence(likely, held, promised)
+    low = _wallet_sentence(likely, held)
     low += f" {wallet.sentence(f'budget={wallet.budget}')}" if wallet is not None and wallet.budget is not None else ""
-    short = wallet is not None and wallet.budget is not None and _falls_short(likely, held, promised)
+    short = wallet is not None and wallet.budget is not None and _falls_short(likely, held)
     affordable = wallet_call(wallet, args.model_dump(mode="json", exclude_unset=True)) if short else None
     check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
     blind = "" if written.config.eval_sources else _blind(written)
@@ -252,28 +251,27 @@ def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
     return f" It costs at most ${budget['budget']['at_most']:.2f}{expected}.{bound_sentence(budget)}"
 
 
-async def _wallet(call: Call, args: Args) -> Wallet | None:
+async def _wallet(call: Call, args: Args) -> WalletForRun | None:
     """The wallet that pays for the run; None where none does or nobody knows what it holds."""
     if args.target != "hosted":
         return None
     try:
-        return await call.lab.prime.wallet()
+        return WalletForRun.of(call.lab, await call.lab.prime.wallet())
     except LabError:
         return None
 
 
-def _wallet_sentence(likely: CostForecast | None, wallet: Wallet | None, promised: float) -> str:
+def _wallet_sentence(likely: CostForecast | None, wallet: WalletForRun | None) -> str:
     """What the wallet means for the run; empty where the wallet is unknown or holds the bound."""
     if wallet is None or likely is None or likely.upper_bound is None:
         return ""
-    messages = [f.message for f in wallet_findings(wallet, likely.upper_bound, likely, promised)]
+    messages = [f.message for f in wallet_findings(wallet, likely.upper_bound, likely)]
     return "".join(f" {message[0].upper()}{message[1:]}." for message in messages)
 
 
-def _falls_short(likely: CostForecast | None, wallet: Wallet | None, promised: float) -> bool:
-    """Whether the wallet has less for the run than it costs at the upper end of what is likely, or nobody knows that.
-    `promised` are the US dollars that other runs may cost."""
-    return wallet is None or likely is None or likely.dollars is None or likely.dollars[2] > wallet.balance - promised
+def _falls_short(likely: CostForecast | None, wallet: WalletForRun | None) -> bool:
+    """Whether the wallet has less for the run than it costs at the upper end of what is likely, or nobody knows."""
+    return wallet is None or likely is None or likely.dollars is None or likely.dollars[2] > wallet.free
 
 
 async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:

@@ -15,12 +15,13 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.prime.answers import ValidateAnswer, Wallet
+from prime_lab_mcp.lab.prime.answers import ValidateAnswer
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push, Run
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.training import resumption, submission
 from prime_lab_mcp.lab.training.bound import CostBound
 from prime_lab_mcp.lab.training.preparation import RunPreparation
+from prime_lab_mcp.lab.training.wallet import WalletForRun
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools import control_run, submit_training
@@ -160,7 +161,7 @@ async def agreed_submission(continued: Call) -> Plan[SubmissionPlan]:
     assert continued.config is not None
     at = await submission.run_standing(continued.lab, read_config(continued.config), resume_from="p")
     prepared = RunPreparation(
-        CostBound(None, None, None, ""), None, Wallet(9.0, "USD"), ValidateAnswer("not-offered"), (), ()
+        CostBound(None, None, None, ""), None, WalletForRun(9.0), ValidateAnswer("not-offered"), (), ()
     )
     return Plan(SubmissionPlan(GOES_ON, prepared), Intent("submit", at.key, "Start it."))
 

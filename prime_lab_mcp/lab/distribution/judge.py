@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from prime_lab_mcp.lab.base.statistics import Interval, clustered_interval, score_interval, student_interval
 from prime_lab_mcp.lab.distribution import lengths
 from prime_lab_mcp.lab.distribution.floor import FrequentAnswer, TrivialFloor, trivial_floor
-from prime_lab_mcp.lab.distribution.rules import decide_verdict
 from prime_lab_mcp.lab.distribution.sample import (
     EPSILON,
     PASS_THRESHOLD,
@@ -38,6 +37,7 @@ from prime_lab_mcp.lab.distribution.summary import (
     UsableGroups,
     was_cut_early,
 )
+from prime_lab_mcp.lab.distribution.verdict import decide_verdict
 from prime_lab_mcp.lab.rollouts.components import form_statistics
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 

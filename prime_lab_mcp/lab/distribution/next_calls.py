@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Next
-from prime_lab_mcp.lab.distribution.rules import UNCLEAR_CODES
 from prime_lab_mcp.lab.distribution.sample_size import MOST_ROLLOUTS
 from prime_lab_mcp.lab.distribution.summary import Distribution
+from prime_lab_mcp.lab.distribution.verdict import UNCLEAR_CODES
 
 _TASKS_AT_FAULT = frozenset(
     {

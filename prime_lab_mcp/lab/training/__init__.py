@@ -22,6 +22,7 @@ ENTRY = (
     "sources",
     "submission",
     "summary",
+    "wallet",
     "watch",
 )
 """Modules that other packages may import."""

@@ -6,7 +6,6 @@ depends only on the ledger and the files of this machine; the platform is not as
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
-from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
+from prime_lab_mcp.lab.configs.registry import REGISTRY, RegistryEntry, load_registry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
 from prime_lab_mcp.lab.state.ledger.rows import Run
@@ -119,17 +118,11 @@ def _step_of_config(lab: Lab, names: set[str], model: str | None = None) -> Next
     live = next((run for run in live_runs(lab) if names & set(run.data.get("environments") or ())), None)
     if live is not None and model in (None, live.data.get("model")):
         return watch_call(live)
-    try:
-        entries = load_registry(lab.workspace.resolve(REGISTRY))
-        newest = next((e for e in reversed(entries) if e.active and names & set(e.environments)), None)
-        if newest is None or newest.target != "hosted":
-            return None
-        path = lab.workspace.resolve(newest.path, must_exist=True)
-        config, sha256 = read_config(path), hashlib.sha256(path.read_bytes()).hexdigest()
-    except (LabError, OSError):
+    found = _newest_config(lab, names)
+    if found is None or found[0].target != "hosted" or model not in (None, found[1].model):
         return None
-    if model not in (None, config.model):
-        return None
+    newest, config = found
+    sha256 = config.sha256
     run = next(
         (r for r in lab.ledger.runs(workspace=lab.key, platform=lab.platform) if r.config_sha256 == sha256), None
     )
@@ -151,28 +144,30 @@ def _step_of_config(lab: Lab, names: set[str], model: str | None = None) -> Next
 def config_waits_for(lab: Lab, snapshot: Snapshot, env_args: Mapping[str, Any]) -> bool:
     """Whether the newest config of the pushed files uses them with these arguments."""
     names = _published_as(lab, snapshot)
+    found = _newest_config(lab, names) if names else None
+    sources = found[1].sources if found is not None else ()
+    return any(source.id in names and same_arguments(env_args, source.args) for source in sources)
+
+
+def _newest_config(lab: Lab, names: set[str]) -> tuple[RegistryEntry, TrainingConfig] | None:
+    """The newest active config of an environment under one of these names; None without one that can be read."""
     try:
-        entries = load_registry(lab.workspace.resolve(REGISTRY)) if names else []
+        entries = load_registry(lab.workspace.resolve(REGISTRY))
         newest = next((e for e in reversed(entries) if e.active and names & set(e.environments)), None)
         if newest is None:
-            return False
-        config = read_config(lab.workspace.resolve(newest.path, must_exist=True))
+            return None
+        return newest, read_config(lab.workspace.resolve(newest.path, must_exist=True))
     except (LabError, OSError):
-        return False
-    return any(source.id in names and same_arguments(env_args, source.args) for source in config.sources)
-
-
-def promised_to_runs(lab: Lab) -> float:
-    """US dollars that the runs of this state directory may cost, as far as nobody has seen them end."""
-    return sum(run.max_cost or 0.0 for run in _unended(lab, None))
+        return None
 
 
 def live_runs(lab: Lab) -> list[Run]:
     """Training runs of this workspace that no `watch_run` has seen at their end and no run continues, newest first."""
-    return _unended(lab, lab.key)
+    return unended_runs(lab, lab.key)
 
 
-def _unended(lab: Lab, workspace: str | None) -> list[Run]:
+def unended_runs(lab: Lab, workspace: str | None) -> list[Run]:
+    """The same of one workspace, or of all that share the state directory."""
     runs = lab.ledger.runs(workspace=workspace, platform=lab.platform, kind="training")
     continued = {run.data.get("resumed_from") for run in runs}
     return [run for run in runs if "ended" not in run.data and run.id not in continued]

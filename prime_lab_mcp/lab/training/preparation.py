@@ -3,7 +3,6 @@ concurrently."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,21 +11,19 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.configs.evidence import known_schemas
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import not_trained_finding
-from prime_lab_mcp.lab.prime.answers import PlatformModels, ValidateAnswer, Wallet
+from prime_lab_mcp.lab.prime.answers import PlatformModels, ValidateAnswer
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
 from prime_lab_mcp.lab.training.cost import CostForecast, forecast_from_ledger
 from prime_lab_mcp.lab.training.keys import EnvironmentSecrets, environment_secrets, key_findings, link_findings
-from prime_lab_mcp.lab.training.next_step import promised_to_runs
 from prime_lab_mcp.lab.training.sandboxes import rented_sandboxes
+from prime_lab_mcp.lab.training.wallet import WalletForRun, wallet_findings
 
 VALID_SECONDS = 600.0
 """Seconds for which the platform's verdict in `check_training_config` stays valid for a submission."""
@@ -38,7 +35,7 @@ class RunPreparation:
 
     cost: CostBound
     forecast: CostForecast | None
-    wallet: Wallet
+    wallet: WalletForRun
     validation: ValidateAnswer
     secrets: tuple[EnvironmentSecrets, ...]
     findings: tuple[Finding, ...]
@@ -84,14 +81,14 @@ async def prepare_run(
     except BaseExceptionGroup as group:
         raise _first_failure(group) from None
     models: PlatformModels = answers["models"]
-    wallet: Wallet = answers["wallet"]
+    wallet = WalletForRun.of(lab, answers["wallet"])
     secrets: list[EnvironmentSecrets] = answers["secrets"]
     price = models.price(config.gpu_type)
     cost = bound_from_ledger(lab, config, price)
     findings += [*_model_findings(lab, config, models), *_bound_findings(config, cost)]
     forecast = forecast_from_ledger(lab, config, price)
     findings += rented_sandboxes(config, ConfigContext(shapes=known_schemas(lab, config)))
-    findings += [*link_findings(secrets), *wallet_findings(wallet, cost.max_cost, forecast, promised_to_runs(lab))]
+    findings += [*link_findings(secrets), *wallet_findings(wallet, cost.max_cost, forecast)]
     return RunPreparation(cost, forecast, wallet, answers["validation"], tuple(secrets), tuple(findings))
 
 
@@ -117,65 +114,3 @@ def _first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     return failure
-
-
-async def wallet_and_forecast(lab: Lab, prime: PlatformReader, forecast: CostForecast | None) -> list[Finding]:
-    """What the wallet means for a run with this forecast; nothing where the bound or the wallet is unknown."""
-    if forecast is None or forecast.upper_bound is None:
-        return []
-    try:
-        wallet = await prime.wallet()
-    except LabError:
-        return []
-    return wallet_findings(wallet, forecast.upper_bound, forecast, promised_to_runs(lab))
-
-
-def wallet_findings(
-    wallet: Wallet, most: float | None, forecast: CostForecast | None, promised: float = 0.0
-) -> list[Finding]:
-    """What the wallet means for a run that may cost `most` US dollars. `promised` are those that other runs may cost.
-
-    A wallet that holds what the run costs at the upper end of the forecast needs no funds: only the bound is higher,
-    which counts every rollout at its full length.
-    """
-    if wallet.balance <= 0:
-        return [
-            Finding(
-                "payment-required",
-                "blocker",
-                f"the wallet holds ${wallet.balance:.2f}, and a run is paid by the hour",
-                "Ask the user to add funds at https://app.primeintellect.ai/dashboard/billing.",
-            )
-        ]
-    free = wallet.balance - promised
-    if most is None or free >= most:
-        return []
-    held = f"the wallet holds ${wallet.balance:.2f}"
-    if promised:
-        held += f", of which runs that nobody has seen end may take ${promised:.2f}"
-    message = f"{held}, {'and the rest is ' if promised else ''}less than the ${most:.2f} that the run may cost at most"
-    dear = forecast.dollars[2] if forecast is not None and forecast.dollars is not None else None
-    if dear is not None and dear <= free:
-        budget = math.floor(free)
-        return [
-            Finding(
-                "wallet-low",
-                "info",
-                f"{message}, and enough for the ${dear:.2f} that it costs at the upper end of what is likely",
-                Fix(
-                    "Nothing has to be added. For a run that cannot outlast the wallet, call ",
-                    NamedCall("write_training_config", based_on=..., budget=budget),
-                    ".",
-                )
-                if budget
-                else "Nothing has to be added; watch_run says what was spent.",
-            )
-        ]
-    return [
-        Finding(
-            "wallet-low",
-            "warning",
-            f"{message}: it may end before its last step",
-            "Ask the user to add funds, or use fewer steps; checkpoints keep what was trained.",
-        )
-    ]

@@ -45,15 +45,14 @@ from prime_lab_mcp.lab.rewards.probes.programs import (
     near_programs,
     wrong_programs,
 )
+from prime_lab_mcp.lab.rewards.probes.spellings import composed_spellings, spelling_variants
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
     WrongAnswer,
     as_number,
     clearly_wrong_answer,
-    composed_spellings,
     crossed_answers,
     half_right_answers,
     number_and_unit,
-    spelling_variants,
     wrong_answers,
 )
 from prime_lab_mcp.lab.rewards.reward_source import function_names, parse_source

@@ -12,12 +12,12 @@ from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, gold_candidates
 from prime_lab_mcp.lab.rewards.probes import answer_formats
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, BOXED, tag_wrapper
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, build_probes
+from prime_lab_mcp.lab.rewards.probes.spellings import spelling_variants
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
     OTHER_ORDER,
     crossed_answers,
     half_right_answers,
     one_item_suffices,
-    spelling_variants,
     wrong_answers,
 )
 from prime_lab_mcp.lab.worker.description import Row
