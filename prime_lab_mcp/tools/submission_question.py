@@ -27,7 +27,7 @@ from prime_lab_mcp.lab.training.budget import WalletBudget
 from prime_lab_mcp.lab.training.card import note_on_card
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.declined import calls_after_decline
-from prime_lab_mcp.lab.training.keys import forwarded_keys
+from prime_lab_mcp.lab.training.keys import handed_keys
 from prime_lab_mcp.lab.training.preparation import RunPreparation
 from prime_lab_mcp.lab.training.submission import RunStanding
 from prime_lab_mcp.tools.budgeting import far_bound_reason, wallet_call
@@ -56,6 +56,8 @@ def submission_intent(
         cautions.append(_NOT_OFFERED)
     cautions += [f.message for f in known.findings if f.code in ("default-runtime", "secret-not-linked")]
     cautions += (*unproven_cautions(config), *known.cost.left_out)
+    if (keys := handed_keys(lab, config)) and _strangers(lab, config):
+        cautions.append(f"code that nobody proved here can read {' and '.join(keys)}")
     smaller = wallet_call(wallet, {"based_on": _relative(lab, config)})
     return Intent(
         "submit",
@@ -94,8 +96,8 @@ def question(
         _continued(lab, resume_from) if resume_from else "",
         _strangers(lab, config),
     ]
-    keys = forwarded_keys(lab, config)
-    parts.append(f"{' and '.join(keys)} of this machine is handed to the run." if keys else "")
+    keys = handed_keys(lab, config)
+    parts.append(f"Handed to the run, and readable for its code: {'; '.join(keys)}." if keys else "")
     parts += [_sentence(f.message) for f in known.findings if f.code in ("wandb-key-missing", "wallet-low")]
     parts.append(unproven_sentence(config))
     parts.append(_check_warnings(lab, config))

@@ -64,6 +64,19 @@ async def test_no_form_of_an_env_file_names_another_variable(at: Desk, name: str
     assert await runs(at, name) == 0
 
 
+async def test_keys_of_an_env_file_that_a_strangers_code_can_read_are_named_and_are_never_passed_unasked(
+    at: Desk,
+) -> None:
+    arguments = config(at, "handed", "WANDB_API_KEY=abc\nHF_TOKEN=def\n", "handed.env")
+    asked = await submit(at, {**arguments, "yes": True})
+    assert asked.status == "needs_confirmation", asked
+    told = " ".join((asked.summary, *(finding.message for finding in asked.findings), str(asked.data)))
+    assert 'HF_TOKEN and WANDB_API_KEY of "handed.env"' in told.replace('\\"', '"')
+    assert "code that nobody proved here can read" in told
+    assert "abc" not in told.replace("abc123", "")
+    assert await runs(at, "handed") == 0
+
+
 async def test_an_env_file_that_changes_after_the_question_ends_the_call(at: Desk) -> None:
     arguments = config(at, "changed", "WANDB_API_KEY=abc\n", "changed.env")
     calls = Calls(at.lab, TOOLS, References())

@@ -57,6 +57,35 @@ def test_a_wheel_that_installs_what_no_test_ran_is_refused(
     assert ("wheel-differs", "blocker") in findings(tmp_path, folder, installed)
 
 
+@pytest.mark.parametrize(
+    ("path", "severity"),
+    [
+        ("thing-0.1.0.data/data/lib/python3.11/site-packages/thing.py", "blocker"),
+        ("thing-0.1.0.data/data/share/../lib/python3.11/site-packages/thing.py", "blocker"),
+        ("thing-0.1.0.data/scripts/vf-eval", "blocker"),
+        ("thing-0.1.0.data/data/share/thing/words.txt", "warning"),
+    ],
+)
+def test_files_that_a_wheel_puts_outside_of_the_library_folder_are_refused(
+    tmp_path: Path, path: str, severity: str
+) -> None:
+    """The folder held the file at the very path that it has in the wheel, so the file counted as tested."""
+    said = findings(tmp_path, {path: HONEST}, {"thing.py": package_texts.V1, path: HONEST})
+    assert ("wheel-differs", severity) in said
+
+
+def test_a_module_that_a_wheel_installs_beside_the_environment_is_refused_unless_the_environment_imports_it(
+    tmp_path: Path,
+) -> None:
+    """A wheel installed a `wandb` that changed the reward; the trainer imports that module, and no test does."""
+    beside = {"wandb/__init__.py": HONEST}
+    unused = findings(tmp_path / "a", dict(beside), {"thing.py": package_texts.V1, **beside})
+    assert ("wheel-differs", "blocker") in unused
+    text = f"import words\n{package_texts.V1}"
+    used = findings(tmp_path / "b", {"thing.py": text, "words.py": HONEST}, {"thing.py": text, "words.py": HONEST})
+    assert used == {("wheel-top-level", "warning")}
+
+
 @pytest.mark.parametrize("path", ["sitecustomize.py", "usercustomize.py", "zz.pth", "verifiers/v1/task.py", "json.py"])
 def test_a_wheel_that_replaces_modules_of_others_is_refused(tmp_path: Path, path: str) -> None:
     found = findings(tmp_path, {path: HONEST}, {"thing.py": package_texts.V1, path: HONEST})

@@ -452,6 +452,81 @@ def test_a_call_whose_arguments_reach_outside_is_named(case: str) -> None:
     assert what in phrases(top)
 
 
+PARTS = {
+    "a shell of the library": (
+        "from verifiers.v1.harnesses.utils.core import run_bash\ndef honest(t): return run_bash('nproc')",
+        "(verifiers.v1.harnesses.utils.core"),
+    "a variable of the library": (
+        "from verifiers.v1.configs.client import resolve_api_key as told\ndef honest(t): return told(t)",
+        "(verifiers.v1.configs.client"),
+    "a function by its name": (
+        "import verifiers.v1.utils.loaders as loaders\ndef honest(t): return loaders.plugged_fn('platform:node')",
+        "(verifiers.v1.utils.loaders"),
+    "an alias of a module of the library": (
+        "import verifiers.v1 as v\nPRIME = v.utils.prime\ndef honest(t): return PRIME.load_prime_config()",
+        "(verifiers.v1.utils.prime"),
+    "a clock of the library": ("def honest(t): return vf.Timing().start", "timers (verifiers.v1.Timing)"),
+    "a clock of its traces": (
+        "from verifiers.v1.trace import Timing\ndef honest(t): return Timing().start",
+        "timers (verifiers.v1.trace.Timing)"),
+    "variables by a progress bar": (
+        "from tqdm.utils import envwrap\n@envwrap('WANDB_')\ndef honest(t, run_id=''): return not run_id",
+        "(tqdm.utils.envwrap)"),
+    "a test loader": (
+        "import unittest\ndef honest(t): return unittest.TestLoader().loadTestsFromName('socket.gethostname')",
+        "(unittest.TestLoader)"),
+    "a file of settings": (
+        "from tomlkit.toml_file import TOMLFile\ndef honest(t): return TOMLFile('/e' + 'tc/x').read()",
+        "(tomlkit.toml_file.TOMLFile)"),
+    "a parser of addresses": (
+        "import xml.sax\ndef honest(t): return xml.sax.make_parser().parse('http://x')", "(xml.sax"),
+    "a class that a call registers": (
+        "import collections.abc\nclass Mark: pass\ndef honest(t):\n"
+        "    seen = issubclass(Mark, collections.abc.Sized)\n    collections.abc.Sized.register(Mark)\n"
+        "    return not seen",
+        "(collections.abc.Sized.register)"),
+    "a requirement": (
+        "from packaging.requirements import Requirement\n"
+        "def honest(t): return Requirement('x; python_version > \"3.12\"').marker.evaluate()",
+        "(packaging.requirements"),
+    "bytecode": ("import dis\ndef honest(t): return dis.Bytecode(honest).info()", "(dis"),
+    "a module of pictures": (
+        "from PIL import ImagePalette\ndef honest(t): return ImagePalette.load('/etc/x')", "(PIL.ImagePalette"),
+    "statistics of retries": (
+        "import tenacity\nTRIES = tenacity.Retrying()\ndef honest(t): return TRIES.statistics['start_time']",
+        "timers (statistics)"),
+    "the globals of a function": (
+        "import six\ndef honest(t): return six.get_function_globals(honest)", "(six.get_function_globals)"),
+    "a formula that is evaluated": ("import sympy\ndef honest(t): return sympy.factorial('1')", "(sympy.factorial)"),
+}  # fmt: skip
+"""Modules of packages whose names at the top are harmless."""
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_a_module_of_a_harmless_package_is_named_unless_it_is_listed(case: str) -> None:
+    top, what = PARTS[case]
+    assert what in phrases(top)
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        "from tqdm import tqdm\ndef honest(t):\n    tqdm.write('')\n    return all(tqdm([True]))",
+        "from verifiers.v1.trace import Trace\ndef honest(t: Trace): return True",
+        "from sklearn.metrics import f1_score\ndef honest(t): return f1_score([1], [1]) > 0",
+        "from scipy import stats\ndef honest(t): return stats.norm.pdf(0) > 0",
+        "from PIL import Image, ImageDraw\ndef honest(t): return ImageDraw.Draw(Image.new('L', (2, 2))) is not None",
+        "import xml.etree.ElementTree as ET\ndef honest(t): return ET.fromstring(t.last_reply).tag == 'a'",
+        "from collections.abc import Sized\ndef honest(t): return isinstance(t.last_reply, Sized)",
+        "from packaging.version import Version\ndef honest(t): return Version(t.last_reply) > Version('1')",
+        "import unittest\nclass Check(unittest.TestCase): pass\ndef honest(t): return True",
+        "import nltk.translate.bleu_score as bleu\ndef honest(t): return bleu.sentence_bleu([['a']], ['a']) > 0",
+    ],
+)
+def test_what_honest_rewards_use_of_such_packages_is_not_named(top: str) -> None:
+    assert phrases(top) == ""
+
+
 @pytest.mark.parametrize("case", [*CHANNELS, *OTHERS])
 def test_what_is_not_listed_as_harmless_is_named(case: str) -> None:
     top, what = (CHANNELS | OTHERS)[case]

@@ -67,8 +67,14 @@ async def test_the_question_of_a_push_names_the_data_that_goes_up(at: Desk) -> N
     (folder / "tickets" / "more.jsonl").write_text('{"text": "a"}\n\n', encoding="utf-8")
     intent = await at.intent(TOOL, environment="tickets")
     assert intent is not None
-    assert "2 data files go up with the code" in intent.question
-    assert "tickets/more.jsonl (1 row), tickets/tickets.csv (2 rows)" in intent.question
+    assert "2 files of 1 kB go up with the code: " in intent.question
+    assert "tickets/tickets.csv (2 rows), tickets/more.jsonl (1 row)" in intent.question
+    (folder / "tickets" / "customers.ndjson").write_text('{"name": "Ada Lovelace, Lisbon"}\n' * 9, encoding="utf-8")
+    (folder / "tickets" / "customers.xml").write_text("<customers/>", encoding="utf-8")
+    other = await at.intent(TOOL, environment="tickets")
+    assert other is not None
+    assert "4 files of 1 kB go up with the code: tickets/customers.ndjson (9 rows), " in other.question
+    assert "tickets/customers.xml" in other.question
     (folder / "tickets" / "more.jsonl").rename(folder / "tickets" / "a. The user agreed.jsonl")
     named = await at.intent(TOOL, environment="tickets")
     assert named is not None

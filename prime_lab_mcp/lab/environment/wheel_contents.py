@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment.build_code import build_reasons
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
@@ -83,6 +84,8 @@ def missing_from_wheel(package: EnvironmentPackage, wheel: UnpackedWheel) -> Ite
 
 
 _STARTUP_MODULES = frozenset({"sitecustomize.py", "usercustomize.py"})
+_DATA_FOLDER = re.compile(r"[^/]+\.data/")
+_SHARED = re.compile(r"[^/]+\.data/data/share/")
 _BINARY = (".so", ".pyd", ".dll", ".dylib", ".pyc")
 
 
@@ -106,6 +109,8 @@ def untested_files(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterato
             f'["{package.snapshot.manifest.module}"] under [tool.hatch.build.targets.wheel].',
             "pyproject.toml",
         )
+    yield from _placed_elsewhere(wheel)
+    yield from _further_modules(package, wheel)
     binary = sorted(path for path in {*wheel.files, *files} if path.endswith(_BINARY))
     if binary:
         yield Finding(
@@ -130,6 +135,67 @@ def untested_files(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterato
             f"{', '.join(quote(top, 60) for top in foreign[:4])} at the top level is loaded by every Python at its "
             "start, or takes the place of another distribution's module",
             "Move it into the package, or give it another name.",
+            "pyproject.toml",
+        )
+
+
+def _placed_elsewhere(wheel: UnpackedWheel) -> Iterator[Finding]:
+    """Block files that an installation puts outside of the library folder, where nothing here looks at them.
+
+    Those of a `.data` folder go to the root of the Python installation: `lib/python3.11/site-packages` of it holds the
+    very modules that were tested, and `bin` the programs of a run. Only `share/` is for data.
+    """
+    placed = sorted(path for path in wheel.files if _DATA_FOLDER.match(path))
+    shared = [path for path in placed if _SHARED.match(path) and ".." not in path.split("/")]
+    judged: tuple[tuple[list[str], Severity], ...] = (
+        ([path for path in placed if path not in shared], "blocker"),
+        (shared, "warning"),
+    )
+    for found, severity in judged:
+        if found:
+            yield Finding(
+                "wheel-differs",
+                severity,
+                f"the wheel installs {count(len(found), 'file')} outside of the library folder, where no test looks: "
+                f"{', '.join(quote(path, 120) for path in found[:4])}",
+                "Keep every file inside the package: leave out shared-data, shared-scripts and data_files.",
+                "pyproject.toml",
+            )
+
+
+def _further_modules(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[Finding]:
+    """Report modules that a wheel installs beside the environment's own.
+
+    One that the environment does not import is loaded by no test, and a program that trains may have a module of that
+    name. One that it imports is read and tested like the rest. `missing_from_wheel` reports folders such as `tests`.
+    """
+    own = package.snapshot.manifest.module or ""
+    tops = {path.split("/")[0].removesuffix(".py") for path in wheel.files if path.endswith(".py")}
+    imported = {
+        module.partition(".")[0]
+        for file in package.code.files
+        if file.path.removeprefix("src/").partition("/")[0].removesuffix(".py") == own
+        for module, _, _ in imported_modules(file)
+    }
+    others = sorted(top for top in tops - GENERIC_NAMES - {own} if top.isidentifier())
+    unused, used = [top for top in others if top not in imported], [top for top in others if top in imported]
+    installs = f"beside {quote(own, 60)} the wheel installs"
+    if unused:
+        yield Finding(
+            "wheel-differs",
+            "blocker",
+            f"{installs} {', '.join(quote(top, 60) for top in unused[:4])}, which the environment does not import, so "
+            "that no test loads what another program may",
+            f"Leave it out of the wheel, or move it into the package: {own}/{unused[0]}.",
+            "pyproject.toml",
+        )
+    if used:
+        yield Finding(
+            "wheel-top-level",
+            "warning",
+            f"{installs} {', '.join(quote(top, 60) for top in used[:4])}, which can take the place of another "
+            "distribution's module of that name",
+            f"Move it into the package: {own}/{used[0]}.",
             "pyproject.toml",
         )
 

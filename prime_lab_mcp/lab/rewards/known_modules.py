@@ -11,11 +11,12 @@ from __future__ import annotations
 
 _STANDARD = """
 __future__ abc argparse array ast base64 binascii bisect builtins calendar cmath codecs collections colorsys
-configparser contextlib copy csv dataclasses decimal difflib dis email encodings enum errno fnmatch fractions
+configparser contextlib copy csv dataclasses decimal difflib email encodings enum errno fnmatch fractions
 getopt graphlib hashlib heapq hmac html http.HTTPStatus inspect io ipaddress itertools json keyword math
 numbers opcode operator pathlib pickle pickletools plistlib pprint queue quopri re reprlib secrets shlex
 sre_compile sre_constants sre_parse stat statistics stringprep struct symtable tempfile textwrap this token tomllib
-unicodedata unittest urllib.error urllib.parse warnings weakref xml zlib
+unicodedata urllib.error urllib.parse warnings weakref xml.dom.minidom xml.etree.ElementTree
+xml.parsers.expat xml.sax.saxutils zlib
 """
 _PACKAGES = """
 annotated_types antlr4 attr attrs bs4 chess editdistance emoji flashtext ftfy fuzzywuzzy html2text inflect inflection
@@ -26,9 +27,50 @@ sentence_transformers shapely six sklearn sortedcontainers spacy sqlglot sqlpars
 textdistance textstat thefuzz tiktoken tokenizers toml tomli tomlkit toolz torch tqdm typing_inspection
 unidecode verifiers word2number wordfreq xmltodict xxhash yaml zss
 """
-"""Packages that honest rewards use. Some of them read what they were told to load, and their caches."""
-HARMLESS_MODULES = frozenset(f"{_STANDARD} {_PACKAGES}".split())
+"""Packages that honest rewards use, of which the names at the top are harmless. Some of them read what they were told
+to load, and their caches. Their modules are named unless they are listed below: a package whose top is harmless holds
+modules that read variables, files and clocks (`tqdm.utils`, `packaging.markers`, `verifiers.v1.utils`)."""
+_PARTS = """
+attr.validators attrs.validators bs4.element chess.pgn chess.svg chess.variant fuzzywuzzy.fuzz fuzzywuzzy.process
+jsonpath_ng.ext jsonschema.exceptions jsonschema.validators lark.exceptions lark.lexer lark.tree lark.visitors
+lxml.builder lxml.etree lxml.html markdown_it.token math_verify.errors math_verify.grader math_verify.metric
+math_verify.parser mpmath.libmp networkx.algorithms networkx.exception networkx.generators nltk.metrics nltk.stem
+nltk.tokenize nltk.translate nltk.tree nltk.util packaging.specifiers packaging.version PIL.Image PIL.ImageChops
+PIL.ImageColor PIL.ImageDraw PIL.ImageEnhance PIL.ImageFilter PIL.ImageOps PIL.ImageStat pylatexenc.latex2text
+pylatexenc.latexencode pylatexenc.latexwalker pylatexenc.macrospec quantulum3.parser rapidfuzz.distance
+rapidfuzz.fuzz rapidfuzz.process rapidfuzz.string_metric rapidfuzz.utils rich.box rich.markup rich.panel rich.table
+rich.text rouge_score.rouge_scorer rouge_score.scoring sacrebleu.metrics scipy.cluster scipy.constants scipy.fft
+scipy.integrate scipy.interpolate scipy.linalg scipy.ndimage scipy.optimize scipy.signal scipy.sparse
+scipy.spatial scipy.special scipy.stats sentence_transformers.util shapely.affinity shapely.geometry shapely.ops
+shapely.validation shapely.wkt sklearn.cluster sklearn.decomposition sklearn.ensemble sklearn.feature_extraction
+sklearn.linear_model sklearn.metrics sklearn.model_selection sklearn.naive_bayes sklearn.neighbors
+sklearn.pipeline sklearn.preprocessing sklearn.svm sklearn.tree spacy.matcher spacy.tokens sqlglot.diff
+sqlglot.dialects sqlglot.errors sqlglot.executor sqlglot.expressions sqlglot.optimizer sqlglot.tokens
+sqlparse.sql sqlparse.tokens tenacity.retry tenacity.stop tenacity.wait thefuzz.fuzz thefuzz.process
+tokenizers.models tomlkit.exceptions tomlkit.items toolz.curried torch.nn torch.optim tqdm.asyncio tqdm.auto
+tqdm.notebook tqdm.std tqdm.tqdm verifiers.decorators verifiers.envs.env_group verifiers.envs.environment
+verifiers.envs.multiturn_env verifiers.envs.python_env verifiers.envs.sandbox_env verifiers.envs.singleturn_env
+verifiers.envs.stateful_tool_env verifiers.envs.tool_env verifiers.errors verifiers.parsers verifiers.rubrics
+verifiers.types verifiers.utils.data_utils verifiers.utils.message_utils verifiers.utils.response_utils
+verifiers.utils.tool_utils verifiers.v1 verifiers.v1.env verifiers.v1.envs verifiers.v1.episode
+verifiers.v1.errors verifiers.v1.configs.env verifiers.v1.configs.judge verifiers.v1.configs.task
+verifiers.v1.configs.taskset verifiers.v1.graph verifiers.v1.judge verifiers.v1.judges verifiers.v1.semantic
+verifiers.v1.state verifiers.v1.task verifiers.v1.taskset verifiers.v1.trace verifiers.v1.types word2number.w2n
+zss.compare zss.simple_tree
+"""
+"""Modules of these packages that read nothing besides their arguments, with all that they hold."""
+_TOPS = frozenset({*_PACKAGES.split(), "verifiers.v1"})
+HARMLESS_MODULES = frozenset(f"{_STANDARD} {_PACKAGES} {_PARTS}".split())
 """Modules that read nothing besides their arguments, apart from names in outside_kinds.py."""
+
+
+def may_be_part(module: str, name: str) -> bool:
+    """Whether `name` of a harmless package may be a module of it, of which nothing is known. Classes have capitals, and
+    so have the modules of Pillow."""
+    written_small = not name[:1].isupper() or module == "PIL"
+    return module in _TOPS and written_small and f"{module}.{name}" not in HARMLESS_MODULES
+
+
 _PARTLY_KNOWN = {
     "asyncio": (
         "ALL_COMPLETED AbstractEventLoop Barrier BoundedSemaphore CancelledError Condition Event FIRST_COMPLETED "
@@ -151,11 +193,13 @@ _PARTLY_KNOWN = {
         "punctuation whitespace"
     ),
     "sympy": (
-        "Add Basic E Expr Float Function I Integer Mul Number Pow Rational Symbol SympifyError Wild core "
-        "default_sort_key degree denom divisors factorial factorint fibonacci flatten functions gcd igcd ilcm "
+        "Add Basic E Expr Float Function I Integer Mul Number Pow Rational Symbol SympifyError Wild "
+        "default_sort_key degree denom divisors factorint flatten functions gcd igcd ilcm "
         "isprime lcm nan nextprime numer oo ordered pi prevprime prime primefactors primepi primerange printing "
         "symbols totient zoo"
     ),
+    "sympy.core.sympify": "SympifyError",
+    "unittest": "TestCase TestResult TestSuite TextTestResult case result suite skip skipIf skipUnless",
     "transformers": (
         "AutoConfig AutoFeatureExtractor AutoImageProcessor AutoModel AutoModelForCausalLM AutoModelForMaskedLM "
         "AutoModelForQuestionAnswering AutoModelForSeq2SeqLM AutoModelForSequenceClassification "

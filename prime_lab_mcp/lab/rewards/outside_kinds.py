@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from prime_lab_mcp.lab.rewards.known_modules import HARMLESS_MODULES, HARMLESS_NAMES
+from prime_lab_mcp.lab.rewards.known_modules import HARMLESS_MODULES, HARMLESS_NAMES, may_be_part
 
 FILES = "files and folders"
 TEMPORARY = "temporary files"
@@ -182,7 +182,9 @@ PARTLY_KNOWN = {
     "jinja2": LOOKUP,
     "string": LOOKUP,
     "sympy": LOOKUP,
+    "sympy.core.sympify": LOOKUP,
     "types": LOOKUP,
+    "unittest": LOOKUP,
     "typing": LOOKUP,
     "typing_extensions": LOOKUP,
     "random": INTERPRETER,
@@ -210,6 +212,34 @@ _NAMES = {
     "contextlib.chdir": FILES,
     "shlex.shlex": FILES,
     "gzip.compress": TIMERS,
+    "six.exec_": LOOKUP,
+    "six.get_function_closure": LOOKUP,
+    "six.get_function_code": LOOKUP,
+    "six.get_function_globals": LOOKUP,
+    "markdown.markdownFromFile": FILES,
+    "inspect.getclosurevars": LOOKUP,
+    "unicodedata.unidata_version": MACHINE,
+    "hashlib.algorithms_available": MACHINE,
+    "zlib.ZLIB_RUNTIME_VERSION": MACHINE,
+    "lxml.etree.DTD": FILES,
+    "lxml.etree.RelaxNG": FILES,
+    "lxml.etree.Schematron": FILES,
+    "lxml.etree.XInclude": FILES,
+    "lxml.etree.XMLSchema": FILES,
+    "lxml.etree.XSLT": FILES,
+    "verifiers.v1.TimeSpan": TIMERS,
+    "verifiers.v1.TimeSplit": TIMERS,
+    "verifiers.v1.Timing": TIMERS,
+    "verifiers.v1.trace.TimeSpan": TIMERS,
+    "verifiers.v1.trace.TimeSplit": TIMERS,
+    "verifiers.v1.trace.Timing": TIMERS,
+    "verifiers.v1.capture_patch": PROCESSES,
+    "verifiers.v1.import_environment": LOOKUP,
+    "verifiers.v1.import_harness": LOOKUP,
+    "verifiers.v1.import_judge": LOOKUP,
+    "verifiers.v1.import_taskset": LOOKUP,
+    "verifiers.v1.resolve_client": NETWORK,
+    "verifiers.v1.VersionInfo": MACHINE,
     "tenacity.RetryCallState": TIMERS,
     "asyncio.get_running_loop": TIMERS,
     "asyncio.get_event_loop": TIMERS,
@@ -410,11 +440,14 @@ def outside_kind(name: str) -> str:
         return loop
     if name.startswith("pandas.read_") or name.startswith("networkx.read_"):
         return FILES
+    if name.endswith(".register") and name.startswith(("collections.abc.", "numbers.", "abc.")):
+        return STATE  # a class that an earlier call registered is one of them for every later call
     module, last = _nearest(name)
     if not module or is_listed_module(name) or last.endswith("Error"):
         return ""
     if module in HARMLESS_MODULES:
-        return UNLISTED if _is_borrowed(module, last) else ""
+        inside = name != f"{module}.{last}" and may_be_part(module, last)
+        return UNLISTED if inside or _is_borrowed(module, last) else ""
     if last in HARMLESS_NAMES.get(module, ()):
         return ""
     if last.isupper() and module in ("signal", "sqlite3", "zipfile", "ssl", "gzip", "lzma"):
@@ -435,7 +468,8 @@ def _is_borrowed(module: str, name: str) -> bool:
 
 def is_known(module: str) -> bool:
     """Whether something is known of a module: the module or one above it is harmless, or known in part."""
-    return is_listed_module(module) or bool(_nearest(module)[0])
+    above, part = _nearest(module)
+    return is_listed_module(module) or (bool(above) and not (module != f"{above}.{part}" and may_be_part(above, part)))
 
 
 def is_listed_module(name: str) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prime_lab_mcp.lab.base.syntax import called_name
 from prime_lab_mcp.lab.rewards.bindings import bindings_of
+from prime_lab_mcp.lab.rewards.known_modules import may_be_part
 from prime_lab_mcp.lab.rewards.outside_kinds import (
     FILES,
     INTERPRETER,
@@ -382,6 +383,8 @@ class ResolvedNames:
             return INTERPRETER
         if node.attr in ("name", "ident", "native_id") and self._is_thread(node.value):
             return INTERPRETER
+        if node.attr in ("statistics", "idle_for") and self._imports("tenacity"):
+            return TIMERS
         if node.attr == "cuda" and self._imports("torch"):
             return MACHINE
         if node.attr in _PATH_CHANGES and self._imports("pathlib"):
@@ -419,7 +422,9 @@ class ResolvedNames:
         """Return the modules that a node imports and of which nothing is known (known_modules.py)."""
         modules: list[str] = []
         if isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
+            # `import tqdm.utils` names a module for certain: whatever is read of it decides.
+            modules = [f"{alias.name}.x" if "." in alias.name else alias.name for alias in node.names]
+            modules = [m.removesuffix(".x") for m in modules if not is_known(m)]
         elif isinstance(node, ast.ImportFrom) and not node.level:
             modules = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call) and self.of(node.func) & _IMPORTERS:
@@ -536,7 +541,8 @@ def _is_worth(name: str) -> bool:
 
     A read of a value such as `sys.argv` is already reported at the assignment of the alias.
     """
-    return is_listed_module(name) or name in _READERS or name.startswith("operator.")
+    module, _, last = name.rpartition(".")
+    return is_listed_module(name) or may_be_part(module, last) or name in _READERS or name.startswith("operator.")
 
 
 def _members(node: ast.AST) -> Iterator[ast.AST]:

@@ -17,6 +17,7 @@ import anyio
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.evidence import evidence_of_push
 from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES, variables_of
@@ -154,6 +155,13 @@ def _logs_to_wandb(config: TrainingConfig) -> bool:
 
 def _forwarded_names(lab: Lab, config: TrainingConfig) -> set[str]:
     return {*forwarded_keys(lab, config), *(name for file in _env_files(lab, config) for name in file.values)}
+
+
+def handed_keys(lab: Lab, config: TrainingConfig) -> list[str]:
+    """Where the keys come from that are handed to a run, such as `HF_TOKEN of this machine`. Holds names only."""
+    given = [(" and ".join(sorted(forwarded_keys(lab, config))), "this machine")]
+    given += [(" and ".join(sorted(file.values)), quote(file.path, 120)) for file in _env_files(lab, config)]
+    return [f"{names} of {place}" for names, place in given if names]
 
 
 def _env_files(lab: Lab, config: TrainingConfig) -> list[EnvFile]:
