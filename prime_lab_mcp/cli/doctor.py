@@ -42,7 +42,8 @@ _PYTHON = {
 def doctor(settings: Settings, output: OutputFormat, *, install: bool = False) -> int:
     """Print the capabilities of this machine and account, and what the state directory holds.
 
-    With `install`, what the toolchain lacks is installed before. Returns 0 where everything works, else 1.
+    With `install`, what the toolchain lacks is installed before. Returns the exit code of the report's status
+    (`terminal.EXIT`).
     """
     report = terminal.run_tool(settings, "preflight", {"install": True} if install else {})
     sizes = store_sizes(settings.state_dir)

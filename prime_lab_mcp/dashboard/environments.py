@@ -76,7 +76,7 @@ def _summary(status: EnvironmentStatus) -> dict[str, Any]:
 
 
 def _gate(gate: Mapping[str, str], standings: Sequence[Standing]) -> dict[str, Any]:
-    """A gate with the evidence that keeps it closed, where nothing else does: the evidence itself says the rest."""
+    """Return a gate with the missing evidence if only that keeps it closed, else with none: `why` says the rest."""
     needs = {need.tool for need in (TRAINING_NEEDS if gate["tool"] == "submit_training" else NEEDS[gate["tool"]])}
     unmet = [standing for standing in standings if standing.why and standing.need.tool in needs]
     alone = gate["why"] == "; ".join(dict.fromkeys(standing.detail for standing in unmet))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.state.workspace import Workspace
 
 _EXAMPLE = "my_tasks"
@@ -17,7 +18,12 @@ def calls_from_files(workspace: Workspace) -> tuple[Next, ...]:
         for name in workspace.older_packages()[:_MOST_PORTS]
     ]
     data = [Next("inspect_dataset", "start from this file", {"dataset": name}) for name in workspace.data_files()]
-    return (*ports, *data)
+    served = "{}: a template with tools that only read, to be rewritten for this database (lab://guide/interaction)"
+    tools = [
+        Next("create_environment", served.format(quote(name, 80)), {"name": _EXAMPLE, "template": "tool_use"})
+        for name in workspace.databases()[:1]
+    ]
+    return (*ports, *data, *tools)
 
 
 def first_calls(workspace: Workspace) -> tuple[Next, ...]:

@@ -88,7 +88,9 @@ def reward_outcome(
     status: Verdict = "failed" if blockers else "passed"
     if blockers and all(f.code in unknown for f in blockers):
         status = "inconclusive"
-    whole = args.probes and args.examples >= EXAMPLES and args.search >= DEFAULT_SECONDS
+    # A search that this reward rules out is no longer with more seconds.
+    ruled_out = args.search > 0 and trial.searched.skipped not in ("", TURNED_OFF)
+    whole = args.probes and args.examples >= EXAMPLES and (args.search >= DEFAULT_SECONDS or ruled_out)
     proves = status != "passed" or whole
     if not proves:
         findings = [*findings, _trial_only()]
@@ -293,6 +295,8 @@ def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], finding
             cases = count(len(trial.supplied), "supplied case")
             paid = f"the {cases} earned what they should; other wrong answers were not tried"
         held = f"The reward held with {number}: {gold}, and {paid}."
+        if any(f.code == "paid-without-tool" for f in findings):
+            held += " It pays the right answer without any tool call, too: see paid-without-tool."
         if warned:
             named = " and ".join(filter(None, (", ".join(warned[:-1]), warned[-1])))
             held = f"No blocker was found with {number}: {gold}. Something wrong is paid all the same: see {named}."

@@ -80,8 +80,8 @@ class Args(Arguments):
         str | None,
         Field(max_length=300, description='Answer form: "<b>GOLD {info.unit}</b>".'),
     ] = None
-    probes: Annotated[bool, Field(description="Try known hacks.")] = True
-    search: Annotated[int, Field(ge=0, le=600, description="Seconds for other hacks.")] = DEFAULT_SECONDS
+    probes: Annotated[bool, Field(description="Try hacks.")] = True
+    search: Annotated[int, Field(ge=0, le=600, description="Seconds for hacks.")] = DEFAULT_SECONDS
     env_args: Annotated[dict[str, Any] | None, Field(description="Taskset keys.")] = None
     same_as: Annotated[str | None, Field(description="Compare rewards.")] = None
     judge: Annotated[str | None, Field(description="Judge endpoint.")] = None

@@ -50,7 +50,7 @@ _UNREADABLE: Mapping[str, tuple[str, str]] = {
 """Which rows a template cannot read although they have an answer, and what would do. `boxed` is `math` for
 solutions."""
 _SHORT = 20
-"""Length of a quoted answer up to which no number stands within a longer text (our choice)."""
+"""Longest quoted answer, in characters, that counts as short (our choice)."""
 _SHOWN = 120
 """Most characters of a question or an answer in an example."""
 
@@ -162,7 +162,7 @@ class DroppedRows:
         return _UNREADABLE[self.template][1] if self.template in _UNREADABLE else other
 
     def _short_answers(self) -> bool:
-        """Whether the shown answers are no longer texts in which a number could stand."""
+        """Whether all shown answers are too short to be texts that contain a number."""
         shown = [example.get("answer") for example in self.examples.get("unreadable", ())]
         return bool(shown) and all(answer is not None and len(answer) <= _SHORT for answer in shown)
 

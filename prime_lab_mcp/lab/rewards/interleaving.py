@@ -187,7 +187,7 @@ def _first_difference(one: RolloutResult, other: RolloutResult) -> int | None:
 
 
 def _difference(alone: RolloutResult, in_turns: RolloutResult) -> tuple[int | None, tuple[str, str] | None, bool]:
-    """Return the first message in which a rollout in turns differs, and whether its reward differs."""
+    """Return the number and the text of the first message that differs, and whether the rewards are the same."""
     number = _first_difference(alone, in_turns)
     message = next(iter(_texts(in_turns)[number : number + 1]), None) if number is not None else None
     return number, message, same_reward(alone.reward, in_turns.reward)

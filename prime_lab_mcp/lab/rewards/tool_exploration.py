@@ -63,6 +63,9 @@ _BEFORE = 120
 """Characters before a prompt within which its answer stands beside it."""
 _BESIDE = 400
 """Characters behind a prompt within which its answer stands beside it."""
+_BEHIND_TITLE = 60
+"""Characters behind the line of a prompt within which its answer stands beside it."""
+_LABEL = re.compile(r"^(?:[*#>\s-]*)(?:[A-Za-z][\w ]{0,20}:\s+)?")
 _FEWEST_WORDS, _LONGEST_QUERY = 5, 400
 """Fewest words and most characters of a prompt whose words a tool is asked for."""
 _QUERIES = 6
@@ -264,12 +267,15 @@ async def find_answer_key(
     answers = {gold.row: tuple(f for f in gold.forms if len(f) >= _SHORTEST_ANSWER) for gold in style.golds.golds}
     questions = _own_questions({row.index: prompt_of(row) for row in rows if answers.get(row.index)})
     prompts = {row: _flat(text) for row, text in questions.items()}
+    titles = _own_lines({row.index: prompt_of(row) for row in rows if row.index in prompts})
     if len(prompts) < FEWEST_KEYED or not tools:
         return None
     looks, queries = _looks(tools, _LOOKS, [_CATALOGUE]), _queries(list(questions.values()), tools)
     returned = await play_calls(worker, rows[0].index, [*looks, *queries])  # One rollout: a tool server starts slowly.
     first = returned[: len(looks)]
-    key = _key(first, prompts, answers) or _key_of_tools(queries, returned[len(looks) :], prompts, answers)
+    asked = returned[len(looks) :]
+    key = _key(first, prompts, answers) or _key_of_tools(queries, asked, prompts, answers)
+    key = key or _key_of_titles(queries, asked, titles, answers)
     if key is not None:
         return key
     tables = list(dict.fromkeys(name for _, text in first for name in _TABLE.findall(text)))[:_MOST_NAMES]
@@ -293,6 +299,44 @@ def _own_questions(prompts: Mapping[int, str]) -> dict[int, str]:
         for row, text in asked.items()
     }
     return {row: text for row, text in texts.items() if len(_flat(text)) >= _SHORTEST_PROMPT}
+
+
+def _own_lines(prompts: Mapping[int, str]) -> dict[int, str]:
+    """Return of each prompt the first line that is long enough and stands in no other prompt, without its label.
+
+    An archive often lists records by their title alone, such as the subject of a ticket.
+    """
+    lines = {row: [_LABEL.sub("", line.strip()) for line in text.splitlines()] for row, text in prompts.items()}
+    counted = Counter(flat for own in lines.values() for flat in set(map(_flat, own)))
+    fitting = {
+        row: [_flat(line) for line in own if len(line) >= _SHORTEST_PROMPT and counted[_flat(line)] == 1]
+        for row, own in lines.items()
+        if len(own) > 1
+    }
+    return {row: own[0] for row, own in fitting.items() if own and len(own[0].split()) >= _FEWEST_WORDS - 1}
+
+
+def _key_of_titles(
+    calls: Sequence[Call],
+    returned: Sequence[tuple[str, str]],
+    titles: Mapping[int, str],
+    answers: Mapping[int, Sequence[str]],
+) -> AnswerKey | None:
+    """Return a tool that lists the lines of prompts, each with its answer as the next of all known answers."""
+    known = {_flat(form) for row in titles for form in answers[row]}
+    told = re.compile("|".join(rf"(?<!\w){re.escape(form)}(?!\w)" for form in sorted(known, key=len, reverse=True)))
+    for tool in dict.fromkeys(name for name, _ in calls) if len(known) >= FEWEST_KEYED else ():
+        of_tool = [pair for (name, _), pair in zip(calls, returned, strict=False) if name == tool]
+        flat = _flat("\n\n".join(text for _, text in of_tool))
+        stated: list[tuple[int, str]] = []
+        for row, title in titles.items():
+            at = flat.find(title)
+            behind = told.search(flat, at + len(title), at + len(title) + _BEHIND_TITLE) if at >= 0 else None
+            if behind is not None and behind[0] in map(_flat, answers[row]):
+                stated.append((row, flat[at : behind.end()]))
+        if len({tuple(answers[row]) for row, _ in stated}) >= FEWEST_KEYED:
+            return AnswerKey(of_tool[0][0], tuple(row for row, _ in stated), stated[0][1])
+    return None
 
 
 def _queries(texts: Sequence[str], tools: Sequence[OfferedTool]) -> list[Call]:

@@ -272,7 +272,7 @@ def _standing(
         if need.by == "source" and any(row.content == subject.content for row in earlier):
             detail = f"{need.tool} ran under an older definition of what counts as source; run it again"
             return Standing(need, "stale", detail, earlier[0])
-        return Standing(need, "stale", f"the files changed since {need.tool} last ran", earlier[0])
+        return Standing(need, "stale", f"the files changed since the last {need.tool} that counts", earlier[0])
     return Standing(need, "never-run", f"{need.tool} has not run on this {_noun(need.by)}")
 
 

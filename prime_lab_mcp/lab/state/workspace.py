@@ -48,6 +48,7 @@ class EnvironmentFolder:
 
 
 _DATA = frozenset({".json", ".jsonl", ".csv", ".parquet", ".arrow"})
+_DATABASES = frozenset({".db", ".sqlite", ".sqlite3"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,14 @@ class Workspace:
         packages = self.older_packages()
         beside = [p for p in files if not p.parts[0].startswith(_NO_DATA) and p.parts[0] not in packages]
         return [p.as_posix() for p in beside][:2]
+
+    def databases(self) -> list[str]:
+        """The two newest SQLite files beside the environments, relative to the workspace."""
+        found = [
+            p for pattern in ("*", "*/*") for p in self.root.glob(pattern) if p.suffix in _DATABASES and p.is_file()
+        ]
+        newest = [p.relative_to(self.root) for p in sorted(found, key=lambda p: p.stat().st_mtime, reverse=True)]
+        return [p.as_posix() for p in newest if not p.parts[0].startswith(_NO_DATA)][:2]
 
     def older_packages(self) -> list[str]:
         """The folders beside `environments/` that are packages of v0 environments, which a port takes; sorted by name.

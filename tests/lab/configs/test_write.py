@@ -369,8 +369,8 @@ def test_the_short_replies_of_a_stand_in_give_no_limit_that_would_cut_a_model() 
     seen = ConfigContext(prompt_tokens=282, completion_tokens=33, longest=40, stand_in=True)
     _, config, made = written(ConfigChoices((TINY,)), seen)
     assert (config.max_completion_tokens, config.seq_len) == (1024, 2048)
-    assert "the 33 tokens (p95) that the eval measured are the rehearsal's stand-in's" in made.plan.max_tokens.why
-    assert "stand-in" in made.plan.seq_len.why
+    assert "the 33 tokens (p95) that the eval measured are those of the rehearsal" in made.plan.max_tokens.why
+    assert "rollouts of the rehearsal" in made.plan.seq_len.why
     assert list(fewer_tokens(config, seen)) == []
     _, longer, _ = written(ConfigChoices((TINY,)), replace(seen, completion_tokens=2000))
     assert longer.max_completion_tokens == 2560

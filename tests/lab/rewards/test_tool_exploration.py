@@ -110,3 +110,46 @@ async def test_data_that_hold_the_question_without_the_unit_of_the_prompt_are_an
     search = OfferedTool("search", "Find lines.", {"type": "object", "properties": {"words": {"type": "string"}}})
     key = await find_answer_key(cast(Worker, Library(told[lines])), style, rows, [search])
     assert (key is not None) == keyed
+
+
+TOPICS = ("network", "printing", "accounts", "hardware")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("archive", "keyed"), [("the tickets", True), ("other tickets", False), ("other queues", False)]
+)
+async def test_an_archive_that_lists_the_ticket_of_a_task_with_its_queue_is_an_answer_key(
+    archive: str, keyed: bool
+) -> None:
+    """The archive showed the subject alone, which is one line of the prompt, and so was no answer key."""
+    subjects = {n: f"The device of room {n} does not answer any more" for n in range(8)}
+    queues = {n: TOPICS[n % len(TOPICS)] for n in subjects}
+    listed = {
+        "the tickets": [f"- {subjects[n]} -> {queues[n]}" for n in subjects],
+        "other tickets": [f"- The device of floor {n} does not answer any more -> {queues[n]}" for n in subjects],
+        "other queues": [f"- {subjects[n]} -> {queues[(n + 1) % 8]}" for n in subjects],
+    }
+    rows = [
+        Row(n, str(n), ({"role": "user", "content": f"Subject: {subjects[n]}\n\nPlease have a look."},), None, None, {})
+        for n in subjects
+    ]
+    style = cast(
+        AnswerStyle,
+        SimpleNamespace(golds=SimpleNamespace(golds=[SimpleNamespace(row=n, forms=(queues[n],)) for n in subjects])),
+    )
+    search = OfferedTool("search", "Find tickets.", {"type": "object", "properties": {"words": {"type": "string"}}})
+    key = await find_answer_key(cast(Worker, Archive(listed[archive])), style, rows, [search])
+    assert (key is not None) == keyed
+
+
+class Archive(Library):
+    """One tool that lists the three lines which share most words with what is searched."""
+
+    def _played(self, calls: Sequence[tuple[str, Mapping[str, str]]]) -> RolloutResult:
+        played = super()._played(calls)
+        for message, (_, given) in zip(played.messages[1:], calls, strict=True):
+            words = set(str(next(iter(given.values()), "")).split())
+            best = sorted(self.lines, key=lambda line: -len(words & set(line.split())))
+            message["content"] = "\n".join(best[:3])
+        return played

@@ -158,7 +158,7 @@ def test_a_verdict_with_an_older_definition_of_source_is_stale_and_says_so() -> 
     assert (older.why, older.row) == ("stale", row(source="s0"))
     assert "an older definition of what counts as source" in older.detail
     edited = of(REWARD, [row(source="s0", content="c0")])
-    assert edited.detail == "the files changed since test_reward last ran"
+    assert edited.detail == "the files changed since the last test_reward that counts"
 
 
 def test_a_verdict_of_the_other_platform_is_named_with_the_platform_and_shown() -> None:

@@ -34,7 +34,7 @@ class PortedGame:
     text: str
 
 
-def port_tools(module: FunctionsModule, tool: OldFunction) -> PortedTool:
+def port_tool(module: FunctionsModule, tool: OldFunction) -> PortedTool:
     """Carry a tool over. Raises NotPortable."""
     node = module.package.definition(tool.place)
     if isinstance(node, ast.Lambda) or not is_name(node.name) or node.name in ("setup", "run", "result"):

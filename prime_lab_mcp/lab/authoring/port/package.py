@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 from prime_lab_mcp.lab.authoring.naming import PackageNames, rename_code
 from prime_lab_mcp.lab.authoring.port.description import CodePlace, OldEnvironment, OldParser
 from prime_lab_mcp.lab.authoring.port.functions import FunctionsModule, PortedReward
-from prime_lab_mcp.lab.authoring.port.interaction import PortedGame, PortedTool, port_game, port_tools
+from prime_lab_mcp.lab.authoring.port.interaction import PortedGame, PortedTool, port_game, port_tool
 from prime_lab_mcp.lab.authoring.port.rows import PortedRows
 from prime_lab_mcp.lab.authoring.port.source import NotPortable, OldPackage, offered_names, third_party
 from prime_lab_mcp.lab.authoring.template import python_literal, set_constants
@@ -202,7 +202,7 @@ def _interaction(progress: _PortInProgress, old: OldEnvironment) -> tuple[tuple[
     tools = []
     for tool in old.tools:
         try:
-            tools.append(port_tools(progress.module, tool))
+            tools.append(port_tool(progress.module, tool))
         except NotPortable as error:
             progress.leave(f"tool {tool.name}", error)
     return tuple(tools), None

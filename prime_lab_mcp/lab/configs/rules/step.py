@@ -69,7 +69,7 @@ BUDGET_REASON = "the budget of $"
 """The beginning of the reason of a value that a budget lowered (training/budget.py)."""
 _BUDGET_CHOSE = (
     "Leave the batch where that budget holds, which has room for no larger one. Of the same budget, a lower max_tokens "
-    "gives more rollouts a step; else a larger budget does, if the user agrees."
+    "may give more rollouts or more steps; else a larger budget does, if the user agrees."
 )
 
 
