@@ -27,6 +27,8 @@ _ENOUGH = 0.9
 _ROUNDS = (8, 4)
 """Numbers of rounds: the smaller one is tried where the larger one earns at least half (our choice)."""
 _TURN = re.compile(r"^\W*(?P<label>[A-Za-z][A-Za-z ]{0,20}[:>]\s*)?(?P<steps>[A-Za-z_][\w ,;-]*)[.\s]*$")
+_TAGGED = re.compile(r"(?P<label><(?P<tag>[A-Za-z_][\w-]*)>)\s*(?P<steps>[^<>]+?)\s*(?P<close></(?P=tag)>)\s*\Z")
+"""Commands in a tag, such as `<program>N, E, PICK</program>`."""
 _STEP = re.compile(r"[A-Za-z_][\w-]*(?: [\w-]+){0,3}")
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
 
@@ -39,6 +41,8 @@ class _Steps:
     label: str = ""
     pack: int = 1
     """Largest number of commands of one turn."""
+    close: str = ""
+    """What stands behind the commands of a turn, such as `</program>`."""
     ending: tuple[Any, ...] = ()
     """The step that ends a rollout early, such as `stop`."""
 
@@ -51,7 +55,7 @@ class _Steps:
         if not all(isinstance(step, str) for step in steps):
             return [{"calls": [step], "text": None} for step in steps]
         packs = [steps[n : n + self.pack] for n in range(0, len(steps), self.pack)]
-        return [self.label + ", ".join(pack) for pack in packs]
+        return [self.label + ", ".join(pack) + self.close for pack in packs]
 
 
 async def play_undone(
@@ -118,19 +122,21 @@ def _split(solution: PlayedScript) -> _Steps | None:
     if calls:
         return _Steps(tuple(calls))
     steps: list[str] = []
-    labels: dict[str, int] = {}
+    labels: dict[tuple[str, str], int] = {}
     pack = 1
     for turn in turns:
         lines = [line for line in turn.splitlines() if line.strip()]
-        match = _TURN.match(lines[-1]) if lines else None
-        found = [s.strip() for s in re.split(r"[,;]", match["steps"])] if match else []
+        tagged = _TAGGED.search(turn)
+        match = tagged or (_TURN.match(lines[-1]) if lines else None)
+        found = [s.strip() for s in re.split(r"[,;\n]", match["steps"]) if s.strip()] if match else []
         if match is None or not all(_STEP.fullmatch(step) for step in found):
             continue  # A turn without commands, such as a thought.
-        labels[match["label"] or ""] = labels.get(match["label"] or "", 0) + 1
+        around = (match["label"] or "", tagged["close"] if tagged else "")
+        labels[around] = labels.get(around, 0) + 1
         steps += found
         pack = max(pack, len(found))
-    label = max(labels, key=lambda text: labels[text], default="")
-    return _Steps(tuple(steps), label, pack) if steps else None
+    label, close = max(labels, key=lambda around: labels[around], default=("", ""))
+    return _Steps(tuple(steps), label, pack, close) if steps else None
 
 
 async def _first_paid(worker: Worker, solution: PlayedScript, split: _Steps, whole: float) -> int | None:
@@ -205,7 +211,7 @@ def _cycle(split: _Steps, place: int, undoing: Any, times: int) -> RolloutScript
     paid = split.steps[place - 1]
     rounds = [undoing, paid]
     size = max(1, min(2, split.pack))
-    of_round = _Steps(split.steps, split.label, size).turns(rounds)
+    of_round = replace(split, pack=size).turns(rounds)
     shown = " and ".join(step if isinstance(step, str) else str(step[0]) for step in rounds)
     return turns_script(
         f"gives the solution's steps up to the first paid one, and then repeats {shown}",

@@ -173,7 +173,7 @@ def lamps(taken_back: bool) -> Game:
         lit: set[str] = set()
         told: list[str] = []
         for turn in turns:
-            for command in turn.removeprefix("DO: ").split(", "):
+            for command in re.sub(r"DO: |</?program>", "", turn).split(", "):
                 room = command if command in ("north", "south", "east", "west") else room
                 counted += command == "light" and room not in lit
                 lit = lit | {room} if command == "light" else lit - {room} if command == "douse" else lit
@@ -183,9 +183,10 @@ def lamps(taken_back: bool) -> Game:
     return play
 
 
+@pytest.mark.parametrize("form", ["DO: {}", "<program>{}</program>"])
 @pytest.mark.parametrize(("taken_back", "said"), [(False, ["what was undone is paid again"]), (True, [])])
-def test_a_step_that_is_undone_and_paid_again_blocks(taken_back: bool, said: list[str]) -> None:
+def test_a_step_that_is_undone_and_paid_again_blocks(taken_back: bool, said: list[str], form: str) -> None:
     rooms = ["south", "east", "north", "west"]
-    walks = [[f"DO: {room}, light" for room in rooms[n:] + rooms[:n]] for n in range(2)]
+    walks = [[form.format(f"{room}, light") for room in rooms[n:] + rooms[:n]] for n in range(2)]
     walks += [["I look at the map first.", *walks[0]]]
     assert blockers(lamps(taken_back), walks, LAMPS) == said
