@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.prime.answers import ValidateAnswer
+from prime_lab_mcp.lab.prime.answers import ValidateAnswer, Wallet
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push, Run
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.training import resumption, submission
@@ -114,6 +114,16 @@ async def test_what_another_machine_resumed_is_returned_though_the_ledger_knows_
     report = await control(labs[0], "p", "resume")
     assert (report.data["id"], report.data["deduplicated"]) == ("elsewhere", True), report
     assert prime.sent == []
+
+
+async def test_a_run_whose_end_a_refused_pause_saw_may_cost_nothing_more(labs: list[Lab], prime: StandInPrime) -> None:
+    """The wallet counted the bound of a run that a refusal had just called COMPLETED."""
+    labs[0].ledger.record_run(Run("done", "training", "sums-1", labs[0].key, "s" * 64, "rehearsal", max_cost=90.0))
+    prime.runs.insert(0, run_row("done", "sums-1", "COMPLETED", created_at="2026-11-22T11:30:00Z"))
+    before = WalletForRun.of(labs[0], Wallet(100.0, "USD")).free
+    report = await control(labs[0], "done", "pause")
+    assert codes(report) == ["run-not-running"], report
+    assert WalletForRun.of(labs[0], Wallet(100.0, "USD")).free == before + 90.0
 
 
 async def test_a_run_that_a_submission_goes_on_with_is_not_resumed_once_more(

@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.evals.zeros.paid_parts import PaidParts
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.models.registry import find_model
+from prime_lab_mcp.lab.rewards.solutions import Change
 from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
 from prime_lab_mcp.lab.state.evaluation_evidence import is_checkpoint
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
@@ -217,6 +218,18 @@ def reward_verdict(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str | 
     """Return the newest verdict of `test_reward` for these files and arguments; None if there is none."""
     row = _newest_test(lab, source, env_args)
     return row.status if row is not None else None
+
+
+def pays_answers_alone(lab: Lab, source: str, env_args: Mapping[str, Any]) -> bool:
+    """Whether a right answer without anything else earns something, as far as the newest `test_reward` knows.
+
+    Where a reward is for what tools or turns did, the bare right answers of solved tasks earn nothing, and so does
+    always giving the most frequent answer.
+    """
+    row = _newest_test(lab, source, env_args)
+    solutions = as_mapping(row.data.get("solutions")) if row is not None else {}
+    bare = as_mapping(solutions.get("instead")).get(Change.BARE_ANSWER.value)
+    return not (solutions.get("mean_reward") and bare == 0.0)
 
 
 def paid_form(lab: Lab, source: str, env_args: Mapping[str, Any]) -> str:

@@ -224,18 +224,23 @@ def _distribution(
     memory = lab.memory(JudgedDistributions)
     available = spec.available
     weights = tuple(sorted((spec.weights or {}).items()))
-    key = (sha256, group_size, available, spec.max_tokens, weights, spec.frequent, spec.uses_podman)
+    from prime_lab_mcp.lab.evals.easier import pays_answers_alone
+
+    # No policy that ignores the question gives labels where a label alone is not paid.
+    labels = pays_answers_alone(lab, spec.source, spec.env_args)
+    frequent = spec.frequent if labels else None
+    key = (sha256, group_size, available, spec.max_tokens, weights, frequent, labels, spec.uses_podman)
     remembered = None if anew else memory.get(key)
     if remembered is not None:
         return remembered
     reading = Reading()
-    golds = sampled_golds(read_first_rollouts(results))
+    golds = sampled_golds(read_first_rollouts(results)) if labels else None
     distribution = judge_rollouts(
         read_scores(results, reading),
         group_size=group_size,
         weights=spec.weights,
         golds=golds,
-        frequent=spec.frequent,
+        frequent=frequent,
         available=available,
         max_tokens=spec.max_tokens,
         slow=spec.uses_podman,

@@ -42,6 +42,7 @@ from prime_lab_mcp.lab.training.resumption import (
     status_of,
 )
 from prime_lab_mcp.lab.training.submission import TERMINAL_STATUSES, run_status
+from prime_lab_mcp.lab.training.watch import note_ended
 
 Action = Literal["resume", "restart"]
 _NEEDS = {"pause": "RUNNING", "restart": "RUNNING", "resume": "PAUSED"}
@@ -101,8 +102,15 @@ async def carry_out_control(lab: Lab, control: RunControl) -> ControlledRun:
 
 async def pause_run(lab: Lab, id: str) -> None:
     """Ask the platform to pause a RUNNING run at its next checkpoint. Raises LabError."""
-    require_status("pause", id, await present_run(lab, id), _recorded(lab, id))
+    _require(lab, "pause", id, await present_run(lab, id))
     await lab.prime.train_pause(id)
+
+
+def _require(lab: Lab, action: str, id: str, run: Mapping[str, Any]) -> None:
+    """Check that a run's status permits an action, and record a run that has ended. Raises BadInput."""
+    recorded = _recorded(lab, id)
+    note_ended(lab, recorded, status_of(run))
+    require_status(action, id, run, recorded)
 
 
 def require_status(action: str, id: str, run: Mapping[str, Any], recorded: Run | None) -> None:
@@ -158,7 +166,7 @@ async def _prepare_resume(lab: Lab, id: str, run: Mapping[str, Any]) -> RunContr
         return RunControl(
             "resume", id, key, f"Run {id} was resumed as {continued_as}.", ContinuedCost(), run, continued_as
         )
-    require_status("resume", id, run, _recorded(lab, id))
+    _require(lab, "resume", id, run)
     cost = await present_cost(lab, "resume", id)
     question = (
         f"Resume training run {id} from its checkpoint as a new run: {cost.sentence} Billing is by the hour, and "
@@ -181,7 +189,7 @@ async def _prepare_restart(lab: Lab, id: str, run: Mapping[str, Any]) -> RunCont
         attempt += 1
     if await Once(lab.ledger).settle(RestartedRun(lab, id, run, key)) is not None:
         return RunControl("restart", id, key, f"Run {id} was restarted.", ContinuedCost(), run, id)
-    require_status("restart", id, run, _recorded(lab, id))
+    _require(lab, "restart", id, run)
     cost = await present_cost(lab, "restart", id)
     question = (
         f"Restart training run {id} from its last checkpoint: the steps since then are done and paid for again: "

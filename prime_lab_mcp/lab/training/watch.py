@@ -154,10 +154,15 @@ async def watch_run(
     return replace(reading, anomalies=tuple(anomalies.rank_anomalies([*_log_anomalies(reading), *reading.anomalies])))
 
 
+def note_ended(lab: Lab, run: Run | None, status: str) -> None:
+    """Record that a run was seen at its end, so that it is no run any more that may cost something."""
+    if run is not None and status in _ENDED and run.data.get("ended") != status:
+        lab.ledger.record_run(replace(run, data={**run.data, "ended": status}))
+
+
 def _correct_reservation(lab: Lab, reading: RunReading, run: Run | None) -> None:
     """Replace the reserved bound by the actual cost, if the run ended or paused or has cost more than was reserved."""
-    if run is not None and reading.status in _ENDED and run.data.get("ended") != reading.status:
-        lab.ledger.record_run(replace(run, data={**run.data, "ended": reading.status}))
+    note_ended(lab, run, reading.status)
     if run is None or not reading.spend:
         return
     exceeded = run.max_cost is not None and reading.spend > run.max_cost

@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.evals.easier import (
     following_calls,
     form_call,
     paid_form,
+    pays_answers_alone,
     reward_calls,
     stated_form,
     untested_sentence,
@@ -92,6 +93,15 @@ async def test_a_form_that_was_tried_and_not_paid_is_no_paid_form(lab: Lab) -> N
     recorded(lab, "test_reward", "passed", data={**tried, "gold_pass_rate": 1.0})
     assert paid_form(lab, SPEC.source, SPEC.env_args) == "Total: …"
     assert "so it found a form that is paid" in form_call(lab, SPEC, ID).why
+
+
+async def test_a_reward_for_what_tools_did_pays_no_answer_alone(lab: Lab) -> None:
+    """An evaluation was blocked as no better than always giving the most frequent answer, which earned nothing."""
+    assert pays_answers_alone(lab, SPEC.source, SPEC.env_args)
+    recorded(lab, "test_reward", "passed", data={"solutions": {"mean_reward": 1.0, "instead": {"bare-answer": 1.0}}})
+    assert pays_answers_alone(lab, SPEC.source, SPEC.env_args)
+    recorded(lab, "test_reward", "passed", data={"solutions": {"mean_reward": 1.0, "instead": {"bare-answer": 0.0}}})
+    assert not pays_answers_alone(lab, SPEC.source, SPEC.env_args)
 
 
 async def test_only_a_form_that_a_call_named_makes_another_evaluation_of_the_rehearsal(lab: Lab) -> None:

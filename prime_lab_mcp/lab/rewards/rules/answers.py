@@ -437,7 +437,8 @@ def too_strict(trial: Trial) -> Iterator[Finding]:
             "reward-too-strict",
             severity,
             f"a right answer after some reasoning earned less than alone: {paid_text(verbose[0], trial)}",
-            "Find the answer anywhere in the completion, at best in its last tag or box.",
+            "Find the answer behind any reasoning, at best in the last tag or box; where nothing but the answer may be "
+            "replied, nothing has to be changed.",
             rows=tuple(case_row(s, "95% of the maximum", trial) for s in verbose[:2]),
         )
     yield from _spellings(trial)
