@@ -74,13 +74,17 @@ def test_files_that_a_wheel_puts_outside_of_the_library_folder_are_refused(
     assert ("wheel-differs", severity) in said
 
 
-def test_a_module_that_a_wheel_installs_beside_the_environment_is_refused_unless_the_environment_imports_it(
+def test_modules_that_a_wheel_installs_beside_the_environment_are_named_and_refused_where_others_have_that_name(
     tmp_path: Path,
 ) -> None:
     """A wheel installed a `wandb` that changed the reward; the trainer imports that module, and no test does."""
-    beside = {"wandb/__init__.py": HONEST}
-    unused = findings(tmp_path / "a", dict(beside), {"thing.py": package_texts.V1, **beside})
-    assert ("wheel-differs", "blocker") in unused
+    for name in ("wandb", "orjson", "triton"):
+        beside = {f"{name}/__init__.py": HONEST}
+        known = findings(tmp_path / name, dict(beside), {"thing.py": package_texts.V1, **beside})
+        assert ("name-shadowed", "blocker") in known
+    made = {"make_rows.py": HONEST}
+    unused = findings(tmp_path / "a", dict(made), {"thing.py": package_texts.V1, **made})
+    assert unused == {("wheel-top-level", "warning")}
     text = f"import words\n{package_texts.V1}"
     used = findings(tmp_path / "b", {"thing.py": text, "words.py": HONEST}, {"thing.py": text, "words.py": HONEST})
     assert used == {("wheel-top-level", "warning")}

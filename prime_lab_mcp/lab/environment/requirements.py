@@ -245,9 +245,32 @@ GENERIC_NAMES = frozenset(
 """Top-level module names that many packages install, so that they overwrite each other."""
 
 
-_KNOWN_MODULES = frozenset(
-    {*(d.replace("-", "_") for d in _V0_IMPLIED), "verifiers", "prime", "torch", "prime_rl", "vllm", "prime_lab_mcp"}
-)
+_BESIDE = """
+accelerate aiofiles aiohappyeyeballs aiohttp aiosignal annotated_doc annotated_types anthropic antlr4 anyio attr
+attrs bitsandbytes certifi cffi charset_normalizer click cloudpickle connectrpc cryptography cupy datasets deepspeed
+dill distro docstring_parser filelock flash_attn flashinfer frozenlist fsspec gepa google h11 hf_xet httpcore
+httpcore2 httpx httpx2 huggingface_hub idna isympy jinja2 jiter jsonschema jsonschema_specifications jwt
+latex2sympy2_extended liger_kernel loguru markdown_it markupsafe math_verify mcp mcp_types mdurl mlflow mpmath
+msgpack msgspec multidict multipart multiprocess numpy openai openai_harmony opentelemetry orjson packaging pandas
+peft PIL prime_runs prime_sandboxes prime_traces prime_tunnel prometheus_client propcache psutil pyarrow pycparser
+pydantic pydantic_config pydantic_core pygments pyqwest python_multipart ray referencing regex renderers requests
+rich rpds safetensors scipy sentencepiece setproctitle shellingham six sniffio sse_starlette starlette sympy
+tenacity tensorboard tiktoken tiktoken_ext tokenizers tomli tomli_w tomlkit torchao torchdata torchtitan torchvision
+tqdm transformers triton trl truststore typer typing_extensions typing_inspection urllib3 uvicorn uvloop verifiers
+wandb xformers xxhash yaml yarl zmq
+"""
+_INSTALLED_BESIDE = frozenset(_BESIDE.split())
+"""Modules that verifiers 0.4.0 brings along, and modules that programs for training use: where an environment is
+trained, a module of such a name in its wheel takes the place of theirs."""
+_KNOWN_MODULES = _INSTALLED_BESIDE | {
+    *(d.replace("-", "_") for d in _V0_IMPLIED),
+    "verifiers",
+    "prime",
+    "torch",
+    "prime_rl",
+    "vllm",
+    "prime_lab_mcp",
+}
 
 
 def foreign_modules(manifest: Manifest) -> frozenset[str]:

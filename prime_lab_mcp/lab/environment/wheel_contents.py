@@ -164,10 +164,10 @@ def _placed_elsewhere(wheel: UnpackedWheel) -> Iterator[Finding]:
 
 
 def _further_modules(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[Finding]:
-    """Report modules that a wheel installs beside the environment's own.
+    """Warn of modules that a wheel installs beside the environment's own: another program may load one by its name.
 
-    One that the environment does not import is loaded by no test, and a program that trains may have a module of that
-    name. One that it imports is read and tested like the rest. `missing_from_wheel` reports folders such as `tests`.
+    The names that are known to be those of other distributions block (`foreign_modules`), and `missing_from_wheel`
+    reports folders such as `tests`.
     """
     own = package.snapshot.manifest.module or ""
     tops = {path.split("/")[0].removesuffix(".py") for path in wheel.files if path.endswith(".py")}
@@ -178,24 +178,15 @@ def _further_modules(package: EnvironmentPackage, wheel: UnpackedWheel) -> Itera
         for module, _, _ in imported_modules(file)
     }
     others = sorted(top for top in tops - GENERIC_NAMES - {own} if top.isidentifier())
-    unused, used = [top for top in others if top not in imported], [top for top in others if top in imported]
-    installs = f"beside {quote(own, 60)} the wheel installs"
-    if unused:
-        yield Finding(
-            "wheel-differs",
-            "blocker",
-            f"{installs} {', '.join(quote(top, 60) for top in unused[:4])}, which the environment does not import, so "
-            "that no test loads what another program may",
-            f"Leave it out of the wheel, or move it into the package: {own}/{unused[0]}.",
-            "pyproject.toml",
-        )
-    if used:
+    unused = [top for top in others if top not in imported]
+    if others:
+        untested = f"; no test loads {', '.join(quote(top, 60) for top in unused[:4])}" if unused else ""
         yield Finding(
             "wheel-top-level",
             "warning",
-            f"{installs} {', '.join(quote(top, 60) for top in used[:4])}, which can take the place of another "
-            "distribution's module of that name",
-            f"Move it into the package: {own}/{used[0]}.",
+            f"beside {quote(own, 60)} the wheel installs {', '.join(quote(top, 60) for top in others[:4])}, which "
+            f"another program can load in place of a module of its own{untested}",
+            f"Leave it out of the wheel, or move it into the package: {own}/{others[0]}.",
             "pyproject.toml",
         )
 

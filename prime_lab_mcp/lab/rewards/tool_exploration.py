@@ -65,6 +65,8 @@ _BESIDE = 400
 """Characters behind a prompt within which its answer stands beside it."""
 _BEHIND_TITLE = 60
 """Characters behind the line of a prompt within which its answer stands beside it."""
+_ECHOED = 12
+"""Characters of a prompt behind such a line by which a repeated prompt is known (our choice)."""
 _LABEL = re.compile(r"^(?:[*#>\s-]*)(?:[A-Za-z][\w ]{0,20}:\s+)?")
 _FEWEST_WORDS, _LONGEST_QUERY = 5, 400
 """Fewest words and most characters of a prompt whose words a tool is asked for."""
@@ -275,7 +277,7 @@ async def find_answer_key(
     first = returned[: len(looks)]
     asked = returned[len(looks) :]
     key = _key(first, prompts, answers) or _key_of_tools(queries, asked, prompts, answers)
-    key = key or _key_of_titles(queries, asked, titles, answers)
+    key = key or _key_of_titles(queries, asked, prompts, titles, answers)
     if key is not None:
         return key
     tables = list(dict.fromkeys(name for _, text in first for name in _TABLE.findall(text)))[:_MOST_NAMES]
@@ -319,10 +321,14 @@ def _own_lines(prompts: Mapping[int, str]) -> dict[int, str]:
 def _key_of_titles(
     calls: Sequence[Call],
     returned: Sequence[tuple[str, str]],
+    prompts: Mapping[int, str],
     titles: Mapping[int, str],
     answers: Mapping[int, Sequence[str]],
 ) -> AnswerKey | None:
-    """Return a tool that lists the lines of prompts, each with its answer as the next of all known answers."""
+    """Return a tool that lists the lines of prompts, each with its answer as the next of all known answers.
+
+    A line that the prompt's next words follow is what the tool was asked for, and not what it found.
+    """
     known = {_flat(form) for row in titles for form in answers[row]}
     told = re.compile("|".join(rf"(?<!\w){re.escape(form)}(?!\w)" for form in sorted(known, key=len, reverse=True)))
     for tool in dict.fromkeys(name for name, _ in calls) if len(known) >= FEWEST_KEYED else ():
@@ -330,7 +336,10 @@ def _key_of_titles(
         flat = _flat("\n\n".join(text for _, text in of_tool))
         stated: list[tuple[int, str]] = []
         for row, title in titles.items():
+            following = prompts[row].partition(title)[2][:_ECHOED]
             at = flat.find(title)
+            while at >= 0 and following and flat.startswith(following, at + len(title)):
+                at = flat.find(title, at + 1)
             behind = told.search(flat, at + len(title), at + len(title) + _BEHIND_TITLE) if at >= 0 else None
             if behind is not None and behind[0] in map(_flat, answers[row]):
                 stated.append((row, flat[at : behind.end()]))

@@ -167,7 +167,8 @@ def live_runs(lab: Lab) -> list[Run]:
 
 
 def unended_runs(lab: Lab, workspace: str | None) -> list[Run]:
-    """The same of one workspace, or of all that share the state directory."""
+    """Training runs of one workspace that nobody has seen end and no run continues, or of all workspaces that share the
+    state directory."""
     runs = lab.ledger.runs(workspace=workspace, platform=lab.platform, kind="training")
     continued = {run.data.get("resumed_from") for run in runs}
     return [run for run in runs if "ended" not in run.data and run.id not in continued]

@@ -117,7 +117,8 @@ TOPICS = ("network", "printing", "accounts", "hardware")
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("archive", "keyed"), [("the tickets", True), ("other tickets", False), ("other queues", False)]
+    ("archive", "keyed"),
+    [("the tickets", True), ("other tickets", False), ("other queues", False), ("what was asked", False)],
 )
 async def test_an_archive_that_lists_the_ticket_of_a_task_with_its_queue_is_an_answer_key(
     archive: str, keyed: bool
@@ -129,6 +130,7 @@ async def test_an_archive_that_lists_the_ticket_of_a_task_with_its_queue_is_an_a
         "the tickets": [f"- {subjects[n]} -> {queues[n]}" for n in subjects],
         "other tickets": [f"- The device of floor {n} does not answer any more -> {queues[n]}" for n in subjects],
         "other queues": [f"- {subjects[n]} -> {queues[(n + 1) % 8]}" for n in subjects],
+        "what was asked": [f"found for {subjects[n]} Please have a look: {queues[n]}" for n in subjects],
     }
     rows = [
         Row(n, str(n), ({"role": "user", "content": f"Subject: {subjects[n]}\n\nPlease have a look."},), None, None, {})
