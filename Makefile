@@ -45,13 +45,13 @@ types: setup
 PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal
 
 # Of cases marked `rotate` or `slow` a run takes a share, chosen by the day of the commit, and none marked `stress`; test-all
-# runs every case. Of the dear tests (tests/support/dear.txt) `make test` and CI run one in seven. Beside the tests, which wait now
+# runs every case. Of the dear tests (tests/support/dear.txt) `make test` runs one in fourteen, CI one in seven. Beside the tests, which wait now
 # and then and whose last few leave a core free, run the types, and then the newest mcp.
 test: style .venv/compiled
 	@$(MAKE) --no-print-directory --jobs=2 fast types newest
 
 fast: .venv/compiled
-	$(PYTEST) --rotate --dear-share=7 -m "not slow and not live"
+	$(PYTEST) --rotate --dear-share=14 -m "not slow and not live"
 
 newest: .venv-newest/ready
 	@$(call AT_ONCE,$(NEWEST)/python -m pytest --rotate -m "not slow and not live" tests/protocol)

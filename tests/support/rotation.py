@@ -9,7 +9,7 @@ run finds can be mended and tried with the same cases. Without git it depends on
 the choice of another run. Without `--rotate` every case runs.
 
 With `--dear-share=N`, the tests that `dear.txt` names, which take most of the processor time of a run, are groups too,
-one per folder, of which one case in N runs: N is 7 in `make test` and in CI. `make test-all` runs all of them.
+one per folder, of which one case in N runs: N is 14 in `make test` and 7 in CI. `make test-all` runs all of them.
 
 `@pytest.mark.stress` marks a case of minutes, which CI should never meet by the chance of a commit: such a case runs
 only without `--rotate`. A run with `--rotate` names the stress cases that it leaves out.
