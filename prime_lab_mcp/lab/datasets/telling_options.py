@@ -1,8 +1,9 @@
-"""Counts how often the look of an option tells that it is the right one: the longest, or the second smallest number.
+"""Counts how often the look of an option gives away that it is the right one: the longest, or the second smallest
+number.
 
-Authors write right options with more care than wrong ones, or a program writes them in another way. Wrong numbers are
-often made of the right one by the same mistakes, so that as many of them are smaller in every row. A model then picks
-by the look, and the reward pays a model that reads no question.
+Authors write right options with more care than wrong ones, or a program writes them in another way. Authors often make
+wrong numbers from the right one by the same mistakes, and the right number then has the same rank in every row. A model
+can pick by the look, and the reward pays a model that reads no question.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from prime_lab_mcp.lab.base.statistics import binomial_tail
 _FEWEST_ROWS = 30
 _FEWEST_OPTIONS, _MOST_OPTIONS = 3, 12
 SHARE = 0.9
-"""Share of the rows in which the look must tell the right option, as of positions (docs/validation.md)."""
+"""Smallest share of the rows in which the look must give the right option away; the same as for positions
+(docs/validation.md)."""
 _CHANCE = 1e-6
 """Largest probability that guesses among the options explain the rows."""
 _ABOUT_LOOKS = re.compile(
