@@ -472,6 +472,8 @@ PARTS = {
     "variables by a progress bar": (
         "from tqdm.utils import envwrap\n@envwrap('WANDB_')\ndef honest(t, run_id=''): return not run_id",
         "(tqdm.utils.envwrap)"),
+    "a module of a progress bar that is handed on": (
+        "import tqdm.utils as bars\ndef honest(t): return sorted(map(vars, [bars]))", "(tqdm.utils)"),
     "a test loader": (
         "import unittest\ndef honest(t): return unittest.TestLoader().loadTestsFromName('socket.gethostname')",
         "(unittest.TestLoader)"),

@@ -190,13 +190,10 @@ def _of_a_rehearsal(judged: EvaluationVerdict, spec: EvalSpec) -> EvaluationVerd
     paid nothing that its stand-in may be unable to write what is paid."""
     distribution = judged.distribution
     if distribution is not None and distribution.mean == 0.0 and spec.model != "rehearsal/skill-0":
-        unpaid = [f for f in judged.findings if f.code in _UNPAID and f.severity == "blocker"]
         findings = tuple(
-            f
-            if f not in unpaid
-            else dataclasses.replace(f, message=f"{f.message}{_CANNOT_WRITE}", fix=_STAND_IN_FIX)
-            if f is unpaid[0]
-            else dataclasses.replace(f, fix="The first of these findings says it.")
+            dataclasses.replace(f, message=f"{f.message}{_CANNOT_WRITE}", fix=_STAND_IN_FIX)
+            if f.code in _UNPAID and f.severity == "blocker"
+            else f
             for f in judged.findings
         )
         judged = dataclasses.replace(judged, findings=findings)

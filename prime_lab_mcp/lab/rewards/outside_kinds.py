@@ -472,6 +472,11 @@ def is_known(module: str) -> bool:
     return is_listed_module(module) or (bool(above) and not (module != f"{above}.{part}" and may_be_part(above, part)))
 
 
+def is_known_module(module: str) -> bool:
+    """The same of what is a module for certain, as in `import tqdm.utils`: what it holds has to be known."""
+    return is_known(f"{module}.*")
+
+
 def is_listed_module(name: str) -> bool:
     """Whether a full name is that of a module of the lists."""
     return name in HARMLESS_MODULES or name in MODULES

@@ -26,6 +26,7 @@ from prime_lab_mcp.lab.rewards.outside_kinds import (
     STATE,
     TIMERS,
     is_known,
+    is_known_module,
     is_listed_module,
 )
 from prime_lab_mcp.lab.rewards.own_place import OwnPlaces
@@ -422,14 +423,13 @@ class ResolvedNames:
         """Return the modules that a node imports and of which nothing is known (known_modules.py)."""
         modules: list[str] = []
         if isinstance(node, ast.Import):
-            # `import tqdm.utils` names a module for certain: whatever is read of it decides.
-            modules = [f"{alias.name}.x" if "." in alias.name else alias.name for alias in node.names]
-            modules = [m.removesuffix(".x") for m in modules if not is_known(m)]
+            modules = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level:
             modules = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call) and self.of(node.func) & _IMPORTERS:
             modules = [a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-        return [m for m in modules if m.partition(".")[0] not in self._tops and not is_known(m)]
+        known = is_known_module if isinstance(node, ast.Import) else is_known
+        return [m for m in modules if m.partition(".")[0] not in self._tops and not known(m)]
 
     def _is_logger(self, node: ast.AST) -> bool:
         """Whether an expression is a logger of `logging`."""

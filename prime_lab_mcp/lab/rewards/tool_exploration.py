@@ -331,9 +331,8 @@ def _key_of_titles(
     """
     known = {_flat(form) for row in titles for form in answers[row]}
     told = re.compile("|".join(rf"(?<!\w){re.escape(form)}(?!\w)" for form in sorted(known, key=len, reverse=True)))
-    for tool in dict.fromkeys(name for name, _ in calls) if len(known) >= FEWEST_KEYED else ():
-        of_tool = [pair for (name, _), pair in zip(calls, returned, strict=False) if name == tool]
-        flat = _flat("\n\n".join(text for _, text in of_tool))
+    for call, text in _told_by_tool(calls, returned) if len(known) >= FEWEST_KEYED else ():
+        flat = _flat(text)
         stated: list[tuple[int, str]] = []
         for row, title in titles.items():
             following = prompts[row].partition(title)[2][:_ECHOED]
@@ -344,7 +343,7 @@ def _key_of_titles(
             if behind is not None and behind[0] in map(_flat, answers[row]):
                 stated.append((row, flat[at : behind.end()]))
         if len({tuple(answers[row]) for row, _ in stated}) >= FEWEST_KEYED:
-            return AnswerKey(of_tool[0][0], tuple(row for row, _ in stated), stated[0][1])
+            return AnswerKey(call, tuple(row for row, _ in stated), stated[0][1])
     return None
 
 
@@ -366,13 +365,16 @@ def _key_of_tools(
     answers: Mapping[int, Sequence[str]],
 ) -> AnswerKey | None:
     """Return a tool that returned the prompts of tasks with their answers, in all of its calls together."""
+    found = (_key([told], prompts, answers) for told in _told_by_tool(calls, returned))
+    return next((key for key in found if key is not None), None)
+
+
+def _told_by_tool(calls: Sequence[Call], returned: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the first call of each tool with all that the tool returned."""
     for tool in dict.fromkeys(name for name, _ in calls):
         of_tool = [pair for (name, _), pair in zip(calls, returned, strict=False) if name == tool]
-        joined = "\n\n".join(text for _, text in of_tool)
-        key = _key([(of_tool[0][0], joined)], prompts, answers) if of_tool else None
-        if key is not None:
-            return key
-    return None
+        if of_tool:
+            yield of_tool[0][0], "\n\n".join(text for _, text in of_tool)
 
 
 _TELLING = re.compile(r"answer|gold|eval|solution|label|test|key|expect|quiz", re.I)

@@ -10,7 +10,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -162,21 +162,20 @@ class Workspace:
 
     def data_files(self) -> list[str]:
         """The two newest data files beside the environments, relative to the workspace."""
+        return self._newest(_DATA)[:2]
+
+    def databases(self) -> list[str]:
+        """The SQLite files beside the environments, the newest first, relative to the workspace."""
+        return self._newest(_DATABASES)
+
+    def _newest(self, suffixes: Collection[str]) -> list[str]:
         candidates = [
-            p for pattern in ("*", "*/*") for p in self.root.glob(pattern) if p.suffix in _DATA and p.is_file()
+            p for pattern in ("*", "*/*") for p in self.root.glob(pattern) if p.suffix in suffixes and p.is_file()
         ]
         files = [p.relative_to(self.root) for p in sorted(candidates, key=lambda p: p.stat().st_mtime, reverse=True)]
         packages = self.older_packages()
         beside = [p for p in files if not p.parts[0].startswith(_NO_DATA) and p.parts[0] not in packages]
-        return [p.as_posix() for p in beside][:2]
-
-    def databases(self) -> list[str]:
-        """The two newest SQLite files beside the environments, relative to the workspace."""
-        found = [
-            p for pattern in ("*", "*/*") for p in self.root.glob(pattern) if p.suffix in _DATABASES and p.is_file()
-        ]
-        newest = [p.relative_to(self.root) for p in sorted(found, key=lambda p: p.stat().st_mtime, reverse=True)]
-        return [p.as_posix() for p in newest if not p.parts[0].startswith(_NO_DATA)][:2]
+        return [p.as_posix() for p in beside]
 
     def older_packages(self) -> list[str]:
         """The folders beside `environments/` that are packages of v0 environments, which a port takes; sorted by name.
