@@ -215,7 +215,13 @@ def _broken_off(lab: Lab, snapshot: Snapshot) -> Next | None:
 
 def _with_other_arguments(lab: Lab, snapshot: Snapshot, api: str | None) -> Next | None:
     """The step that is due with the arguments with which training is proven; None if these are the defaults."""
-    rows = [r for r in lab.ledger.evidence(lab.key, source=snapshot.source) if r.platform in (None, lab.platform)]
+    decisive = [
+        row
+        for tool in ("check_reward_distribution", "push_environment")
+        for row in lab.ledger.decisive(lab.key, tool, of_evaluations=True, source=snapshot.source)
+        if row.platform in (None, lab.platform)
+    ]
+    rows = sorted(decisive, key=lambda row: row.id, reverse=True)
     named = proven_arguments(rows, runs=lab.ledger.training_names())
     if not named:
         return None

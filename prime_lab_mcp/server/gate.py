@@ -5,7 +5,7 @@ The gate runs free prerequisites, collects the missing evidence, and refuses or 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,14 +97,8 @@ class Gate:
         missing = await self._missing(needs, subject, call, findings, others=bool(unmet))
         if not missing and call.snapshot is not None and tool.name in DEPENDENT:
             missing = await self._missing(needs, await self._installed(subject, call.snapshot), call, findings)
-        own: list[Unmet] = []
-        for need_standing in missing:
-            caution = _as_caution(need_standing)
-            if caution is not None:
-                cautions.insert(0, caution)
-            elif need_standing.unmet is not None and need_standing.unmet not in own:
-                own.append(need_standing.unmet)
-        unmet = [*own, *unmet]
+        own, of_config = await anyio.to_thread.run_sync(_unmet_and_cautions, missing)
+        unmet, cautions = [*own, *unmet], [*of_config, *cautions]
         if not unmet:
             await self._capability(row, call, unmet, findings)
         if not unmet and call.hosted is not None:
@@ -115,8 +109,7 @@ class Gate:
             return Passage(_blocked(tool, unmet, findings, call))
         evaluations = await anyio.to_thread.run_sync(self._evaluations, needs, subject)
         rests_on += [(row, LATEST_MODEL) for row in evaluations]
-        ceilings = tuple(dict.fromkeys(reason for one in rests_on for reason in ceiling_reasons(*one)))
-        evidence = tuple(dict.fromkeys(evaluation_summary(row) for row, _ in rests_on))
+        ceilings, evidence = await anyio.to_thread.run_sync(_ceilings_and_summaries, rests_on)
         personal = (*self._unknown_weights(call), *ceilings)
         return Passage(None, (*cautions, *personal), personal, ceilings, evidence)
 
@@ -144,8 +137,7 @@ class Gate:
         if unmet:
             here = config.is_relative_to(self.lab.workspace.root)
             return Passage(_blocked(tool, unmet, [], submitted if here else call))
-        ceilings = tuple(dict.fromkeys(reason for one in rests_on for reason in ceiling_reasons(*one)))
-        evidence = tuple(dict.fromkeys(evaluation_summary(row) for row, _ in rests_on))
+        ceilings, evidence = await anyio.to_thread.run_sync(_ceilings_and_summaries, rests_on)
         return Passage(None, (*cautions, *ceilings), ceilings, ceilings, evidence)
 
     def _evaluations(self, needs: tuple[Need, ...], subject: Subject) -> list[Evidence]:
@@ -168,7 +160,7 @@ class Gate:
         missing = await self._missing(TRAINING_NEEDS, subject, call, findings)
         if not missing:
             missing = await self._missing(TRAINING_NEEDS, await self._installed(subject, snapshot), call, findings)
-        unmet = [result.unmet for result in missing if result.unmet is not None]
+        unmet = await anyio.to_thread.run_sync(lambda: [one for result in missing if (one := result.unmet) is not None])
         return _blocked(tool, unmet, findings, call) if unmet else None
 
     async def _missing(
@@ -289,6 +281,27 @@ class Gate:
 def _can_be_run(need_standing: Standing) -> bool:
     """True for a free prerequisite without a verdict about the current files."""
     return need_standing.why in ("never-run", "stale", "rehearsal") and need_standing.need.tool in FREE
+
+
+def _unmet_and_cautions(missing: Sequence[Standing]) -> tuple[list[Unmet], list[str]]:
+    """What closes a gate, and what is only a caution of its question. Reads the ledger."""
+    unmet: list[Unmet] = []
+    cautions: list[str] = []
+    for need_standing in missing:
+        caution = _as_caution(need_standing)
+        if caution is not None:
+            cautions.insert(0, caution)
+        elif (one := need_standing.unmet) is not None and one not in unmet:
+            unmet.append(one)
+    return unmet, cautions
+
+
+def _ceilings_and_summaries(
+    rests_on: Sequence[tuple[Evidence, TrainedModel]],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Why evidence is ceiling-only, and a sentence for each evaluation. Reads the ledger."""
+    ceilings = tuple(dict.fromkeys(reason for one in rests_on for reason in ceiling_reasons(*one)))
+    return ceilings, tuple(dict.fromkeys(evaluation_summary(row) for row, _ in rests_on))
 
 
 def _as_caution(need_standing: Standing) -> str | None:

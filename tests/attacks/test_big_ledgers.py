@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ import pytest
 from prime_lab_mcp.lab import environment_status as status_module
 from prime_lab_mcp.lab import present_distributions as distributions_module
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.present_distributions import present_distributions
 from prime_lab_mcp.lab.state import snapshot as snapshot_module
-from prime_lab_mcp.lab.state.ledger import ledger as ledger_module
+from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
-from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.ledger.rows import StoredEvidence
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
 from tests.attacks.proven import NAME, proven_calls, record
@@ -29,17 +30,20 @@ pytestmark = pytest.mark.anyio
 
 @contextmanager
 def rows_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The ids of the verdicts that are read, each with the thread that reads."""
+    """The thread of each read of a verdict, and of each later read of one of its large columns."""
     read: list[int] = []
+    from_row = StoredEvidence.from_row
 
-    class Counted(Evidence):
-        def __init__(self, *args: Any, **fields: Any) -> None:
-            super().__init__(*args, **fields)
-            if self.id:
-                read.append(threading.get_ident())
+    def counted(row: Mapping[str, Any], read_column: Callable[[int, str], Any]) -> StoredEvidence:
+        def counted_column(id: int, column: str) -> Any:
+            read.append(threading.get_ident())
+            return read_column(id, column)
+
+        read.append(threading.get_ident())
+        return from_row(row, counted_column)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ledger_module, "Evidence", Counted)
+        patched.setattr(StoredEvidence, "from_row", counted)
         yield read
 
 
@@ -73,6 +77,29 @@ async def test_gates_and_the_status_read_a_few_rows_of_a_long_ledger(
         assert report.status == ("blocked" if tool == "push_environment" else "passed")
         assert len(read) < 80, tool
         assert threading.get_ident() not in read, f"{tool} reads evidence on the event loop"
+
+
+async def test_the_status_reads_a_few_rows_where_the_evaluation_of_much_tested_files_is_missing(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = await proven_calls(lab)
+    snapshot = await lab.snapshot(NAME)
+    with lab.ledger.transaction() as db:
+        tested = [(lab.key, NAME, snapshot.source, snapshot.content)] * 2_000
+        db.executemany(
+            "INSERT INTO evidence (workspace, tool, environment, source, content, at, arguments, status, sampling,"
+            " env_args, toolchain, findings, data)"
+            " VALUES (?, 'test_reward', ?, ?, ?, 1, '{}', 'passed', '{}', '{}', '{}', '[]', '{}')",
+            tested,
+        )
+    toolchain = {DISTRIBUTIONS: await present_distributions(lab, snapshot)}
+    await record(lab, "check_environment", toolchain=toolchain)
+    await record(lab, "test_reward", toolchain=toolchain)
+    with rows_read(monkeypatch) as read:
+        report = await calls.execute("workflow_status", {})
+    assert report.next[0].tool == "run_eval"
+    assert len(read) < 80
+    assert threading.get_ident() not in read
 
 
 async def test_every_query_of_a_gate_uses_an_index(lab: Lab) -> None:

@@ -24,8 +24,7 @@ def record_decline(lab: Lab, config_sha256: str, by: str) -> None:
 def newest_decline(lab: Lab, config_sha256: str | None = None) -> Evidence | None:
     """The newest decline of a config, or of any config if none is given; None if there is none, or if a run
     followed."""
-    rows = lab.ledger.evidence(lab.key, tool=_TOOL, config_sha256=config_sha256)
-    row = next((r for r in rows if r.platform == lab.platform and "declined_by" in r.data), None)
+    row = lab.ledger.newest_with(lab.key, _TOOL, "declined_by", platform=lab.platform, config_sha256=config_sha256)
     if row is None:
         return None
     runs = lab.ledger.runs(workspace=lab.key, platform=lab.platform)

@@ -250,10 +250,12 @@ class LedgerDatabase:
         clauses = " AND ".join(f"{k} = ?" for k in present)
         return (f" WHERE {clauses}" if clauses else "", tuple(present.values()))
 
-    def _select(self, table: str, limit: int | None = None, **fields: Any) -> list[dict[str, Any]]:
+    def _select(self, table: str, columns: str = "*", limit: int | None = None, **fields: Any) -> list[dict[str, Any]]:
         clauses, parameters = self._where(**fields)
         most = -1 if limit is None else limit
-        rows = self._db.execute(f"SELECT * FROM {table}{clauses} ORDER BY rowid DESC LIMIT ?", (*parameters, most))
+        rows = self._db.execute(
+            f"SELECT {columns} FROM {table}{clauses} ORDER BY rowid DESC LIMIT ?", (*parameters, most)
+        )
         return [decoded_row(row) for row in rows]
 
 

@@ -21,8 +21,19 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.process import new_holder
 from prime_lab_mcp.lab.base.settings import Platform
-from prime_lab_mcp.lab.state.ledger.database import LedgerDatabase, decoded_row
-from prime_lab_mcp.lab.state.ledger.rows import Approval, Evidence, IntentState, Job, JobFolder, Push, Run, SpendRow
+from prime_lab_mcp.lab.state.ledger.database import LedgerDatabase, decoded_row, ledger_error
+from prime_lab_mcp.lab.state.ledger.rows import (
+    LATE_COLUMNS,
+    Approval,
+    Evidence,
+    IntentState,
+    Job,
+    JobFolder,
+    Push,
+    Run,
+    SpendRow,
+    StoredEvidence,
+)
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 log = logging.getLogger("prime_lab_mcp")
@@ -70,9 +81,10 @@ class Ledger(LedgerDatabase):
     ) -> list[Evidence]:
         """Verdicts that match every given field, newest first. Without `workspace`, those of all workspaces."""
         return [
-            Evidence(**row)
+            StoredEvidence.from_row(row, self._late_column)
             for row in self._select(
                 "evidence",
+                _PROMPT_COLUMNS,
                 workspace=workspace,
                 tool=tool,
                 environment=environment,
@@ -82,6 +94,20 @@ class Ledger(LedgerDatabase):
                 limit=limit,
             )
         ]
+
+    def newest_with(
+        self, workspace: str, tool: str, key: str, *, platform: Platform, config_sha256: str | None = None
+    ) -> Evidence | None:
+        """The newest verdict of a tool on a platform whose data has a key; None without one."""
+        clauses, parameters = self._where(
+            workspace=workspace, tool=tool, platform=platform, config_sha256=config_sha256
+        )
+        row = self._db.execute(
+            f"SELECT {_PROMPT_COLUMNS} FROM evidence{clauses} AND json_type(data, ?) IS NOT NULL"
+            " ORDER BY id DESC LIMIT 1",
+            (*parameters, f'$."{key}"'),
+        ).fetchone()
+        return StoredEvidence.from_row(decoded_row(row), self._late_column) if row is not None else None
 
     def decisive(
         self, workspace: str, tool: str, *, of_evaluations: bool = False, **fingerprint: str
@@ -106,8 +132,15 @@ class Ledger(LedgerDatabase):
             self._classes[key] = (last, classes)
             while len(self._classes) > _MOST_CLASSES:
                 del self._classes[next(iter(self._classes))]
-        rows = [self._db.execute("SELECT * FROM evidence WHERE id = ?", (id,)).fetchone() for id in classes.values()]
-        return sorted((Evidence(**decoded_row(row)) for row in rows), key=lambda row: row.id, reverse=True)
+        query = f"SELECT {_PROMPT_COLUMNS} FROM evidence WHERE id = ?"
+        rows = [decoded_row(self._db.execute(query, (id,)).fetchone()) for id in sorted(classes.values(), reverse=True)]
+        return [StoredEvidence.from_row(row, self._late_column) for row in rows]
+
+    def _late_column(self, id: int, column: str) -> Any:
+        row = self._db.execute(f"SELECT {column} FROM evidence WHERE id = ?", (id,)).fetchone()
+        if row is None:  # the file was replaced while it was open
+            raise ledger_error(sqlite3.DatabaseError(f"it has no verdict {id}"), self._path)
+        return json.loads(row[column])
 
     def version(self) -> tuple[int, int]:
         """A value that changes with every verdict and every override."""
@@ -565,6 +598,9 @@ class Ledger(LedgerDatabase):
             row["at"] = time.time()
         return row
 
+
+_PROMPT_COLUMNS = ", ".join(f.name for f in fields(Evidence) if f.name not in LATE_COLUMNS)
+"""The columns of a verdict that every query reads."""
 
 _MOST_CLASSES = 4_000
 """Number of queries of `decisive` whose classes stay in memory."""

@@ -8,7 +8,7 @@ epoch. Amounts of money are US dollars.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -52,6 +52,32 @@ class Evidence:
     @property
     def blockers(self) -> tuple[str, ...]:
         return tuple(f["code"] for f in self.findings if f.get("severity") == "blocker")
+
+
+LATE_COLUMNS = ("toolchain", "findings", "data")
+"""The columns of a verdict that take kilobytes. A query of many verdicts reads none of them."""
+
+
+class StoredEvidence(Evidence):
+    """A verdict in the ledger. A column of `LATE_COLUMNS` is read from the file when it is first used."""
+
+    __slots__ = ("_read_column",)
+    _read_column: Callable[[int, str], Any]
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any], read_column: Callable[[int, str], Any]) -> StoredEvidence:
+        """`row` has the other columns. `read_column` returns a column of the row with an id."""
+        evidence = object.__new__(cls)
+        for name, value in (*row.items(), ("_read_column", read_column)):
+            object.__setattr__(evidence, name, value)
+        return evidence
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in LATE_COLUMNS:
+            raise AttributeError(name)
+        value = self._read_column(self.id, name)
+        object.__setattr__(self, name, value)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
