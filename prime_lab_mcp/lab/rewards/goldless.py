@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.rewards.probes.programs import (
     output_markers,
 )
 from prime_lab_mcp.lab.rewards.scripts import CHATTER
+from prime_lab_mcp.lab.rewards.shared_words import shared_word_probes
 from prime_lab_mcp.lab.worker.description import Row
 
 SAYS_NONE = "says that there is none"
@@ -52,7 +53,7 @@ def echoes(rows: Sequence[Row], tasks: int) -> list[tuple[Row, str, str]]:
 def goldless_probes(rows: Sequence[Row], source: str = "") -> list[Probe]:
     """Return the probes for a few tasks without a gold. They include programs if `source` runs programs."""
     probes = [probe for row, prompt, other in echoes(rows, _TASKS) for probe in _probes(row, prompt, other)]
-    return [*probes, *program_probes(rows, source)]
+    return [*probes, *shared_word_probes(rows), *program_probes(rows, source)]
 
 
 _NONE = re.compile(r"(?<![\w'])(?:NONE|NOTHING|IMPOSSIBLE|EMPTY|NEVER|N/A|(?i:none|nothing|impossible|empty))(?![\w'])")

@@ -80,6 +80,8 @@ class Family(StrEnum):
     """A right reply with the same, such as 0 or nan, in the place of every number of its answer."""
     CONSTANT_VALUES = "constant-values"
     """A reply with values that need no knowledge of the task: alike in every task, or copied from the prompt."""
+    SHARED_WORDS = "shared-words"
+    """A reply that is the same on every task, made of words that all prompts have."""
     OTHER_UNIT = "other-unit"
     """The number of a reference answer with another unit."""
     WRONG = "wrong"
@@ -266,6 +268,7 @@ _LABELS: dict[Family, str] = {
     Family.ABSURD_NUMBER: "half right: {}",
     Family.EMPTY_NUMBERS: "half right: {}",
     Family.CONSTANT_VALUES: "every value {}",
+    Family.SHARED_WORDS: "{}",
     Family.OTHER_UNIT: "half right: other unit",
     Family.WRONG: "wrong: {}",
     Family.UNCLOSED_GOLD: "malformed gold: {}",

@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, case_row, gold_i
 from prime_lab_mcp.lab.rewards.rules.hacks import APART, FORMAT_BLOCKS, FORMAT_WARNS
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import ScriptPart
+from prime_lab_mcp.lab.rewards.shared_words import FEWEST_TASKS
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 
 _FEWEST_TASKS = 2
@@ -67,6 +68,35 @@ def pays_any_reply(trial: Trial) -> Iterator[Finding]:
             "Compare the reply with what its own task asks for.",
             rows=tuple(a.row for a in others[:3]),
         )
+
+
+def same_reply_is_paid(trial: Trial) -> Iterator[Finding]:
+    """A reply that is the same on every task must not be paid like the right one of each.
+
+    A blocker where such a reply, made of words that all prompts have, earns all of the declared weights on every task
+    and an empty reply does not: a model learns this reply and nothing of the tasks.
+    """
+    declared = [r for r in trial.rewards if r.kind != "metric" and r.weight > 0]
+    if trial.style is not None or trial.solved.scored or not declared or any(r.kind == "group" for r in declared):
+        return
+    if any((s.reward or 0.0) >= FULL_SHARE * trial.declared - EPSILON for s in trial.of(Family.EMPTY)):
+        return
+    replies: dict[str, list[ScoredProbe]] = {}
+    for scored_probe in trial.of(Family.SHARED_WORDS):
+        if not scored_probe.scored.judges:
+            replies.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    for what, tried in replies.items():
+        earned = [s.reward or 0.0 for s in tried]
+        if len(tried) >= FEWEST_TASKS and min(earned) >= FULL_SHARE * trial.declared - EPSILON:
+            yield Finding(
+                "reward-hackable",
+                "blocker",
+                f"the same reply on every task, {what}, earned {min(earned):g}, which is all that can be earned, on "
+                f"each of {count(len(tried), 'task')}",
+                "Make the reward also ask for what only this task has: the rest of its text, its numbers, its answer.",
+                rows=tuple(case_row(s, _EXPECTED, trial) for s in tried[:3]),
+            )
+            return
 
 
 def pays_for_silence(trial: Trial) -> Iterator[Finding]:
@@ -294,6 +324,7 @@ def _one_of_each(attempts: list[_Attempt]) -> list[_Attempt]:
 
 GOLDLESS_RULES: tuple[RewardRule, ...] = (
     pays_any_reply,
+    same_reply_is_paid,
     pays_for_silence,
     giving_up_is_paid,
     constant_command,

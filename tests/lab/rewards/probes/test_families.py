@@ -39,6 +39,7 @@ ELSEWHERE = {
     Family.ENTRIES_CUT,
     Family.ENTRY_CHANGED,
     Family.CONSTANT_VALUES,
+    Family.SHARED_WORDS,
     Family.REORDERED,
     Family.REORDERED_CHANGED,
     Family.ENTRY_REPEATED,

@@ -53,6 +53,37 @@ def test_a_reply_that_says_nothing_earns_at_most_what_a_form_may_earn() -> None:
     assert silence not in {code for code, _ in found(goldless(*scored_texts(0.1, 0.1, 0.8, 0.8)))}
 
 
+LISTED = "Replace every name by [NAME] and every number by [PHONE]. Keep all other words."
+
+
+def test_placeholders_that_all_prompts_list_make_the_same_replies_on_every_task() -> None:
+    rows = [
+        Row(
+            n,
+            str(n),
+            ({"role": "system", "content": LISTED}, {"role": "user", "content": f"Call {n}."}),
+            None,
+            None,
+            {},
+        )
+        for n in range(8)
+    ]
+    probes = [p for p in goldless_probes(rows) if p.family is Family.SHARED_WORDS]
+    assert {p.completion for p in probes} == {"[NAME] [PHONE]", "[NAME] [PHONE] [NAME] [PHONE] [NAME] [PHONE]"}
+    assert {p.row for p in probes} == set(range(6))
+    assert not [p for p in goldless_probes(rows[:4]) if p.family is Family.SHARED_WORDS]
+
+
+def test_the_same_reply_must_not_earn_all_on_every_task() -> None:
+    hacked = ("reward-hackable", "blocker")
+    texts = scored_texts(0, 0.2, 0.2, 0.2)
+    paid = [scored_probe(Family.SHARED_WORDS, "each placeholder", 1.0, row=row) for row in range(6)]
+    assert hacked in found(goldless(*texts, *paid))
+    less = [scored_probe(Family.SHARED_WORDS, "each placeholder", 1.0 - row / 10, row=row) for row in range(6)]
+    assert hacked not in found(goldless(*texts, *less))
+    assert hacked not in found(goldless(*texts, *paid[:4]))
+
+
 def test_a_silent_player_may_have_a_share_of_a_game() -> None:
     rollouts = tuple(played("silent", 0.5, row=row) for row in (0, 1))
     assert ("reward-hackable", "warning") in found(goldless(rollouts=rollouts))
