@@ -28,6 +28,7 @@ from prime_lab_mcp.lab.rewards.parrots import play_parrots
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.replays import Replay, replay
+from prime_lab_mcp.lab.rewards.said_values import play_said_values
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.shell_files import shell_tools
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut, play_file_shortcuts, play_shortcuts
@@ -116,6 +117,8 @@ async def _copying_models(stage: Stage) -> PlayedModels:
     """Play models that copy messages, or files where a shell is offered."""
     worker, rows, solved = stage.worker, stage.rows, stage.solved
     copying = await play_copying(worker, stage.style, solved, stage.rollouts, rows, stage.form)
+    if not copying and not stage.grouped:
+        copying = await play_said_values(worker, rows, stage.form)
     form = reply_form(stage.style, solved)
     shortcuts = await play_shortcuts(worker, form, solved, rows) or await play_parrots(worker, solved, rows)
     shell = next(shell_tools(offered_tools(stage.rollouts)), None)
