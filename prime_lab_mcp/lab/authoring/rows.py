@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import random
+import re
 import sys
 import tempfile
 import threading
@@ -104,8 +105,8 @@ def split_rows(
     seed.
 
     Without a held-out split, a tenth of the examples (at most 500) is held out, spread evenly over the answers. An
-    example that paraphrases another one is trained on. `format` is that of the answers. What is left out is added to
-    `dropped`.
+    example that paraphrases another one is trained on; so is one with a label that differs from another one with this
+    label in numbers only. `format` is that of the answers. What is left out is added to `dropped`.
     """
     dropped = DroppedRows() if dropped is None else dropped
     unique = _unique_rows(train, read, dropped)
@@ -134,6 +135,7 @@ def _spread(examples: list[PackagedExample], number: int) -> set[int]:
     return {ordered[int((n + 0.5) * len(ordered) / number)] for n in range(number)}
 
 
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _DRAWS = 4
 """Most times that paraphrased examples are replaced. Each draw is a search for near duplicates."""
 
@@ -150,8 +152,10 @@ def _without_paraphrases(examples: list[PackagedExample], chosen: set[int], form
     ]
     refused: set[int] = set()
     for draw in range(_DRAWS + 1):
-        inside = [p for p in prompts if p.index not in chosen]
-        near = search_near_duplicates(inside, [p for p in prompts if p.index in chosen], format).matches
+        inside, out = [p for p in prompts if p.index not in chosen], [p for p in prompts if p.index in chosen]
+        near = dict(search_near_duplicates(inside, out, format).matches)
+        if format == "label":
+            near |= _equal_but_for_numbers(inside, out)
         if not near:
             return chosen
         refused |= near.keys()
@@ -168,6 +172,16 @@ def _without_paraphrases(examples: list[PackagedExample], chosen: set[int], form
             return chosen
         chosen = kept
     return chosen
+
+
+def _equal_but_for_numbers(inside: Sequence[ComparedPrompt], out: Sequence[ComparedPrompt]) -> dict[int, int]:
+    """Map the second prompts to one of the first with the same answer and the same text but for numbers.
+
+    The number of an order or a ticket tells nothing of its label, so that such a prompt is known from training.
+    """
+    texts = {(_NUMBER.sub("0", p.text), p.gold): p.index for p in inside}
+    same = {p.index: texts.get((_NUMBER.sub("0", p.text), p.gold)) for p in out}
+    return {index: other for index, other in same.items() if other is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from typing import Any
 
 from prime_lab_mcp.lab.authoring.rows import split_rows
@@ -44,3 +45,23 @@ def test_rows_that_are_no_paraphrases_are_split_as_before() -> None:
     rows = [{"question": f"what is {n} plus {n * n}", "answer": str(n + n * n)} for n in range(50)]
     train, held_out, dropped = split_rows(enumerate(rows), None, lambda row: row, "integer")
     assert (len(train), len(held_out), dropped.total) == (45, 5, 0)
+
+
+def test_no_row_with_a_label_is_held_out_that_differs_from_a_training_row_in_numbers_only() -> None:
+    texts = ("Please delete account", "Where is parcel", "Invoice 12 is wrong for order", "Reset the password of")
+    repeated = [
+        {"question": f"{text} {1000 + 17 * n}", "answer": str(kind)}
+        for kind, text in enumerate(texts)
+        for n in range(15)
+    ]
+    alone = [
+        {"question": f"{word} is {about}, says customer {n}", "answer": str(n % len(texts))}
+        for n, (word, about) in enumerate(itertools.product(("This", "That", "Mine", "Ours", "It"), MONTHS))
+    ]
+    rows = [*repeated, *alone]
+    random.Random(5).shuffle(rows)
+    train, held_out, _ = split_rows(enumerate(rows), None, lambda row: row, "label")
+    masked = [{(re.sub(r"\d+", "0", row["question"]), row["answer"]) for row in some} for some in (train, held_out)]
+    assert masked[0] & masked[1] == set()
+    assert len(held_out) >= 5
+    assert len(train) + len(held_out) == len(rows)
