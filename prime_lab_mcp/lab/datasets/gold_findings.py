@@ -11,6 +11,8 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.formats import ACCEPTED_SHARE, BOXED_SHARE
 from prime_lab_mcp.lab.datasets.labelled_golds import LabelledGolds
+from prime_lab_mcp.lab.datasets.leaking_fields import find_leaking_field
+from prime_lab_mcp.lab.datasets.leaking_marks import find_leaking_mark
 from prime_lab_mcp.lab.datasets.listed_orders import ListedOrders
 from prime_lab_mcp.lab.datasets.observation import RowCheck, RowObservations
 from prime_lab_mcp.lab.datasets.tasks import (
@@ -19,8 +21,6 @@ from prime_lab_mcp.lab.datasets.tasks import (
     FlawTally,
     tally_finding,
 )
-from prime_lab_mcp.lab.datasets.telling_fields import telling_field
-from prime_lab_mcp.lab.datasets.telling_marks import telling_mark
 
 
 def empty_gold(observations: RowObservations) -> Iterator[Finding]:
@@ -123,13 +123,13 @@ def field_tells_gold(observations: RowObservations) -> Iterator[Finding]:
 
     A warning, because a task may be to read this field.
     """
-    told = telling_field(observations.records)
-    if told is not None:
-        pairs = ", ".join(f"{quote(value, 40)} for {quote(answer, 40)}" for answer, value in told.examples.items())
+    leaking = find_leaking_field(observations.records)
+    if leaking is not None:
+        pairs = ", ".join(f"{quote(value, 40)} for {quote(answer, 40)}" for answer, value in leaking.examples.items())
         yield Finding(
             "gold-in-prompt",
             "warning",
-            f"the field {quote(told.name, 40)} of the prompts decides the answer on {told.share:.0%} of "
+            f"the field {quote(leaking.name, 40)} of the prompts decides the answer on {leaking.share:.0%} of "
             f"{count(len(observations.records), 'row')} ({pairs}), so a model reads nothing else",
             "Take the field out of the prompt if it was written with the labels; leave it if the task is to read it.",
         )
@@ -141,22 +141,22 @@ def reference_tells_gold(observations: RowObservations) -> Iterator[Finding]:
     A blocker where the answer is to be read from a text beside it: such a rule pays on every task and reads nothing. A
     warning where the task may be to read the reference.
     """
-    yield from told_by_references(observations.records, observations.instructions)
+    yield from leaking_references(observations.records, observations.instructions)
 
 
-def told_by_references(records: Sequence[tuple[str, str]], instructions: str | None) -> Iterator[Finding]:
-    """Report the mark of references that decides the answers of (prompt, answer) pairs, as `telling_mark` finds it."""
-    told = telling_mark(records, instructions)
-    if told is not None:
-        pairs = ", ".join(f"{quote(value, 20)} for {quote(answer, 40)}" for answer, value in told.examples.items())
+def leaking_references(records: Sequence[tuple[str, str]], instructions: str | None) -> Iterator[Finding]:
+    """Report the mark of references that decides the answers of (prompt, answer) pairs."""
+    leaking = find_leaking_mark(records, instructions)
+    if leaking is not None:
+        pairs = ", ".join(f"{quote(value, 20)} for {quote(answer, 40)}" for answer, value in leaking.examples.items())
         yield Finding(
             "gold-in-prompt",
-            "blocker" if told.beside_text else "warning",
-            f"the {told.name} of the references in the prompts, such as {quote(told.reference, 40)}, decides the "
+            "blocker" if leaking.beside_text else "warning",
+            f"the {leaking.name} of the references in the prompts, such as {quote(leaking.reference, 40)}, decides the "
             f"answer ({pairs}): a rule learnt on half of {count(len(records), 'row')} is right on "
-            f"{told.share:.0%} of the others, so a model need not read the text",
+            f"{leaking.share:.0%} of the others, so a model need not read the text",
             "Leave the reference out of the prompt, or number the tasks without regard to their answers."
-            if told.beside_text
+            if leaking.beside_text
             else "Leave the reference out of the prompt if it was made with the labels; leave it if the task is to "
             "read it.",
         )

@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.base.text import estimate_tokens, quote
 from prime_lab_mcp.lab.datasets import golds, suspicious_text
 from prime_lab_mcp.lab.datasets.formats import CLASS_FORMATS, NUMERIC_FORMATS
 from prime_lab_mcp.lab.datasets.labelled_golds import LabelledGolds
+from prime_lab_mcp.lab.datasets.leaking_options import OptionLooks
 from prime_lab_mcp.lab.datasets.listed_orders import ListedOrders
 from prime_lab_mcp.lab.datasets.near_duplicates import (
     HELD_OUT,
@@ -40,7 +41,6 @@ from prime_lab_mcp.lab.datasets.tasks import (
     gold_key,
     task_key,
 )
-from prime_lab_mcp.lab.datasets.telling_options import OptionLooks
 
 SEARCHED_FORMATS: frozenset[str] = NUMERIC_FORMATS | {"boxed", "latex_math", "short_text", "free_text", "json"}
 """Formats whose golds are searched for in the prompt. Options, labels and spans of a text are in prompts by design."""

@@ -50,7 +50,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
+class MixedRollouts:
     """Two rollouts with the same replies on the same task: one after the other, and in turns with other rollouts."""
 
     alone: PlayedScript
@@ -71,7 +71,7 @@ class Mixed:
 
 async def find_mixed_rollouts(
     worker: Worker, rows: Sequence[Row], form: AnswerWrapper, source: str, recorded: Sequence[PlayedScript]
-) -> Mixed | None:
+) -> MixedRollouts | None:
     """Return the first rollout that is answered or paid otherwise when it takes turns with others; None without one.
 
     `form` is the form of a reply that the prompts or the code name. `recorded` are rollouts that were played before.
@@ -99,7 +99,7 @@ async def find_mixed_rollouts(
             return None
     row, script = wanted[number]
     pair = (PlayedScript(row, script, alone[number]), PlayedScript(row, script, in_turns[number]))
-    return Mixed(*pair, others=len(wanted) - 1)
+    return MixedRollouts(*pair, others=len(wanted) - 1)
 
 
 def _plays(

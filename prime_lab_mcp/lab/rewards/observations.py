@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.rewards.capped_lists import CappedList
 from prime_lab_mcp.lab.rewards.constant_commands import ConstantCommand
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.emptied_tables import EmptiedTables
-from prime_lab_mcp.lab.rewards.interleaving import Mixed
+from prime_lab_mcp.lab.rewards.interleaving import MixedRollouts
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.replays import Replay
@@ -341,7 +341,7 @@ class Trial:
     """Pairs of rollouts with the same replies that differ because the environment remembers earlier rollouts."""
     lasting: LastingWrite | None = None
     """A call of a tool that reads what an earlier rollout has written."""
-    mixed: Mixed | None = None
+    mixed: MixedRollouts | None = None
     """A rollout that goes on otherwise when it takes turns with others."""
     answer_key: AnswerKey | None = None
     """A call of a tool that returns prompts of tasks with their answers."""

@@ -22,7 +22,7 @@ from prime_lab_mcp.lab.rewards.copied_messages import (
     reply_form,
 )
 from prime_lab_mcp.lab.rewards.emptied_tables import EmptiedTables, play_emptied
-from prime_lab_mcp.lab.rewards.interleaving import Mixed, find_mixed_rollouts
+from prime_lab_mcp.lab.rewards.interleaving import MixedRollouts, find_mixed_rollouts
 from prime_lab_mcp.lab.rewards.listed_entries import prompts_by_row
 from prime_lab_mcp.lab.rewards.parrots import play_parrots
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
@@ -57,7 +57,7 @@ class PlayedModels:
     accepted: tuple[AcceptedGame, ...] = ()
     replays: tuple[Replay, ...] = ()
     lasting: LastingWrite | None = None
-    mixed: Mixed | None = None
+    mixed: MixedRollouts | None = None
     answer_key: AnswerKey | None = None
     commands: tuple[ConstantCommand, ...] = ()
     thoughtless: tuple[ThoughtlessModel, ...] = ()

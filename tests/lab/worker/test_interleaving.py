@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.interleaving import Mixed, find_mixed_rollouts
+from prime_lab_mcp.lab.rewards.interleaving import MixedRollouts, find_mixed_rollouts
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
 from prime_lab_mcp.lab.rewards.rules.leaked_answers import rollouts_mix
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, as_play, silent_script
@@ -55,7 +55,7 @@ __all__ = ["SampleTaskset", "SampleEnv"]
 """
 
 
-async def mixed(write: Write, opened: Opened, says: str) -> Mixed | None:
+async def mixed(write: Write, opened: Opened, says: str) -> MixedRollouts | None:
     """What is found in a game whose message is the value of `says`."""
     async with opened(write(GAME.format(says=says))) as worker:
         rows = (await worker.rows(limit=6)).rows

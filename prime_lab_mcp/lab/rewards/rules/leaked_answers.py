@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.statistics import binomial_tail
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.datasets.gold_findings import told_by_label, told_by_order, told_by_references
+from prime_lab_mcp.lab.datasets.gold_findings import told_by_label, told_by_order, leaking_references
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, gold_is_understood
@@ -311,7 +311,7 @@ def first_reply_is_stated(trial: Trial) -> Iterator[Finding]:
 def references_tell(trial: Trial) -> Iterator[Finding]:
     """References in the prompts must not tell the answers, where only the reward shows which field holds these."""
     if gold_is_understood(trial):
-        yield from told_by_references(trial.classes, trial.systems)
+        yield from leaking_references(trial.classes, trial.systems)
 
 
 def label_tells(trial: Trial) -> Iterator[Finding]:

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 
 from prime_lab_mcp.lab.datasets.findings import row_findings
+from prime_lab_mcp.lab.datasets.leaking_marks import find_leaking_mark, references_of
 from prime_lab_mcp.lab.datasets.tasks import TaskRow
-from prime_lab_mcp.lab.datasets.telling_marks import references_of, telling_mark
 
 CAUSES = {
     "dns": ["the host was not found", "no such name on the server", "the lookup gave nothing"],
@@ -44,24 +44,24 @@ def drawn(chance: random.Random, cause: str) -> str:
 
 
 def test_a_prefix_that_was_made_with_the_labels_is_named_with_its_values() -> None:
-    told = telling_mark(incidents(prefixed), "Name the cause.")
+    told = find_leaking_mark(incidents(prefixed), "Name the cause.")
     assert told is not None
     assert (told.name, dict(told.examples)) == ("beginning", {"dns": "dn", "disk": "di", "auth": "au"})
     assert told.beside_text
 
 
 def test_a_last_digit_tells_as_well_as_a_prefix() -> None:
-    told = telling_mark(incidents(numbered), "Name the cause.")
+    told = find_leaking_mark(incidents(numbered), "Name the cause.")
     assert told is not None
     assert told.name == "last digit"
 
 
 def test_references_that_were_drawn_tell_nothing() -> None:
-    assert telling_mark(incidents(drawn), "Name the cause.") is None
+    assert find_leaking_mark(incidents(drawn), "Name the cause.") is None
 
 
 def test_a_task_about_codes_gives_nothing_away() -> None:
-    told = telling_mark(incidents(prefixed), "The prefix of the number names the cause.")
+    told = find_leaking_mark(incidents(prefixed), "The prefix of the number names the cause.")
     assert told is not None
     assert not told.beside_text
 
@@ -71,9 +71,9 @@ def test_without_a_text_to_read_the_code_is_the_task() -> None:
     chance = random.Random(1)
     lines = {"LH": "Lufthansa", "AF": "Air France", "KL": "KLM"}
     flights = [(f"Whose flight is {code}{chance.randint(100, 9999):04}?", lines[code]) for code in list(lines) * 20]
-    assert telling_mark(flights, "") is None
+    assert find_leaking_mark(flights, "") is None
     numbers = [chance.randint(1000, 99999) for _ in range(60)]
-    assert telling_mark([(f"Is {n} an even number?", "no" if n % 2 else "yes") for n in numbers], "") is None
+    assert find_leaking_mark([(f"Is {n} an even number?", "no" if n % 2 else "yes") for n in numbers], "") is None
 
 
 def test_a_text_whose_words_tell_nothing_may_stand_beside_a_code_that_is_to_be_read() -> None:
@@ -82,14 +82,14 @@ def test_a_text_whose_words_tell_nothing_may_stand_beside_a_code_that_is_to_be_r
     rows = [
         (f"Order {prefixed(chance, cause)}: {' '.join(chance.sample(words, 8))}", cause) for cause in list(CAUSES) * 20
     ]
-    told = telling_mark(rows, "Whose order is this?")
+    told = find_leaking_mark(rows, "Whose order is this?")
     assert told is not None
     assert not told.beside_text
 
 
 def test_words_that_occur_again_are_names_and_no_references() -> None:
     models = {"dns": "DN-1000", "disk": "DI-2000", "auth": "AU-3000"}
-    assert telling_mark(incidents(lambda _, cause: models[cause]), "Name the cause.") is None
+    assert find_leaking_mark(incidents(lambda _, cause: models[cause]), "Name the cause.") is None
 
 
 def test_times_amounts_and_dates_are_no_references() -> None:

@@ -39,7 +39,7 @@ _RANKS = ("smallest", "second smallest", "third smallest")
 
 
 @dataclass(frozen=True, slots=True)
-class TellingLook:
+class LeakingLook:
     """A look that tells the right option, the share of the rows in which it does, and the rows."""
 
     name: str
@@ -72,7 +72,7 @@ class OptionLooks:
         self.about_sizes += _ABOUT_SIZES.search(prompt) is not None
         self.hits.update(name for name, look in _LOOKS.items() if look(options) == right)
 
-    def best(self) -> TellingLook | None:
+    def best(self) -> LeakingLook | None:
         """Return the look that tells nearly all right options; None without one, or if questions are about looks."""
         hits = self.hits
         if self.about_sizes > (1 - SHARE) * self.rows:
@@ -82,7 +82,7 @@ class OptionLooks:
             return None
         if binomial_tail(times, self.rows, self.guessed / self.rows) > _CHANCE:
             return None
-        return TellingLook(name, times / self.rows, self.rows)
+        return LeakingLook(name, times / self.rows, self.rows)
 
 
 def _extreme(sizes: Sequence[int], best: int) -> int | None:

@@ -24,7 +24,7 @@ _SUPPORT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class TellingField:
+class LeakingField:
     """A field, the share of the rows whose answer it decides, and for each answer one value that only it has."""
 
     name: str
@@ -40,7 +40,7 @@ def fields_of(prompt: str) -> dict[str, str]:
     return fields
 
 
-def telling_field(rows: Sequence[tuple[str, str]]) -> TellingField | None:
+def find_leaking_field(rows: Sequence[tuple[str, str]]) -> LeakingField | None:
     """Return the field that decides the most answers of (prompt, answer) pairs; None if no field decides nearly all.
 
     A value decides an answer if all rows with this value have the same answer. A list with commas has several values.
@@ -57,7 +57,7 @@ def telling_field(rows: Sequence[tuple[str, str]]) -> TellingField | None:
     return max(found, key=lambda field: field.share, default=None)
 
 
-def _judged(name: str, records: Iterable[tuple[Mapping[str, str], str]]) -> TellingField | None:
+def _judged(name: str, records: Iterable[tuple[Mapping[str, str], str]]) -> LeakingField | None:
     """Return a field if its values decide nearly all answers."""
     own = [(_values(fields.get(name, "")), answer) for fields, answer in records]
     seen: dict[str, Counter[str]] = defaultdict(Counter)
@@ -71,7 +71,7 @@ def _judged(name: str, records: Iterable[tuple[Mapping[str, str], str]]) -> Tell
     examples: dict[str, str] = {}
     for value in sorted(pure, key=lambda value: -seen[value].total()):
         examples.setdefault(pure[value], value)
-    return TellingField(name, share, examples) if len(examples) == len({answer for _, answer in own}) else None
+    return LeakingField(name, share, examples) if len(examples) == len({answer for _, answer in own}) else None
 
 
 def _values(text: str) -> frozenset[str]:

@@ -4,7 +4,7 @@ References, case numbers and ids are written by the process that also made the l
 answer is learnt on half of the rows and scored on the other half, so that a mark counts only where it tells the answers
 of rows that nobody has looked at.
 
-Whether a task is to read the code itself (the airline of a flight number) is not known from the mark. `TellingMark`
+Whether a task is to read the code itself (the airline of a flight number) is not known from the mark. `LeakingMark`
 therefore says whether the prompt gives the answer away beside a text: the remaining words, scored in the same way,
 tell the answers as well, and no instruction speaks of codes or prefixes.
 """
@@ -33,7 +33,7 @@ _PRESENT = 0.95
 _DISTINCT = 0.8
 """Share of the references that must be distinct. A word that occurs again, such as a model's name, has a meaning."""
 _DECIDED = 0.97
-"""Share of the rows whose answer the mark must tell, as of fields (telling_fields.py)."""
+"""Share of the rows whose answer the mark must tell, as of fields (leaking_fields.py)."""
 _CHANCE = 1e-6
 """Largest probability that chance explains the told answers. Some fifty marks are tried."""
 _SUPPORT = 3
@@ -52,7 +52,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 @dataclass(frozen=True, slots=True)
-class TellingMark:
+class LeakingMark:
     """A mark, the share of the rows whose answer it tells, one value of it for each answer, and an example."""
 
     name: str
@@ -63,7 +63,7 @@ class TellingMark:
     """Whether the answers can also be told from the text, and no instruction speaks of codes."""
 
 
-def telling_mark(rows: Sequence[tuple[str, str]], instructions: str | None = None) -> TellingMark | None:
+def find_leaking_mark(rows: Sequence[tuple[str, str]], instructions: str | None = None) -> LeakingMark | None:
     """Return the mark of references that tells nearly all answers of (prompt, answer) pairs; None if no mark does.
 
     `instructions` are those that all prompts share and that `rows` do not hold; None if they are not known.
@@ -93,7 +93,7 @@ def telling_mark(rows: Sequence[tuple[str, str]], instructions: str | None = Non
             spoken = instructions is None or any(
                 _ABOUT_CODES.search(line) for line in (instructions, *_shared_lines([prompt for prompt, _ in rows]))
             )
-            return TellingMark(name, right / len(rows), examples, own[0], readable and not spoken)
+            return LeakingMark(name, right / len(rows), examples, own[0], readable and not spoken)
     return None
 
 
