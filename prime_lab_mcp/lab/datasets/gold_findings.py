@@ -68,7 +68,7 @@ def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
     """
     revealed = observations.revealed
     if revealed.share <= 0.2 or revealed.is_searched:
-        told = list(_told_by_label(observations.labelled))
+        told = list(_leaking_labels(observations.labelled))
         yield from told
         if told:
             return
@@ -86,7 +86,7 @@ def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
     )
 
 
-def _told_by_label(labelled: LabelledGolds) -> Iterator[Finding]:
+def _leaking_labels(labelled: LabelledGolds) -> Iterator[Finding]:
     label = labelled.best()
     if label is None:
         return
@@ -102,15 +102,15 @@ def _told_by_label(labelled: LabelledGolds) -> Iterator[Finding]:
     )
 
 
-def told_by_label(records: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+def leaking_labels(records: Sequence[tuple[str, str]]) -> Iterator[Finding]:
     """Report the label of the prompts behind which the answers of (prompt, answer) pairs stand."""
     labelled = LabelledGolds()
     for prompt, gold in records:
         labelled.add(prompt, gold)
-    yield from _told_by_label(labelled)
+    yield from _leaking_labels(labelled)
 
 
-def told_by_order(records: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+def leaking_order(records: Sequence[tuple[str, str]]) -> Iterator[Finding]:
     """Report (prompt, answer) pairs whose prompts list items in the right order, as `ListedOrders` finds them."""
     orders = ListedOrders()
     for prompt, gold in records:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.statistics import binomial_tail
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.datasets.gold_findings import told_by_label, told_by_order, leaking_references
+from prime_lab_mcp.lab.datasets.gold_findings import leaking_labels, leaking_order, leaking_references
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, gold_is_understood
@@ -317,13 +317,13 @@ def references_tell(trial: Trial) -> Iterator[Finding]:
 def label_tells(trial: Trial) -> Iterator[Finding]:
     """An entry of the prompts must not hold the answers, where only the reward shows which field holds these."""
     if gold_is_understood(trial):
-        yield from told_by_label(trial.unnamed)
+        yield from leaking_labels(trial.unnamed)
 
 
 def items_are_in_order(trial: Trial) -> Iterator[Finding]:
     """The prompts must not list items in the right order, where only the reward shows which field holds this order."""
     if gold_is_understood(trial):
-        yield from told_by_order(trial.unnamed)
+        yield from leaking_order(trial.unnamed)
 
 
 def list_is_cut(trial: Trial) -> Iterator[Finding]:
