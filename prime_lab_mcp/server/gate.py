@@ -227,7 +227,8 @@ class Gate:
     ) -> None:
         """Add what the sources and packages of a config lack. With `as_pushed`, the folders are not looked at."""
         from prime_lab_mcp.lab.configs.packages import agent_overrides, own_environment_keys
-        from prime_lab_mcp.lab.training.sources import gather_package_facts, published_modules
+        from prime_lab_mcp.lab.training.installed_together import replaced_modules
+        from prime_lab_mcp.lab.training.sources import gather_package_facts, installed_packages, published_modules
         from prime_lab_mcp.lab.training.sources import gather_source_facts as gather
 
         config = call.training_config()
@@ -246,9 +247,10 @@ class Gate:
         for source, facts in zip(config.sources, sources, strict=True):
             own = own_keys_unmet(facts, own_environment_keys(source, agents_of(facts)))
             standings.append((own, override_cautions(facts, agent_overrides(source))))
-        for package in await gather_package_facts(self.lab, config, sources, call.platform):
-            standings.append(package_unmet(package, self.lab.platform))
+        packages = await gather_package_facts(self.lab, config, sources, call.platform)
+        standings += [package_unmet(package, self.lab.platform) for package in packages]
         standings.append((conflicting_packages(published_modules(config)), []))
+        standings.append(replaced_modules(installed_packages(sources, packages)))
         for missing, named in standings:
             unmet.extend(u for u in missing if u not in unmet)
             cautions.extend(c for c in named if c not in cautions)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,22 +11,19 @@ import tomlkit
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
-from prime_lab_mcp.lab.configs.evidence import evidence_of_files
 from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.configs.rules.unproven import unproven_cautions, unproven_sentence
 from prime_lab_mcp.lab.hub.lookup import hub_fact
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
-from prime_lab_mcp.lab.rewards.surroundings_report import surroundings_sentence
 from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
 from prime_lab_mcp.lab.state.ledger.rows import Run
-from prime_lab_mcp.lab.state.open_warnings import port_since_edited, warnings_sentence
 from prime_lab_mcp.lab.training.budget import WalletBudget
 from prime_lab_mcp.lab.training.card import note_on_card
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.declined import calls_after_decline
-from prime_lab_mcp.lab.training.keys import handed_keys
+from prime_lab_mcp.lab.training.disclosures import disclosure_cautions, disclosure_sentences
 from prime_lab_mcp.lab.training.preparation import RunPreparation
 from prime_lab_mcp.lab.training.submission import RunStanding
 from prime_lab_mcp.tools.budgeting import far_bound_reason, wallet_call
@@ -56,8 +52,7 @@ def submission_intent(
         cautions.append(_NOT_OFFERED)
     cautions += [f.message for f in known.findings if f.code in ("default-runtime", "secret-not-linked")]
     cautions += (*unproven_cautions(config), *known.cost.left_out)
-    if (keys := handed_keys(lab, config)) and _strangers(lab, config):
-        cautions.append(f"code that nobody proved here can read {' and '.join(keys)}")
+    cautions += disclosure_cautions(lab, config)
     smaller = wallet_call(wallet, {"based_on": _relative(lab, config)})
     return Intent(
         "submit",
@@ -94,15 +89,11 @@ def question(
         "Billing is by the hour until the run ends, and nothing ends the run at a sum of money.",
         "" if low else f"The wallet holds ${known.wallet.balance:.2f}.",
         _continued(lab, resume_from) if resume_from else "",
-        _strangers(lab, config),
+        *disclosure_sentences(lab, config),
     ]
-    keys = handed_keys(lab, config)
-    parts.append(f"Handed to the run, and readable for its code: {'; '.join(keys)}." if keys else "")
     parts += [_sentence(f.message) for f in known.findings if f.code in ("wandb-key-missing", "wallet-low")]
     parts.append(unproven_sentence(config))
     parts.append(_check_warnings(lab, config))
-    parts += _known_warnings(lab, config)
-    parts += _surroundings(lab, config)
     if known.validation.outcome == "unavailable":
         reason = quote(known.validation.problems[0], 200) if known.validation.problems else "no reason given"
         parts.append(f"It would be sent without having been validated: {reason}.")
@@ -138,17 +129,6 @@ def _relative(lab: Lab, config: TrainingConfig) -> str:
     return config.path.resolve().relative_to(lab.workspace.root).as_posix()
 
 
-def _strangers(lab: Lab, config: TrainingConfig) -> str:
-    """Which environments took the fast path, on which nothing had to be proven."""
-    named = {
-        source.id: None
-        for source in config.sources
-        if source.owner is not None
-        and not lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform)
-    }
-    return f"Published by somebody else, so that nothing had to be proven here: {', '.join(named)}." if named else ""
-
-
 def _check_warnings(lab: Lab, config: TrainingConfig) -> str:
     """One sentence with the warnings of the latest check of this config; empty without warnings."""
     rows = lab.ledger.evidence(lab.key, tool="check_training_config", config_sha256=config.sha256)
@@ -161,31 +141,6 @@ def _check_warnings(lab: Lab, config: TrainingConfig) -> str:
     ]
     more = f"; and {len(warnings) - _WARNINGS} more" if len(warnings) > _WARNINGS else ""
     return f"The check of the config warns: {'; '.join(warnings[:_WARNINGS])}{more}." if warnings else ""
-
-
-def _surroundings(lab: Lab, config: TrainingConfig) -> list[str]:
-    """What the code of pushed environments looks at besides task and completion, as `test_reward` recorded it."""
-    sentences = []
-    for source in {s.id: s for s in config.sources if s.owner}.values():
-        push = lab.newest_push(source.owner, source.env_name, source.version) if source.owner else None
-        rows = lab.ledger.evidence(tool="test_reward", source=push.source) if push else []
-        names: Sequence[Any] = next((r.data["surroundings"] for r in rows if r.data.get("surroundings")), ())
-        sentence = surroundings_sentence([str(name) for name in names])
-        sentences += [sentence.replace("Its code", f"The code of {source.id}", 1)] if sentence else []
-    return sentences
-
-
-def _known_warnings(lab: Lab, config: TrainingConfig) -> list[str]:
-    """What the checks of each environment warned of, for those whose files are known here."""
-    sentences = []
-    for source in {s.id: s for s in config.train_sources if s.owner}.values():
-        push = lab.newest_push(str(source.owner), source.env_name, source.version)
-        port = None
-        if push is not None:
-            port = port_since_edited(lab.ledger, push.workspace, push.environment, push.source)
-        arguments = [one.args for one in config.sources if one.id == source.id]
-        sentences.append(warnings_sentence(source.id, evidence_of_files(lab, source), port, arguments))
-    return [sentence for sentence in sentences if sentence]
 
 
 def _sentence(message: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ BOUND = (
 """Harnesses with tools have a price only where their turns are bounded."""
 
 
-def on_the_hub(world: World, ref: str, version: str = "1.0.0") -> str:
-    """Somebody's package, published by hand."""
+def on_the_hub(world: World, ref: str, version: str = "1.0.0", more: Mapping[str, str] | None = None) -> str:
+    """Somebody's package, published by hand, with `more` files in its archive."""
     name = ref.rpartition("/")[2]
     files = {"pyproject.toml": PYPROJECT.replace('"sums"', f'"{name}"').replace("0.1.0", version), "a": ref + version}
+    files |= more or {}
     path = world.hub / "pushes"
     pushes = json.loads(path.read_text("utf-8"))
     pushes.append({"ref": ref, "version": version, "hash": hashlib.sha256(ref.encode()).hexdigest(), "files": files})
@@ -136,6 +138,39 @@ def test_a_package_that_takes_the_module_of_the_proven_taskset_is_refused(
     assert world.runs() == []
 
 
+def beside(id: str) -> tuple[str, str]:
+    """A second source of the config, before the table of the first one."""
+    first = "[[orchestrator.train.source]]"
+    return first, f'{first}\n{TASKSET}id = "{id}"\n\n{ENV[:-2]}.agent.harness]\nid = "null"\n\n{first}'
+
+
+@pytest.mark.parametrize(
+    "path", ["sums/taskset.py", "src/sums/__init__.py", "sums.py", "verifiers/v1/trace.py", "a.pth"]
+)
+def test_a_strangers_package_that_holds_the_module_of_the_proven_one_is_refused_beside_it(
+    world: World, server: Calls, path: str
+) -> None:
+    """All packages of a run are installed into one Python, where one file takes the place of the other."""
+    stranger = on_the_hub(world, "stranger/mirror", more={"mirror/__init__.py": "", path: "def pay(): return 1.0\n"})
+    report = submit(world, server, proven(world, server), beside(stranger))
+    assert report.status == "blocked", report
+    assert stranger in details(report)
+    assert "in place of the other" in details(report) or "takes the place of" in details(report)
+    assert [(n.tool, (n.arguments or {})["environments"]) for n in report.next][-1:] == [
+        ("write_training_config", ["me/sums@0.1.0"])
+    ]
+    assert world.runs() == []
+
+
+def test_a_strangers_package_with_modules_of_its_own_is_let_through_beside_the_proven_one(
+    world: World, server: Calls
+) -> None:
+    stranger = on_the_hub(world, "stranger/mirror", more={"mirror/__init__.py": "", "tests/__init__.py": ""})
+    report = submit(world, server, proven(world, server), beside(stranger))
+    assert report.status == "passed", report
+    assert stranger in world.questions[-1]
+
+
 def test_an_older_version_of_the_proven_package_is_refused_beside_it(world: World, server: Calls) -> None:
     report = submit(world, server, proven(world, server), harness("me/sums@0.0.9"))
     assert "all imported as the module sums" in details(report)
@@ -206,6 +241,17 @@ def test_an_evaluation_by_another_harness_does_not_count(world: World, server: C
     assert submit(world, server, path).status == "passed"
 
 
+@pytest.mark.parametrize("other", ["bash", "sums"])
+def test_an_evaluation_by_the_platform_was_made_with_the_harness_of_the_package_and_no_other(
+    world: World, server: Calls, other: str
+) -> None:
+    """The platform reports no harness, and ran the environment as it was pushed."""
+    path = proven(world, server, evaluated_by=None)
+    report = submit(world, server, path, BOUND, harness(other))
+    assert [(u.tool, u.why) for u in report.unmet] == [("check_reward_distribution", "never-run")]
+    assert world.runs() == []
+
+
 def without_harness(text: str) -> str:
     """The config without the harness of its agent, whose turns are bounded."""
     table = re.compile(r'\[orchestrator\.train\.source\.env\.agent\.harness\]\nid = "null".*\n')
@@ -247,7 +293,8 @@ def test_a_table_of_a_harness_that_names_none_is_played_by_bash_and_not_by_the_p
 
 
 def test_what_verifiers_ships_needs_nothing(world: World, server: Calls) -> None:
-    assert submit(world, server, proven(world, server), BOUND, harness("bash")).status == "passed"
+    path = proven(world, server, evaluated_by="bash")
+    assert submit(world, server, path, BOUND, harness("bash")).status == "passed"
 
 
 def test_a_shipped_environment_class_is_named_in_the_question(world: World, server: Calls) -> None:
@@ -266,7 +313,8 @@ def test_a_strangers_pinned_harness_beside_a_strangers_environment_is_let_throug
 
 
 def test_a_harness_or_function_of_the_tasksets_own_package_is_part_of_its_proof(world: World, server: Calls) -> None:
-    assert submit(world, server, proven(world, server), BOUND, harness("sums")).status == "passed"
+    path = proven(world, server, evaluated_by="sums")
+    assert submit(world, server, path, BOUND, harness("sums")).status == "passed"
 
 
 def test_a_reward_that_is_plugged_by_the_config_is_an_argument_to_be_tested(world: World, server: Calls) -> None:

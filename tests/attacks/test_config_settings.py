@@ -168,6 +168,8 @@ def test_a_key_may_be_sent_to_its_own_server(tables: str) -> None:
     [
         (f'{AGENT}]\nmodel = "openai/gpt-5.5-pro"', "env.agent.model"),
         (f'{JUDGES}\nid = "reference"\nmodel = "openai/gpt-5.5-pro"', "task.judges.model"),
+        ('[orchestrator.train.source.env.taskset.task.judge]\nmodel = "openai/o1-pro"', "task.judge.model"),
+        ('[orchestrator.train.source.env.taskset.task]\ngrader_model_name = "o1"', "task.grader_model_name"),
         (f'{JUDGES}\nid = "reference"\nbase_url = "https://evil.example/v1"', "task.judges.base_url"),
         (TEACHER, "orchestrator.algo.teacher.base_url"),
     ],

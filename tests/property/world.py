@@ -67,8 +67,8 @@ WORDS = ("sound", "sound too", "FLAW", "DEAD", "BROKEN")
 
 FLAW: the reward test finds it. DEAD: the distribution does. BROKEN: the environment check does."""
 FOREIGN = "primeintellect/other@1.0.0"
-ROLES: list[dict[str, str]] = []
-"""The agents that a check records, as real checks of v1 do. Empty: none."""
+ROLES: list[dict[str, str]] = [{"name": "agent", "harness": "null", "runtime": "subprocess"}]
+"""The agents that a check records, as real checks of v1 do."""
 
 
 class OnEnvironment(Arguments):
@@ -95,7 +95,7 @@ def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool[On
             unreported={
                 "endpoint_named_by": "person",
                 "interpreter": str(interpreter.python),
-                **({"roles": list(ROLES)} if ROLES else {}),
+                "roles": list(ROLES),
             },
         )
         return Outcome("failed" if findings else "passed", name, findings, facts=facts)

@@ -262,7 +262,7 @@ wandb xformers xxhash yaml yarl zmq
 _INSTALLED_BESIDE = frozenset(_BESIDE.split())
 """Modules that verifiers 0.4.0 brings along, and modules that programs for training use: where an environment is
 trained, a module of such a name in its wheel takes the place of theirs."""
-_KNOWN_MODULES = _INSTALLED_BESIDE | {
+KNOWN_MODULES = _INSTALLED_BESIDE | {
     *(d.replace("-", "_") for d in _V0_IMPLIED),
     "verifiers",
     "prime",
@@ -271,6 +271,7 @@ _KNOWN_MODULES = _INSTALLED_BESIDE | {
     "vllm",
     "prime_lab_mcp",
 }
+"""Modules of verifiers, of what it brings along, of programs for training, and of this package."""
 
 
 def foreign_modules(manifest: Manifest) -> frozenset[str]:
@@ -278,7 +279,7 @@ def foreign_modules(manifest: Manifest) -> frozenset[str]:
     names = {canonicalize_name(r.name) for text in manifest.requirements if (r := _parsed(text)) is not None}
     modules = {name.replace("-", "_") for name in names}
     modules |= {module for module, distribution in _IMPORT_NAMES.items() if distribution in names}
-    return (frozenset(sys.stdlib_module_names) | _KNOWN_MODULES | modules) - {manifest.module or ""}
+    return (frozenset(sys.stdlib_module_names) | KNOWN_MODULES | modules) - {manifest.module or ""}
 
 
 def shadowing(package: EnvironmentPackage) -> Iterator[Finding]:
@@ -288,7 +289,7 @@ def shadowing(package: EnvironmentPackage) -> Iterator[Finding]:
         why = f"verifiers has a built-in taskset called {module}, which would be loaded instead"
     elif module in sys.stdlib_module_names:
         why = f"Python's standard library has a module {module}, which would be imported instead"
-    elif module in _KNOWN_MODULES:
+    elif module in KNOWN_MODULES:
         why = f"installing the package would overwrite the module {module} of another distribution"
     elif module in GENERIC_NAMES:
         why = f"many packages install a module {module}, and the last one wins"

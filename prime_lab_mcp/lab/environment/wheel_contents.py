@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from prime_lab_mcp.lab.base.report import Finding, Severity
@@ -180,15 +180,24 @@ def _further_modules(package: EnvironmentPackage, wheel: UnpackedWheel) -> Itera
     others = sorted(top for top in tops - GENERIC_NAMES - {own} if top.isidentifier())
     unused = [top for top in others if top not in imported]
     if others:
-        untested = f"; no test loads {', '.join(quote(top, 60) for top in unused[:4])}" if unused else ""
+        untested = f"; no test loads {_named(unused)}" if unused else ""
         yield Finding(
             "wheel-top-level",
             "warning",
-            f"beside {quote(own, 60)} the wheel installs {', '.join(quote(top, 60) for top in others[:4])}, which "
-            f"another program can load in place of a module of its own{untested}",
+            f"beside {quote(own, 60)} the wheel installs {_named(others)}, which another program can load in place "
+            f"of a module of its own{untested}",
             f"Leave it out of the wheel, or move it into the package: {own}/{others[0]}.",
             "pyproject.toml",
         )
+
+
+_MOST_NAMED = 12
+"""Most modules that a message names."""
+
+
+def _named(modules: Sequence[str]) -> str:
+    more = f" and {len(modules) - _MOST_NAMED} more" if len(modules) > _MOST_NAMED else ""
+    return f"{', '.join(quote(name, 60) for name in modules[:_MOST_NAMED])}{more}"
 
 
 def entry_points(package: EnvironmentPackage) -> Iterator[Finding]:

@@ -111,6 +111,8 @@ class SourceFacts:
     """Names of all training runs that are known."""
     unasked: str = ""
     """Why it is not known whether the package is the user's own, where `ours` is false; empty where that is known."""
+    installs: frozenset[str] | None = None
+    """The top-level names that an installation of it puts into the library folder; None if they are not known."""
     failed: tuple[str, ...] = ()
     """Descriptions of the verdicts on another owner's environment that failed on this machine."""
 
@@ -254,16 +256,17 @@ def source_proofs(facts: SourceFacts, platform: Platform, model: str | None) -> 
 def _with_harness(facts: SourceFacts, need: Need) -> list[Evidence]:
     """Drop the verdicts on evaluations with another harness than the one that plays in training.
 
-    Verdicts on evaluations by the platform stay, because the platform does not report the harness.
+    The platform does not report the harness of its evaluations. It runs an environment as it was pushed, so with the
+    environment's own harness.
     """
     harness = _harness_played(facts)
     if harness is None or need.tool != "check_reward_distribution":
         return list(facts.history)
-    named = plugin_module(harness)
+    named, own = plugin_module(harness), plugin_module(_own_harness(facts) or "")
     return [
         row
         for row in facts.history
-        if row.tool != need.tool or row.harness is None or plugin_module(row.harness.partition(" (")[0]) == named
+        if row.tool != need.tool or (plugin_module(row.harness.partition(" (")[0]) if row.harness else own) == named
     ]
 
 
@@ -274,6 +277,11 @@ def _harness_played(facts: SourceFacts) -> str | None:
         return facts.harness
     if facts.unnamed_harness and _default_is_own(facts):
         return "bash"
+    return _own_harness(facts)
+
+
+def _own_harness(facts: SourceFacts) -> str | None:
+    """The default harness of the single agent as the check of the pushed files recorded it; None where none did."""
     roles = _recorded_roles(facts)
     if len(roles) != 1 or roles[0].get("name") != "agent":
         return None

@@ -24,6 +24,7 @@ _PHRASES: Mapping[Code, str] = {
     "reward-hackable": "a completion that is no plain right answer was paid",
     "reward-wrong-passes": "wrong answers earned part of the reward",
     "reward-truncated-passes": "replies that were cut off earn part of the reward",
+    "wheel-top-level": "modules or programs beside the environment's own, which others can load in place of theirs",
     "port-left": "a part of the older environment was not ported",
     "infinite-taskset": "tasks without an end or a number, of which only the first were tried",
     "prompt-cut": "prompts that are cut off, so that their answers may stand in the rest",

@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
+from prime_lab_mcp.lab.training.disclosures import disclosure_cautions
 from prime_lab_mcp.lab.training.sandboxes import rented_sandboxes
 
 
@@ -123,4 +124,5 @@ def cautions_of_config(lab: Lab, config: TrainingConfig) -> tuple[str, ...]:
     """The cautions that the question of the submission named for the config, whatever the price."""
     rented = rented_sandboxes(config, ConfigContext(shapes=known_schemas(lab, config)))
     left_out = bound_from_ledger(lab, config, 1.0).left_out
-    return (*(f.message for f in rented if f.code == "default-runtime"), *unproven_cautions(config), *left_out)
+    settings = (*(f.message for f in rented if f.code == "default-runtime"), *unproven_cautions(config))
+    return (*settings, *disclosure_cautions(lab, config), *left_out)

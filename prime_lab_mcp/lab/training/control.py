@@ -27,6 +27,7 @@ from prime_lab_mcp.lab.training.continued_cost import (
     read_submitted,
     require_agreed,
 )
+from prime_lab_mcp.lab.training.disclosures import disclosure_sentences
 from prime_lab_mcp.lab.training.resumption import (
     AlreadyContinuedError,
     ControlIntent,
@@ -254,11 +255,13 @@ async def stop_run(lab: Lab, id: str) -> tuple[str, bool]:
 
 
 def _with_config(lab: Lab, control: RunControl) -> RunControl:
-    """The plan with the config of the run, and with the cautions that its submission named."""
+    """The plan with the config of the run, and with what the question of its submission named."""
     config = read_submitted(_recorded(lab, control.id))
     if config is None:
         return control
-    return replace(control, cautions=cautions_of_config(lab, config), file=tomlkit.dumps(config.table).strip())
+    question = " ".join(filter(None, (control.question, *disclosure_sentences(lab, config))))
+    shown = tomlkit.dumps(config.table).strip()
+    return replace(control, question=question, cautions=cautions_of_config(lab, config), file=shown)
 
 
 def _unproven_sentence(lab: Lab, id: str) -> str:

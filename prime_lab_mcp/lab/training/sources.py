@@ -43,6 +43,7 @@ from prime_lab_mcp.lab.state.gates import Subject, subject_history, subject_of
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import HUB_NAME, Workspace, is_plain_id
+from prime_lab_mcp.lab.training.installed_together import InstalledPackage, names_of_archive, names_of_wheel
 
 
 async def gather_source_facts(
@@ -192,7 +193,8 @@ async def _gather(
 
     owned: list[Ownership] = []
     versioned = {s.id: s for s in sources if s.owner and s.version and is_plain_id(s.id)}.values()
-    pinned = [s.id for s in versioned if _is_ours(lab, s.owner, s.env_name)]
+    several = len({id for id, _ in published_modules(config)}) > 1  # then no wheel may hold modules of another
+    pinned = [s.id for s in versioned if several or _is_ours(lab, s.owner, s.env_name)]
     archives: dict[str, Path] = {}
 
     async def ask_owner() -> None:
@@ -251,6 +253,7 @@ async def _facts(
         distributions=None if push is None else await _installed(lab, push, same, history),
         hub_content=_hub_content(lab, source, files, is_own, push),
         unasked="" if is_own else ownership.unasked,
+        installs=_installs(files),
         failed=() if is_own else failed_verdicts(lab, files.source),
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )
@@ -274,6 +277,18 @@ async def _installed(
     names = list(recorded) if isinstance(recorded, Mapping) else []
     python = Path(str(checked.data.get("interpreter") or ""))
     return await anyio.to_thread.run_sync(named_fingerprints, python, names)
+
+
+def _installs(files: HubFiles) -> frozenset[str] | None:
+    if files.wheel is not None:
+        return names_of_wheel(files.wheel)
+    return None if files.archive is None else names_of_archive(files.archive)
+
+
+def installed_packages(sources: Sequence[SourceFacts], packages: Sequence[PackageFacts]) -> list[InstalledPackage]:
+    """The packages with an owner that a run installs: its sources, and what else its config names."""
+    published = [*sources, *(package.published for package in packages if package.published is not None)]
+    return [InstalledPackage(one.id, one.installs, one.ours) for one in published if one.owner is not None]
 
 
 def _hub_content(lab: Lab, source: ConfigSource, files: HubFiles, is_own: bool, push: Push | None) -> HubContent:

@@ -256,8 +256,10 @@ def test_an_evaluation_with_another_harness_than_the_config_names_proves_nothing
     same = ours(history=(CHAIN[0], evaluated), harness="my_bash")
     assert missing(same) == []
     assert missing(replace(same, harness="other")) == [("check_reward_distribution", "never-run")]
-    hosted = replace(same, harness="other", history=CHAIN)  # the platform does not report the harness
+    checked = row("check_environment", content="c1", data={"roles": [{"name": "agent", "harness": "my_bash"}]})
+    hosted = replace(same, history=(checked, *CHAIN))  # the platform reports no harness, and ran the package's own
     assert missing(hosted) == []
+    assert missing(replace(hosted, harness="other")) == [("check_reward_distribution", "never-run")]
 
 
 def test_arguments_that_training_is_proven_with_are_offered_instead_of_those_without_evidence() -> None:

@@ -163,6 +163,7 @@ async def test_a_card_holds_what_makes_the_run_again_and_says_what_is_missing(la
         "arguments": {"id": "eval-7"},
         "data": {"usable_groups": {"share": 0.5}},
         "model": "owner/model",
+        "harness": "null",
     }
     lab.ledger.record(replace(proof, tool="check_reward_distribution", **judged))
     started(lab, "run_0", CONFIG)
@@ -205,7 +206,7 @@ async def test_a_card_names_every_source_and_the_evidence_that_opened_its_gate(l
     model = config_of(lab, text).model
     for id, name, status in (("eval-4b", model, "passed"), ("eval-06b", "another/model", "failed")):
         for tool in ("run_eval", "check_reward_distribution"):
-            facts: dict[str, Any] = {"arguments": {"id": id}, "model": name, "status": status}
+            facts: dict[str, Any] = {"arguments": {"id": id}, "model": name, "status": status, "harness": "null"}
             lab.ledger.record(replace(Evidence(tool, "passed", *files), **facts))
     started(lab, "run_3", text)
     shown = await run_card(lab, "run_3")

@@ -72,6 +72,8 @@ _NAMED_SETTINGS: Mapping[str, str] = {
 """Keys that change what a run learns from or who hears of the run, wherever they stand."""
 _REPORTED_TO = frozenset({"heartbeat", "monitors", "wandb"})
 """Tables whose servers only hear how the run goes."""
+_MODEL_KEY = re.compile(r"(?:\w+_)?model(?:_name|_id)?")
+"""Keys of a taskset's arguments that name a model: `model` of a judge's table, `judge_model`, `grader_model_name`."""
 _SECRET_KEYS = frozenset({"headers_from_env"})
 _OTHER_WEIGHTS = frozenset({"conversion_dir", "random_init"})
 _VLLM = "inference.vllm."
@@ -255,10 +257,8 @@ def _with_address(path: KeyPath, value: str) -> UnprovenSetting | None:
 def _of_other_model(path: KeyPath) -> bool:
     """Whether a setting is that of a model besides the trained one: of one that plays an agent, or of a judge."""
     inside = within_environment(path)
-    if inside[-2:] == ("judges", "model"):
-        return True
-    if inside[:1] == ("taskset",):
-        return False
+    if inside[:1] == ("taskset",) or inside[-2:] == ("judges", "model"):
+        return _MODEL_KEY.fullmatch(inside[-1]) is not None
     own = len(inside) == 3 and inside[1] == "client" and not inside[2].startswith("api_key")
     return own or (len(inside) == 2 and inside[1] == "model")
 
