@@ -60,6 +60,7 @@ _INCONCLUSIVE = frozenset({"reward-no-gold"})
 _UNKNOWN = judges.INCONCLUSIVE | {
     "reward-witness-failed",
     "gold-not-understood",
+    "rollouts-too-slow",
     "reward-component-unearned",
     "reward-solution-broken",
     "reward-untested",
@@ -157,6 +158,7 @@ def reward_outcome(
             "solution_skeleton" in data,
             args.same_as if compared is not None and compared.verdict not in EQUAL_VERDICTS else None,
             older_flaw=_functions_of(loaded) if older_flaw else None,
+            too_slow=_exact_call(loaded.snapshot.relative, args) if blocked == {"rollouts-too-slow"} else None,
             in_podman=_ContainerEvaluation(loaded.loaded.tasks, data.get("rollout_seconds", {}).get("median"))
             if loaded.loaded.container and podman_is_installed()
             else None,
@@ -228,6 +230,8 @@ def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], finding
     none = "no gold answers" if trial.style is None else "gold answers not scored"
     if not amounts.gold_is_understood(trial):
         rate, none = None, "gold answers not understood"
+    if trial.solved.too_slow and any(f.code == "rollouts-too-slow" for f in blockers):
+        return f"The reward is undecided: this machine was too slow, {trial.solved.not_played} (rollouts-too-slow)."
     what = "solutions" if trial.by_rollouts and trial.solved.scored else "gold answers"
     after = " after the calls of their solutions" if trial.after_calls else ""
     if rate is not None and trial.tasks is not None and len(trial.golds) < trial.tasks:
@@ -293,6 +297,12 @@ def _same_call(environment: str, args: Args) -> dict[str, Any]:
     return {"environment": environment} | ({} if args.env_args is None else {"env_args": args.env_args})
 
 
+def _exact_call(environment: str, args: Args) -> dict[str, Any]:
+    """This call once more; the cases of its own are those of the last trial."""
+    given = args.model_dump(exclude_unset=True, exclude={"environment", "confirm", "cases"})
+    return {"environment": environment, **given} | ({"cases_file": LAST_TRIAL} if args.cases else {})
+
+
 def _whole_call(environment: str, args: Args) -> dict[str, Any]:
     """The whole test with what this call named: its judge, its rendering, its comparison and its cases.
 
@@ -348,6 +358,7 @@ def _next(
     unequal_to: str | None,
     *,
     older_flaw: Mapping[str, Any] | None = None,
+    too_slow: Mapping[str, Any] | None = None,
     in_podman: _ContainerEvaluation | None = None,
 ) -> tuple[Next, ...]:
     if status == "passed":
@@ -355,6 +366,8 @@ def _next(
         if in_podman is None:
             return (Next("run_eval", why, same),)
         return (Next("run_eval", f"{why}; {in_podman.why}", {**same, **in_podman.arguments}),)
+    if too_slow is not None and status == "inconclusive":
+        return (Next("test_reward", "the same call, when this machine has less to do", too_slow),)
     if unasked:
         given = {**whole, "judge": "prime"}
         return (Next("test_reward", "with the endpoint of its judge (a preset such as prime, or a URL)", given),)
