@@ -26,7 +26,7 @@ from prime_lab_mcp.lab.rewards.cases import (
     fits_in_report,
     probes_behind,
 )
-from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
+from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings, comparison_summary
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, ScoredProbe, SearchOutcome, Trial, Witnessed
 from prime_lab_mcp.lab.rewards.probes import row_fields
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
@@ -60,6 +60,7 @@ _INCONCLUSIVE = frozenset({"reward-no-gold"})
 _UNKNOWN = judges.INCONCLUSIVE | {
     "reward-witness-failed",
     "gold-not-understood",
+    "rollouts-too-slow",
     "reward-component-unearned",
     "reward-solution-broken",
     "reward-untested",
@@ -142,7 +143,7 @@ def reward_outcome(
         status,
         _summary(trial, status, blockers, findings)
         + _examples(trial, args)
-        + _equal(compared)
+        + comparison_summary(compared)
         + (_OLDER_FLAW if older_flaw else ""),
         tuple(findings),
         data,
@@ -155,60 +156,14 @@ def reward_outcome(
             any(f.code in _UNREAD for f in blockers),
             trial.stated is not None or (blocked == {"reward-constant"} and trial.max_reward <= 0),
             "solution_skeleton" in data,
-            args.same_as if compared is not None and compared.verdict != "equal" else None,
+            args.same_as if compared is not None and compared.verdict not in EQUAL_VERDICTS else None,
             older_flaw=_functions_of(loaded) if older_flaw else None,
+            too_slow=_exact_call(loaded.snapshot.relative, args) if blocked == {"rollouts-too-slow"} else None,
             in_podman=_ContainerEvaluation(loaded.loaded.tasks, data.get("rollout_seconds", {}).get("median"))
             if loaded.loaded.container and podman_is_installed()
             else None,
         ),
         facts=facts,
-    )
-
-
-def _equal(compared: comparison.RewardComparison | None) -> str:
-    if compared is None or not compared.compared:
-        return ""
-    number, name = count(len(compared.compared), "completion"), quote(compared.name, 80)
-    if compared.rollouts:
-        number += f" ({compared.rollouts:,} of them whole rollouts)"
-    if any(compared.versions):
-        here, there = (version or "an unknown version" for version in compared.versions)
-        name += f" (verifiers {there} there, {here} here)" if here != there else f" (verifiers {there})"
-    if compared.reached_nothing:
-        return f" None of {number} earned anything in {name} or here, so nothing was compared."
-    if compared.different:
-        return f" {len(compared.different)} of {number} earned another share in {name}."
-    if compared.weights:
-        return f" All {number} earned the same share in {name}, but the weights of components differ."
-    if compared.missing:
-        lacking = quote(", ".join(c.name for c in compared.missing), 120)
-        return f" {number} earned the same share in {name}, but only one of the two has {lacking}."
-    if any(c.verdict == "differs" for c in compared.components):
-        return f" All {number} earned the same share in {name}, but components differ."
-    if compared.other_tools:
-        return f" All {number} earned the same share in {name}, but the model is offered other tools there."
-    if compared.unearned_by_exception:
-        raising = quote(", ".join(compared.unearned_by_exception), 120)
-        return f" {number} earned the same share in {name}, but {raising} raises there, so that nothing earned it."
-    if compared.too_little:
-        total = len(compared.matched.pairs) + len(compared.matched.unmatched)
-        tasks = f"{len(compared.matched.pairs):,} of {count(total, 'task')}"
-        why = "; it does not take these env_args" if compared.refused else ""
-        return f" Only {tasks} could be compared with {name}{why}: whether both pay the same is not known."
-    scale = "" if compared.scale is None else f", with all weights {compared.scale:g} times as high"
-    open_parts = quote(", ".join(compared.unexercised), 120)
-    left = f"; nothing is known about {open_parts}, which none of them earned" if compared.unexercised else ""
-    same = [c for c in compared.components if c.verdict == "equal"]
-    parts = f", and {count(len(same), 'component')} got the same scores" if same else ""
-    unpaid = quote(", ".join(compared.unpaid), 120)
-    metrics = f" What pays nothing was not compared: {unpaid}." if compared.unpaid else ""
-    apart = len(compared.matched.unmatched)
-    left += f"; {count(apart, 'task')} without a counterpart were not compared" if apart else ""
-    absent = count(compared.absent_tasks, "task")
-    left += f"; {absent} of {quote(compared.name, 80)} are missing here" if compared.absent_tasks else ""
-    return (
-        f" Equal on the {number} that were tried: each earned the same share in {name}{scale}{parts}{left}. Other "
-        f"completions were not compared.{metrics}"
     )
 
 
@@ -275,6 +230,8 @@ def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], finding
     none = "no gold answers" if trial.style is None else "gold answers not scored"
     if not amounts.gold_is_understood(trial):
         rate, none = None, "gold answers not understood"
+    if trial.solved.too_slow and any(f.code == "rollouts-too-slow" for f in blockers):
+        return f"The reward is undecided: this machine was too slow, {trial.solved.not_played} (rollouts-too-slow)."
     what = "solutions" if trial.by_rollouts and trial.solved.scored else "gold answers"
     after = " after the calls of their solutions" if trial.after_calls else ""
     if rate is not None and trial.tasks is not None and len(trial.golds) < trial.tasks:
@@ -340,6 +297,12 @@ def _same_call(environment: str, args: Args) -> dict[str, Any]:
     return {"environment": environment} | ({} if args.env_args is None else {"env_args": args.env_args})
 
 
+def _exact_call(environment: str, args: Args) -> dict[str, Any]:
+    """This call once more; the cases of its own are those of the last trial."""
+    given = args.model_dump(exclude_unset=True, exclude={"environment", "confirm", "cases"})
+    return {"environment": environment, **given} | ({"cases_file": LAST_TRIAL} if args.cases else {})
+
+
 def _whole_call(environment: str, args: Args) -> dict[str, Any]:
     """The whole test with what this call named: its judge, its rendering, its comparison and its cases.
 
@@ -395,6 +358,7 @@ def _next(
     unequal_to: str | None,
     *,
     older_flaw: Mapping[str, Any] | None = None,
+    too_slow: Mapping[str, Any] | None = None,
     in_podman: _ContainerEvaluation | None = None,
 ) -> tuple[Next, ...]:
     if status == "passed":
@@ -402,6 +366,8 @@ def _next(
         if in_podman is None:
             return (Next("run_eval", why, same),)
         return (Next("run_eval", f"{why}; {in_podman.why}", {**same, **in_podman.arguments}),)
+    if too_slow is not None and status == "inconclusive":
+        return (Next("test_reward", "the same call, when this machine has less to do", too_slow),)
     if unasked:
         given = {**whole, "judge": "prime"}
         return (Next("test_reward", "with the endpoint of its judge (a preset such as prime, or a URL)", given),)

@@ -229,7 +229,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
                 trial = await _searched(call, args, loaded, sample, written.text, trial, say, attacker)
             compared = (
                 await _compare(call, loaded, args.same_as, trial, sample, say, relay, args.env_args, args.rendering)
-                if args.same_as is not None
+                if args.same_as is not None and not _too_slow(trial)
                 else None
             )
         asked = None if relay is None else relay.as_json()
@@ -319,6 +319,11 @@ def _rescoring(environment: str, job: Job) -> Next:
     return Next("run_eval", why, {"environment": environment, "rescore": job.id})
 
 
+def _too_slow(trial: Trial) -> bool:
+    """Whether no right rollout ended in time, so that two environments could only be compared on what earns nothing."""
+    return any(f.code == "rollouts-too-slow" for f in reward.reward_findings(trial))
+
+
 async def _searched(
     call: Call,
     args: Args,
@@ -333,6 +338,8 @@ async def _searched(
     blocking = {f.code for f in reward.reward_findings(trial) if f.severity == "blocker"}
     if not args.probes or blocking - (_UNKNOWN if trial.goldless else set()):
         why = "there are blockers to mend first" if args.probes else "it was not asked for (probes=false)"
+        if args.probes and blocking <= {"rollouts-too-slow"}:
+            why = "no rollout ended in time"
         return replace(trial, searched=SearchOutcome(skipped=why))
     memory = call.lab.memory(RememberedSearches)
     subject = [loaded.snapshot.source, loaded.env_args, loaded.toolchain, args.search, args.examples, args.rendering]
@@ -347,7 +354,7 @@ async def _searched(
     return replace(trial, searched=outcome, faults=(*trial.faults, *outcome.faults))
 
 
-_UNKNOWN: frozenset[Code] = frozenset({"gold-not-understood", "reward-no-gold"})
+_UNKNOWN: frozenset[Code] = frozenset({"gold-not-understood", "reward-no-gold", "rollouts-too-slow"})
 """Codes that say that right answers are unknown, and not that the reward has a flaw."""
 
 

@@ -14,7 +14,9 @@ import pytest
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Verdict
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.worker.scoring import RolloutResult, Rollouts
 from prime_lab_mcp.tools import reward_report, test_reward
 from tests.conftest import EXAMPLES
 from tests.flaws.corpus import ROOT
@@ -331,6 +333,30 @@ async def test_the_verdict_of_a_game_says_how_much_was_played_and_each_step_is_t
     steps = [message for _, message in said]
     assert len({step for step in steps if step.startswith("playing")}) >= 4
     assert [done for done, _ in said] == sorted(done for done, _ in said)
+
+
+@pytest.mark.slow
+async def test_a_machine_on_which_no_rollout_ends_in_time_is_no_flaw_of_the_files(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report doubted the gold, played policies for minutes, and sent the caller to mend files."""
+    folder = write(lab, "nim", SOUND)
+    shutil.copy(ROOT / "sound/nim_keeps_its_table.py", folder / "nim.py")
+    write(lab, "older", SOUND)
+
+    async def stands_still(worker: Any, plays: Any, **limits: Any) -> Rollouts:
+        ends = ["slow", *["not-run"] * (len(plays) - 1)]
+        return Rollouts(tuple(RolloutResult((), None, end, False, turns=2) for end in ends))
+
+    monkeypatch.setattr(scripts, "play_started", stands_still)
+    outcome = await try_reward(lab, "nim", examples=4, same_as="older")
+    assert (outcome.status, outcome.findings[0].code) == ("inconclusive", "rollouts-too-slow")
+    assert codes(outcome) == {"rollouts-too-slow"}
+    assert outcome.summary.startswith("The reward is undecided: this machine was too slow, none of 12 rollouts")
+    given = {"environment": "environments/nim", "examples": 4, "same_as": "older"}
+    assert [(then.tool, then.arguments) for then in outcome.next] == [("test_reward", given)]
+    assert "same_as" not in outcome.data
+    assert not any("mend" in finding.fix for finding in outcome.findings)
 
 
 async def test_a_reward_that_held_in_an_unfit_environment_says_in_its_first_sentences_what_closes_the_way(

@@ -488,6 +488,7 @@ Code: TypeAlias = Literal[
     "reward-witness-failed",
     "reward-writes-files",
     "reward-wrong-passes",
+    "rollouts-too-slow",
     "rows-do-not-fit",
     "rows-left-out",
     "rows-sampled",

@@ -1,11 +1,10 @@
 """Compares the rewards of two environments for the same completions, to show that a port preserves its reward.
 
-Tasks are matched by the user's prompt and never by position, because a port may hold out, drop or sort rows. Rewards
-are compared as shares of the reward for a right answer in the same environment, so that a port may scale all weights by
-one factor. Then the components are compared one by one (compared_components.py). In environments with tools or several
-turns, whole rollouts are compared: a scripted model says the same in both, and each environment responds. A time limit
-is no reward: a completion that exceeds it on one side is scored there again alone, and is not compared if it exceeds a
-longer limit as well.
+Tasks are matched by the user's prompt (matched_tasks.py). Rewards are compared as shares of the reward for a right
+answer in the same environment, so that a port may scale all weights by one factor. Then the components are compared one
+by one (compared_components.py). In environments with tools or several turns, whole rollouts are compared: a scripted
+model says the same in both, and each environment responds. A time limit is no reward: a completion that exceeds it on
+one side is scored there again alone, and is not compared if it exceeds a longer limit as well.
 comparison_findings.py says what a comparison means.
 """
 
@@ -16,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds as gold_answers
-from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import message_text
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.compared_components import (
     ComparedComponent,
@@ -26,13 +25,14 @@ from prime_lab_mcp.lab.rewards.compared_components import (
     same_ratio,
     usual_ratio,
 )
+from prime_lab_mcp.lab.rewards.matched_tasks import MatchedTasks, absent_tasks, first_messages, match_tasks
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind
 from prime_lab_mcp.lab.rewards.probes.reply_lengths import length_probes
 from prime_lab_mcp.lab.rewards.probes.tolerances import near_number_probes
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress
-from prime_lab_mcp.lab.rewards.scripted_rollouts import rollout_probe
-from prime_lab_mcp.lab.worker.description import Message, RewardInfo, Row, Rows
+from prime_lab_mcp.lab.rewards.scripted_rollouts import play_right_elsewhere, rollout_probe
+from prime_lab_mcp.lab.worker.description import Message, RewardInfo, Row
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import SCORING, Case, Scored
@@ -47,17 +47,6 @@ PATIENT_SECONDS = 50.0
 """Time limit of a completion that is scored again alone: ten times the usual one, as in environment/load_check.py. A
 busy machine has needed 15 s for what takes 5 s on an idle one."""
 _RIGHT: frozenset[Kind] = frozenset({"gold", "verbose"})
-
-
-@dataclass(frozen=True, slots=True)
-class MatchedTasks:
-    """The tasks that two environments share.
-
-    `pairs` maps a task's index to its index in the other environment. `unmatched` are the rows without a counterpart.
-    """
-
-    pairs: dict[int, int]
-    unmatched: tuple[Row, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +184,28 @@ class RewardComparison:
         return None if ratio is None or abs(ratio - 1.0) <= TOLERANCE else ratio
 
     @property
+    def tasks(self) -> int:
+        """Number of tasks of which a completion was compared."""
+        return len({c.here.probe.row for c in self.compared})
+
+    @property
+    def every_task(self) -> bool:
+        """Whether a completion of every task of this environment was compared; False if their number is not known."""
+        return self.matched.total is not None and self.tasks >= self.matched.total
+
+    @property
+    def tasks_text(self) -> str:
+        """Of how many of how many tasks completions were compared, such as `14 of 60 tasks`."""
+        total = self.matched.total
+        return (
+            f"{count(self.tasks, 'task')} of an unknown number"
+            if total is None
+            else (f"{self.tasks:,} of {count(total, 'task')}")
+        )
+
+    @property
     def verdict(self) -> str:
-        """`equal`, `equal-where-reached` (some component was never earned, or some task has no counterpart), `differs`
+        """`equal`, `equal-where-reached` (some component was never earned, or some task was not compared), `differs`
         or `not-compared`. `equal` is said of the completions that were tried."""
         if not self.compared or self.reached_nothing:
             return "not-compared"
@@ -211,7 +220,7 @@ class RewardComparison:
             return "differs"
         if self.too_little:
             return "not-compared"
-        return "equal-where-reached" if self.unexercised or self.matched.unmatched else "equal"
+        return "equal" if self.every_task and not self.unexercised else "equal-where-reached"
 
     def _differs(self, pair: ComparedCompletion) -> bool:
         """Whether a completion earned different shares of the maximum, or only one of the rewards failed."""
@@ -234,15 +243,18 @@ class RewardComparison:
         """What the ledger keeps of the comparison."""
         numbers = {"completions": len(self.compared), "differ": len(self.different)}
         numbers |= {"tasks": len(self.matched.pairs), "unmatched_tasks": len(self.matched.unmatched)}
+        numbers |= {"compared_tasks": self.tasks, "unexercised": len(self.unexercised)}
         numbers |= {"absent_tasks": self.absent_tasks, "unscored": len(self.unscored)}
         numbers |= {"other_starts": self.other_starts, "other_replies": len(self.other_replies)}
-        return {"environment": self.name, "verdict": self.verdict, **numbers, "verifiers": list(self.versions)}
+        named = {"environment": self.name, "verdict": self.verdict, "total_tasks": self.matched.total}
+        return {**named, **numbers, "verifiers": list(self.versions)}
 
     def as_json(self) -> dict[str, Any]:
         return {
             "environment": self.name,
             "verdict": self.verdict,
-            "tasks": len({c.here.probe.row for c in self.compared}),
+            "tasks": self.tasks,
+            "total_tasks": self.matched.total,
             "unmatched_tasks": len(self.matched.unmatched),
             "absent_tasks": self.absent_tasks,
             "completions": len(self.compared),
@@ -260,32 +272,6 @@ class RewardComparison:
             "verifiers": {"here": self.versions[0], "there": self.versions[1]},
             "raised_there": {quote(n, 80)[1:-1]: quote(text, 160)[1:-1] for n, (_, text) in self.raised.items()},
         } | ({} if self.scale is None else {"scale": round(self.scale, 6)})
-
-
-def match_tasks(rows: Sequence[Row], others: Sequence[Row]) -> MatchedTasks:
-    """Match rows with the same normalised user prompt. If several rows have this prompt, the answer must match too."""
-    there: dict[str, list[Row]] = {}
-    for row in others:
-        there.setdefault(_prompt_key(row), []).append(row)
-    pairs: dict[int, int] = {}
-    unmatched = []
-    for row in rows:
-        candidates = there.get(_prompt_key(row), [])
-        if len(candidates) > 1:
-            candidates = [other for other in candidates if _answer_key(other) == _answer_key(row)]
-        if candidates:
-            pairs[row.index] = candidates[0].index
-        else:
-            unmatched.append(row)
-    return MatchedTasks(pairs, tuple(unmatched))
-
-
-def _prompt_key(row: Row) -> str:
-    return gold_answers.normalised_text(prompt_of(row))
-
-
-def _answer_key(row: Row) -> str:
-    return gold_answers.normalised_text(gold_answers.gold_text(row.answer))
 
 
 async def compare_rewards(
@@ -308,8 +294,8 @@ async def compare_rewards(
     probes/reply_lengths.py). `refused` says why the other environment has other arguments.
     """
     others = await worker.rows(limit=SAMPLE)
-    matched = match_tasks(rows, others.rows)
-    played = await _compare_rollouts(trial, worker, matched.pairs)
+    matched = match_tasks(rows, others.rows, total)
+    played = await _compare_rollouts(trial, worker, matched.pairs, own)
     scored_probes = list(
         {(s.probe.row, s.probe.completion, bool(s.probe.messages)): s for s in trial.everything}.values()
     )
@@ -339,13 +325,17 @@ async def compare_rewards(
         unexercised_components(compared, (*trial.rewards, *rewards)),
         compare_components([(c.here.scored.components, c.there.components) for c in compared], trial.rewards, rewards),
         len(played.compared),
-        sum(_start(row) != _start(starts[matched.pairs[row.index]]) for row in rows if row.index in matched.pairs),
+        sum(
+            first_messages(row) != first_messages(starts[matched.pairs[row.index]])
+            for row in rows
+            if row.index in matched.pairs
+        ),
         played.other_replies,
         played.other_reply,
         played.other_tools,
         versions,
         tuple(dict.fromkeys(r.name for r in (*trial.rewards, *rewards) if r.kind == "metric" or not r.weight)),
-        _absent(rows, total, others),
+        absent_tasks(rows, total, others),
         refused,
         tuple(unscored),
     )
@@ -384,17 +374,6 @@ def _out_of_time(completion: ComparedCompletion) -> bool:
     return any(s.has(ProblemCode.TIMEOUT, ProblemCode.NOT_RUN) for s in (completion.here.scored, completion.there))
 
 
-def _absent(rows: Sequence[Row], total: int | None, others: Rows) -> int:
-    """The number of tasks of the other environment that this one lacks: their prompts, or by how many it has fewer
-    where only samples are known."""
-    if total is None or others.total is None:
-        return 0
-    if total > len(rows) or others.total > len(others.rows):
-        return max(0, others.total - total)
-    here = {_prompt_key(row) for row in rows}
-    return max(others.total - total, sum(_prompt_key(row) not in here for row in others.rows), 0)
-
-
 async def _in_steps(trial: Trial, own: Worker, pairs: Mapping[int, int]) -> list[ScoredProbe]:
     """Score numbers near the golds of matched tasks, and right replies of many lengths; none where whole rollouts or a
     judge decide."""
@@ -422,11 +401,19 @@ class _ComparedRollouts:
     stateful: bool = False
 
 
-async def _compare_rollouts(trial: Trial, worker: Worker, pairs: Mapping[int, int]) -> _ComparedRollouts:
-    """Replay the model's messages of the trial's rollouts in the other environment, and compare the rewards."""
+async def _compare_rollouts(
+    trial: Trial, worker: Worker, pairs: Mapping[int, int], own: Worker | None
+) -> _ComparedRollouts:
+    """Replay the model's messages of the trial's rollouts in the other environment, and compare the rewards.
+
+    Where only rollouts are compared, right ones of other tasks are played by `own` before, as many as the time allows.
+    """
     ours = [p for p in (*trial.rollouts, *trial.solved.scored) if p.scored and p.row in pairs]
     if not ours:
         return _ComparedRollouts(stateful=any(p.result.state for p in trial.rollouts))
+    if own is not None and trial.judging is None and (trial.by_rollouts or any(p.result.state for p in ours)):
+        reached = {p.row for p in ours}
+        ours += await play_right_elsewhere(own, trial, ours, [row for row in pairs if row not in reached])
     plays = [scripts.as_play(scripts.replay_script(p.script.name, p.result.messages), pairs[p.row]) for p in ours]
     rollouts = await worker.rollout(plays, seconds=ROLLOUT_SECONDS)
     compared, other = [], []
@@ -465,10 +452,6 @@ def _environment_turns(messages: Sequence[Message]) -> list[tuple[str, str, str]
         for m in (messages[: replies[-1]] if replies else messages)
         if m.get("role") != "assistant"
     ]
-
-
-def _start(row: Row) -> list[tuple[str, str]]:
-    return [(str(m.get("role")), gold_answers.normalised_text(message_text(m))) for m in row.prompt]
 
 
 def different_weights(

@@ -1,4 +1,4 @@
-"""The findings on a comparison of two rewards: where they differ, and what was not compared."""
+"""The findings on a comparison of two rewards, and its summary: where they differ, and what was not compared."""
 
 from __future__ import annotations
 
@@ -29,6 +29,56 @@ def comparison_findings(comparison: RewardComparison) -> list[Finding]:
         *_unscored(comparison),
         *_other_conversations(comparison),
     ]
+
+
+def comparison_summary(compared: RewardComparison | None) -> str:
+    """What was compared and what came of it, as the end of a summary; empty without a comparison."""
+    if compared is None or not compared.compared:
+        return ""
+    number, name = count(len(compared.compared), "completion"), quote(compared.name, 80)
+    if compared.rollouts:
+        number += f" ({compared.rollouts:,} of them whole rollouts)"
+    if any(compared.versions):
+        here, there = (version or "an unknown version" for version in compared.versions)
+        name += f" (verifiers {there} there, {here} here)" if here != there else f" (verifiers {there})"
+    if compared.reached_nothing:
+        return f" None of {number} earned anything in {name} or here, so nothing was compared."
+    if compared.different:
+        return f" {len(compared.different)} of {number} earned another share in {name}."
+    if compared.weights:
+        return f" All {number} earned the same share in {name}, but the weights of components differ."
+    if compared.missing:
+        lacking = quote(", ".join(c.name for c in compared.missing), 120)
+        return f" {number} earned the same share in {name}, but only one of the two has {lacking}."
+    if any(c.verdict == "differs" for c in compared.components):
+        return f" All {number} earned the same share in {name}, but components differ."
+    if compared.other_tools:
+        return f" All {number} earned the same share in {name}, but the model is offered other tools there."
+    if compared.unearned_by_exception:
+        raising = quote(", ".join(compared.unearned_by_exception), 120)
+        return f" {number} earned the same share in {name}, but {raising} raises there, so that nothing earned it."
+    if compared.too_little:
+        total = len(compared.matched.pairs) + len(compared.matched.unmatched)
+        tasks = f"{len(compared.matched.pairs):,} of {count(total, 'task')}"
+        why = "; it does not take these env_args" if compared.refused else ""
+        return f" Only {tasks} could be compared with {name}{why}: whether both pay the same is not known."
+    scale = "" if compared.scale is None else f", with all weights {compared.scale:g} times as high"
+    open_parts = quote(", ".join(compared.unexercised), 120)
+    left = f"; nothing is known about {open_parts}, which none of them earned" if compared.unexercised else ""
+    same = [c for c in compared.components if c.verdict == "equal"]
+    parts = f", and {count(len(same), 'component')} got the same scores" if same else ""
+    unpaid = quote(", ".join(compared.unpaid), 120)
+    metrics = f" What pays nothing was not compared: {unpaid}." if compared.unpaid else ""
+    apart = len(compared.matched.unmatched)
+    left += f"; {count(apart, 'task')} without a counterpart were not compared" if apart else ""
+    if not compared.every_task and not apart:
+        left += "; nothing is known about the other tasks"
+    absent = count(compared.absent_tasks, "task")
+    left += f"; {absent} of {quote(compared.name, 80)} are missing here" if compared.absent_tasks else ""
+    return (
+        f" Equal on the {number} that were tried, of {compared.tasks_text}: each earned the same share in "
+        f"{name}{scale}{parts}{left}. Other completions were not compared.{metrics}"
+    )
 
 
 def _not_compared(comparison: RewardComparison) -> list[Finding]:

@@ -154,6 +154,7 @@ _WITHOUT_GOLD = (
     | _DECISIVE
     | {
         "gold-not-understood",
+        "rollouts-too-slow",
         "case-without-task",
         "reward-concurrency",
         "reward-mutates",

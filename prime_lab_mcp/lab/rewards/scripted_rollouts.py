@@ -14,13 +14,13 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.datasets.task_golds import TaskGold, whole_prompt
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.goldless import echoes
-from prime_lab_mcp.lab.rewards.observations import Expected, ScoredCase, ScoredProbe
+from prime_lab_mcp.lab.rewards.observations import Expected, ScoredCase, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, AnswerWrapper
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, ScriptPart
-from prime_lab_mcp.lab.rewards.solutions import Change, Solved, SuppliedSolution
+from prime_lab_mcp.lab.rewards.solutions import Change, Solved, SuppliedSolution, solution_script
 from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.worker.description import Loaded, Row
 from prime_lab_mcp.lab.worker.faults import NOT_RUN
@@ -33,6 +33,8 @@ DECIDING_TASKS = 8
 """Number of tasks for right, wrong and silent rollouts if rollouts decide (docs/validation.md, Reward tests)."""
 SCRIPTED_SECONDS = 20.0
 """Time limit in seconds for one request of rollouts."""
+_ELSEWHERE_SECONDS = 20.0
+"""Time in seconds for right rollouts of more tasks, by what rollouts of other tasks took (our choice)."""
 _FAMILIES: dict[ScriptPart, Family] = {"gold": Family.GOLD, "wrong": Family.WRONG, "silent": Family.EMPTY}
 
 
@@ -240,6 +242,30 @@ def solution_probes(solved: Solved, played: PlayedRollouts) -> tuple[tuple[Score
         if change is Change.NOOP and p.scored
     ]
     return golds, (*golds, *others, *silent)
+
+
+async def play_right_elsewhere(
+    worker: Worker, trial: Trial, known: Sequence[PlayedScript], rows: Sequence[int]
+) -> list[PlayedScript]:
+    """Play the right rollout of the tasks `rows`: the stated solution, or the gold as it earns most in `known`.
+
+    As many tasks as fit into `_ELSEWHERE_SECONDS` are played, by the median time of `known`; none where nothing right
+    is known.
+    """
+    durations = sorted(p.result.ms for p in known)
+    affordable = int(1000 * _ELSEWHERE_SECONDS / max(1.0, durations[len(durations) // 2]))
+    chosen = rows[:: max(1, -(-len(rows) // max(1, affordable)))][:affordable]
+    wanted: list[tuple[int, RolloutScript]] = []
+    if trial.solved.scored and not trial.solved.supplied:
+        wanted = [(row, solution_script(True)) for row in chosen]
+    elif trial.style is not None:
+        paid = [p for p in known if p.script.part == "gold"]
+        best = max(paid, key=lambda p: p.result.reward or 0.0, default=None)
+        golds = {gold.row: gold for gold in trial.style.golds.golds}
+        for row in chosen if best is not None else ():
+            right = scripts.usual_scripts(trial.style, golds[row]) if row in golds else ()
+            wanted += [(row, s) for s in right if s.part == "gold" and best and s.delivery is best.script.delivery][:1]
+    return [p for p in (await _play(worker, wanted)).rollouts if p.scored]
 
 
 async def replay_calls(worker: Worker, supplied: Sequence[ScoredCase]) -> tuple[ScoredCase, ...]:

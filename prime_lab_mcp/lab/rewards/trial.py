@@ -351,6 +351,8 @@ class _Observation:
         self.played = played
         if not self.loaded.turns or self.sparing or self.scorer.gave_up or played.broken or played.unavailable:
             return
+        if self.solved.too_slow and played.deciding_script is None and not _earns_all(self.calibration):
+            return  # Nothing right is known, and other rollouts would be as slow.
         rows = self.request.sample.rows
         stage = Stage(
             self.worker, rows, self.style, self.named, self.source, self.solved, played.rollouts, self.grouped

@@ -19,11 +19,21 @@ EQUAL_VERDICTS = ("equal", "equal-where-reached")
 
 
 def record_comparison(ledger: Ledger, workspace: str, snapshot: Snapshot, data: Mapping[str, Any]) -> None:
-    """Record a comparison of these files: `environment`, `verdict`, `completions`, `differ` and `verifiers`."""
-    status: Verdict = "passed" if str(data.get("verdict")) == "equal" else "failed"
+    """Record a comparison of these files: `environment`, `verdict`, `completions`, `differ` and `verifiers`.
+
+    It has passed if all components were found equal, whether or not every task was compared.
+    """
+    status: Verdict = "passed" if _every_component_equal(data) else "failed"
     ledger.record(
         Evidence(COMPARED, status, workspace, snapshot.name, snapshot.source, snapshot.content, data=dict(data))
     )
+
+
+def _every_component_equal(data: Mapping[str, Any]) -> bool:
+    """Whether both rewards are equal, and nothing but tasks that have a counterpart was left out."""
+    verdict = str(data.get("verdict"))
+    reached = data.get("unexercised") == 0 and data.get("unmatched_tasks") == 0
+    return verdict == "equal" or (verdict in EQUAL_VERDICTS and reached)
 
 
 def comparison_sentence(ledger: Ledger, workspace: str, snapshot: Snapshot) -> str:
@@ -57,9 +67,7 @@ def _clause(row: Evidence) -> str:
     number = count(completions, "completion") if isinstance(completions, int) else "its completions"
     sentence = {
         "equal": f"it pays the same as {name} for {number} tried, also by each component that pays something",
-        "equal-where-reached": (
-            f"it pays the same as {name} for {number} tried, which did not reach every component and task"
-        ),
+        "equal-where-reached": (f"it pays the same as {name} for {number} tried{_reached(row)}"),
         "not-compared": f"too little could be compared with {name} to call it equal",
     }.get(str(row.data.get("verdict")), f"{row.data.get('differ')} of {number} earned something else than in {name}")
     absent = row.data.get("absent_tasks")
@@ -67,6 +75,18 @@ def _clause(row: Evidence) -> str:
     late = row.data.get("unscored")
     missing += f"; {count(late, 'completion')} had no reward in time" if isinstance(late, int) and late else ""
     return f"{sentence}{missing}{_other_conversation(row, name)}"
+
+
+def _reached(row: Evidence) -> str:
+    """A clause about the tasks and components that a comparison reached, as far as its record says."""
+    compared, total, unearned = (row.data.get(key) for key in ("compared_tasks", "total_tasks", "unexercised"))
+    if not isinstance(compared, int):
+        return ", which did not reach every component and task"
+    of_all = f"of {count(compared, 'task')} of an unknown number"
+    if isinstance(total, int):
+        of_all = f"of {compared:,} of its {count(total, 'task')}"
+    parts = count(unearned, "component") if isinstance(unearned, int) and unearned else ""
+    return f" {of_all}" + (f"; none of them earned {parts}" if parts else "")
 
 
 def _other_conversation(row: Evidence, name: str) -> str:

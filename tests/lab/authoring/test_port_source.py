@@ -192,6 +192,83 @@ def test_a_variable_that_is_no_constant_leaves_the_reward_with_its_lines() -> No
     assert "def short" in shown["lines"]
 
 
+DESK = """import random
+
+import verifiers as vf
+
+
+def lend(book, loans):
+    return f"{book} is lent"
+
+
+class DeskEnv(vf.StatefulToolEnv):
+    def __init__(self, **kwargs):
+        super().__init__(tools=[], **kwargs)
+        self.add_tool(lend, args_to_skip=["loans"])
+
+    async def setup_state(self, state):
+        state["loans"] = []
+
+    def update_tool_args(self, tool_name, tool_args, messages, state, **kwargs):
+        return {**tool_args, "loans": state["loans"]}
+
+    @vf.cleanup
+    async def close(self, state):
+        state["loans"].clear()
+
+
+def load_environment(seed=3):
+    return DeskEnv(
+        dataset=random.Random(seed),
+        max_turns=12,
+    )
+"""
+DESK_ENV: dict[str, Any] = {
+    "base": "StatefulToolEnv",
+    "own": {"name": "DeskEnv", "file": "/x/old.py", "line": 12, "own_bases": [], "held": {}},
+    "max_turns": 12,
+    "tools": [function("lend", 6)],
+}
+
+
+def test_every_part_of_an_interaction_that_is_not_carried_over_is_named_with_its_line() -> None:
+    """The finding named `import random` in line 1, and neither tools nor methods."""
+    made = ported(DESK, arguments=["seed"], **DESK_ENV)
+    left = {part.part: (part.place.line if part.place else 0, part.by_hand) for part in made.left_parts}
+    assert left == {
+        "the class DeskEnv": (10, True),
+        "method setup_state": (15, True),
+        "method update_tool_args": (18, True),
+        "method close": (22, True),
+        "the turn limit": (29, True),
+        "tool lend": (6, True),
+        "arguments of load_environment": (26, False),
+    }
+    assert made.left_parts[0].as_json()["lines"] == '"class DeskEnv(vf.StatefulToolEnv):"'
+    assert made.left_parts[3].why == "it cleans up after each rollout"
+    (finding,) = left_findings(made)
+    assert finding.where == "old.py:10"
+    assert (
+        "and 5 other parts: method setup_state; method update_tool_args; method close; the turn limit; tool lend"
+        in (finding.message)
+    )
+    assert "; 6 of 7 parts in data.left have to be written by hand." in made.left_sentence
+    assert [part.as_json()["by_hand"] for part in made.left_parts] == [True] * 6 + [False]
+
+
+def test_a_port_without_its_tools_does_not_say_that_the_older_environment_had_none() -> None:
+    made = ported(DESK, **DESK_ENV)
+    text = made.files["new/taskset.py"]
+    assert "no tools" not in text
+    assert text.startswith(
+        '"""Tasks and rewards, ported from a v0 environment. Its tools or turns are not carried over'
+    )
+    assert "have to be written by hand" in text
+    assert "with one reply" not in made.files["README.md"]
+    plain = ported(NESTED, reward("short", 2, limit={"constant": 3}))
+    assert "one question, one reply." in plain.files["new/taskset.py"]
+
+
 def test_what_a_hostile_environment_says_about_itself_never_becomes_code() -> None:
     evil = "x:\n    import os  #"
     names = (

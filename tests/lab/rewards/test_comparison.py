@@ -13,14 +13,13 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rewards.compared_components import compare_components
 from prime_lab_mcp.lab.rewards.comparison import (
     ComparedCompletion,
-    MatchedTasks,
     RewardComparison,
     compare_rewards,
     different_weights,
-    match_tasks,
     unexercised_components,
 )
-from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings
+from prime_lab_mcp.lab.rewards.comparison_findings import comparison_findings, comparison_summary
+from prime_lab_mcp.lab.rewards.matched_tasks import MatchedTasks, match_tasks
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
@@ -45,7 +44,7 @@ def pair(here: float | None, there: float | None, family: Family = Family.GOLD, 
 
 
 def comparison(*pairs: ComparedCompletion, maximum: float = 1.0, other: float = 1.0) -> RewardComparison:
-    return RewardComparison("older", MatchedTasks({0: 4}, ()), pairs, maximum, other)
+    return RewardComparison("older", MatchedTasks({0: 4}, (), 1), pairs, maximum, other)
 
 
 class Busy:
@@ -74,7 +73,7 @@ async def compared_while_busy(seconds: float) -> RewardComparison:
     trial = sound(*heavy)
     worker = Busy(seconds, {s.probe.id: s.reward for s in trial.everything})
     here = [row(n, f"Question {n}?") for n in range(10)]
-    return await compare_rewards(trial, here, cast(Worker, worker), name="older", rewards=trial.rewards)
+    return await compare_rewards(trial, here, cast(Worker, worker), name="older", rewards=trial.rewards, total=10)
 
 
 @pytest.mark.anyio
@@ -147,7 +146,7 @@ def of_components(
     rewards = infos(**WEIGHTS)
     return RewardComparison(
         "older",
-        MatchedTasks({0: 4}, ()),
+        MatchedTasks({0: 4}, (), 1),
         pairs,
         max(pair.here.reward or 0.0 for pair in pairs),
         max(pair.there.reward or 0.0 for pair in pairs),
@@ -359,6 +358,24 @@ def test_most_tasks_without_a_counterpart_are_no_equal_rewards() -> None:
     assert "only 1 of 4 tasks" in finding.message
     some = RewardComparison("older", MatchedTasks({0: 4, 1: 5}, others[1:2]), (pair(1.0, 1.0),), 1.0, 1.0)
     assert some.verdict == "equal-where-reached"
+
+
+@pytest.mark.parametrize(
+    ("total", "verdict", "said"),
+    [
+        (1, "equal", "of 1 of 1 task: each earned the same share"),
+        (60, "equal-where-reached", "of 1 of 60 tasks: each earned the same share"),
+        (None, "equal-where-reached", "of 1 task of an unknown number: each earned the same share"),
+    ],
+)
+def test_equal_is_said_where_every_task_was_compared_and_the_summary_counts_them(
+    total: int | None, verdict: str, said: str
+) -> None:
+    """The verdict was `equal` although 46 of 60 tasks were left out."""
+    compared = replace(comparison(pair(1.0, 1.0)), matched=MatchedTasks({0: 4, 1: 5}, (), total))
+    assert (compared.verdict, compared.as_json()["tasks"], compared.as_json()["total_tasks"]) == (verdict, 1, total)
+    assert said in comparison_summary(compared)
+    assert ("nothing is known about the other tasks" in comparison_summary(compared)) == (verdict != "equal")
 
 
 @pytest.mark.anyio

@@ -36,6 +36,31 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
             "failed",
             'it pays the same as "old" for 4 completions tried, which did not reach every component and task',
         ),
+        (
+            {
+                "verdict": "equal-where-reached",
+                "completions": 24,
+                "compared_tasks": 14,
+                "total_tasks": 60,
+                "unexercised": 0,
+                "unmatched_tasks": 0,
+            },
+            "passed",
+            'it pays the same as "old" for 24 completions tried of 14 of its 60 tasks',
+        ),
+        (
+            {
+                "verdict": "equal-where-reached",
+                "completions": 4,
+                "compared_tasks": 2,
+                "total_tasks": None,
+                "unexercised": 1,
+                "unmatched_tasks": 0,
+            },
+            "failed",
+            'it pays the same as "old" for 4 completions tried of 2 tasks of an unknown number; none of them earned 1 '
+            "component",
+        ),
         ({"verdict": "not-compared"}, "failed", 'too little could be compared with "old" to call it equal'),
         (
             {"verdict": "different", "completions": 4, "differ": 2},
@@ -61,7 +86,17 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
             'otherwise in 2 rollouts than in "old" (conversation-differs)',
         ),
     ],
-    ids=["equal", "in part", "not compared", "different", "unknown number", "without some tasks", "other replies"],
+    ids=[
+        "equal",
+        "in part",
+        "some tasks",
+        "endless tasks",
+        "not compared",
+        "different",
+        "unknown number",
+        "without some tasks",
+        "other replies",
+    ],
 )
 def test_the_newest_comparison_of_these_files_is_told(
     ledger: Ledger, data: dict[str, Any], status: str, sentence: str

@@ -1,13 +1,18 @@
-"""Carries over the interaction between replies of the model: tools that are plain functions, and simple games."""
+"""Carries over the interaction between replies of the model: tools that are plain functions, and simple games.
+
+What cannot be carried over is named part by part, each with the line of the older package that somebody has to write
+anew.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.authoring.port.description import CodePlace, OldClass, OldEnvironment, OldFunction, is_name
 from prime_lab_mcp.lab.authoring.port.functions import FunctionsModule
-from prime_lab_mcp.lab.authoring.port.source import Definition, NotPortable
+from prime_lab_mcp.lab.authoring.port.source import Definition, NotPortable, OldPackage
 
 _TYPES = frozenset(
     ("str", "int", "float", "bool", "list", "dict", "tuple", "None", "Any", "Literal", "Optional", "Union")
@@ -114,3 +119,95 @@ def _assigned(statement: ast.stmt) -> list[ast.Name]:
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         return [n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     return []
+
+
+BASE_CLASSES = frozenset({"SingleTurnEnv", "MultiTurnEnv", "ToolEnv"})
+"""The classes of verifiers whose interaction is carried over."""
+_METHODS = {
+    "setup_state": "it prepares the state of each rollout",
+    "update_tool_args": "it adds arguments to the calls of tools",
+    "env_response": "it answers each reply of the model",
+    "is_completed": "it ends rollouts",
+}
+_DECORATED = {
+    "stop": "it ends rollouts",
+    "cleanup": "it cleans up after each rollout",
+    "teardown": "it cleans up at the end",
+}
+"""What methods of a class of verifiers are for, by their name, and by the name of their decorator."""
+
+
+def class_parts(
+    package: OldPackage, old: OldEnvironment, reason: NotPortable | None = None
+) -> Iterator[tuple[str, NotPortable]]:
+    """Yield the parts of an environment's class that are not carried over: the class itself, its methods, and the limit
+    of turns. `reason` says why; None for a class of verifiers that has no counterpart."""
+    node = _class_node(package, old)
+    place = _class_place(package, old, node)
+    name = old.own.name if old.own is not None else old.base or "of the environment"
+    base = f"it inherits from {old.base}; " if old.own is not None and is_name(old.base) else ""
+    why = f"{base}only SingleTurnEnv, ToolEnv and MultiTurnEnv are carried over"
+    yield f"the class {name}", reason or NotPortable(why, place)
+    tools = {tool.name for tool in old.tools}
+    for method in node.body if node is not None else ():
+        if isinstance(method, Definition) and method.name != "__init__" and method.name not in tools:
+            yield f"method {method.name}", NotPortable(_purpose(method), CodePlace(place.path, method.lineno))
+    # The taskset of a port with tools has the limit.
+    if old.max_turns is not None and old.max_turns > 0 and old.base not in ("SingleTurnEnv", "ToolEnv"):
+        limit = _limit_place(package, node, place)
+        yield "the turn limit", NotPortable(f"max_turns is {old.max_turns}", limit)
+
+
+def tool_parts(package: OldPackage, old: OldEnvironment) -> Iterator[tuple[str, NotPortable]]:
+    """Yield the tools of an environment whose class is not carried over."""
+    for tool in old.tools:
+        yield f"tool {tool.name}", NotPortable("only the tools of a ToolEnv are carried over", tool.place)
+
+
+def _class_node(package: OldPackage, old: OldEnvironment) -> ast.ClassDef | None:
+    """The environment's own class in the package; None if it has none, or its code is not found."""
+    if old.own is None or old.own.place.path not in package.files:
+        return None
+    try:
+        return package.class_around(old.own.place, old.own.name)
+    except NotPortable:
+        return None
+
+
+def _class_place(package: OldPackage, old: OldEnvironment, node: ast.ClassDef | None) -> CodePlace:
+    """The line of the environment's class, or else the line that constructs the environment; an unknown place if
+    neither is found."""
+    if node is not None and old.own is not None:
+        return CodePlace(old.own.place.path, node.lineno)
+    name = old.own.name if old.own is not None else old.base
+    call = next((call for call in _calls(package) if _called(call) == name), None)
+    return CodePlace("", 0) if call is None else CodePlace(package.main, call.lineno)
+
+
+def _limit_place(package: OldPackage, node: ast.ClassDef | None, place: CodePlace) -> CodePlace:
+    """The line that sets the limit of turns: in the main file, or else in the class; the place of the class without
+    one."""
+    keywords = [(package.main, word) for call in _calls(package) for word in call.keywords]
+    inner = ast.walk(node) if node is not None else ()
+    keywords += [(place.path, word) for call in inner if isinstance(call, ast.Call) for word in call.keywords]
+    return next((CodePlace(path, word.value.lineno) for path, word in keywords if word.arg == "max_turns"), place)
+
+
+def _calls(package: OldPackage) -> list[ast.Call]:
+    tree = package.files[package.main].tree
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _purpose(method: Definition) -> str:
+    """What a method of the older class is for, as far as verifiers says."""
+    for decorator in method.decorator_list:
+        named = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", "")
+        if name in _DECORATED:
+            return _DECORATED[name]
+    return _METHODS.get(method.name, "it belongs to the class")

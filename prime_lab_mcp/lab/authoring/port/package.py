@@ -15,9 +15,18 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from prime_lab_mcp.lab.authoring.naming import PackageNames, rename_code
-from prime_lab_mcp.lab.authoring.port.description import CodePlace, OldEnvironment, OldParser
+from prime_lab_mcp.lab.authoring.port.description import CodePlace, OldEnvironment
 from prime_lab_mcp.lab.authoring.port.functions import FunctionsModule, PortedReward
-from prime_lab_mcp.lab.authoring.port.interaction import PortedGame, PortedTool, port_game, port_tool
+from prime_lab_mcp.lab.authoring.port.interaction import (
+    BASE_CLASSES,
+    PortedGame,
+    PortedTool,
+    class_parts,
+    port_game,
+    port_tool,
+    tool_parts,
+)
+from prime_lab_mcp.lab.authoring.port.renderings import renderings
 from prime_lab_mcp.lab.authoring.port.rows import PortedRows
 from prime_lab_mcp.lab.authoring.port.source import NotPortable, OldPackage, offered_names, third_party
 from prime_lab_mcp.lab.authoring.template import python_literal, set_constants
@@ -30,13 +39,12 @@ from prime_lab_mcp.lab.state.source_code import SourceCode
 TEMPLATE = Path("ported") / "ported_template"
 _OWN = PackageNames("ported_template", "ported-template", "PortedTemplate")
 _MATH = "math-verify>=0.9,<0.10"
-_BASE_CLASSES = frozenset({"SingleTurnEnv", "MultiTurnEnv", "ToolEnv"})
 _MOST_LISTED = 5
+_MOST_NAMED = 12
+"""Most parts that a finding names besides the first."""
 _LONGEST_README = 20_000
 """Characters of the old README that are carried over."""
 _HEADING = re.compile(r"(#{1,6})\s")
-LONGEST_RENDERING = 300
-"""Maximum length of the argument `rendering` of test_reward, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ class LeftPart:
     work."""
 
     def as_json(self) -> dict[str, Any]:
-        row: dict[str, Any] = {"part": quote(self.part, 80)[1:-1], "why": self.why}
+        row: dict[str, Any] = {"part": quote(self.part, 80)[1:-1], "why": self.why, "by_hand": self.by_hand}
         if self.place is not None and self.place.is_known:
             row |= {"file": self.place.path, "line": self.place.line}
         return row | ({"lines": quote(self.text, 300)} if self.text else {})
@@ -78,6 +86,8 @@ class PortedEnvironment:
         """
         by_hand = sum(part.by_hand for part in self.left_parts)
         needed = count(by_hand, "part has", "parts have") if by_hand else "nothing has"
+        if 0 < by_hand < len(self.left_parts):
+            needed = f"{by_hand} of {count(len(self.left_parts), 'part')} in data.left {needed.split()[-1]}"
         others = "; ".join(f"{quote(part.part, 80)[1:-1]}: {part.why}" for part in self.left_parts if not part.by_hand)
         measures = sum(not reward.weight for reward in self.rewards)
         beside = f" and {count(measures, 'metric')}" if measures else ""
@@ -129,7 +139,7 @@ def build_port(templates: Path, names: PackageNames, old: OldPort, rows: PortedR
     modules = progress.module.texts(title, game.text if game else "")
     files = _package_files(texts, names, old, rows, rewards, tools, game, modules, progress)
     return PortedEnvironment(
-        files, tuple(rewards), tuple(progress.left_parts), tools, game, _renderings(old.environment)
+        files, tuple(rewards), tuple(progress.left_parts), tools, game, renderings(old.environment)
     )
 
 
@@ -141,7 +151,9 @@ def left_findings(ported: PortedEnvironment) -> tuple[Finding, ...]:
     rewards = [p for p in left if p.part.startswith("reward ")]
     first = (rewards or left)[0]
     example = f"{quote(first.part, 80)[1:-1]}: {first.why}"
-    more = f", and {count(len(left) - 1, 'other part')}" if len(left) > 1 else ""
+    others = [quote(part.part, 80)[1:-1] for part in left if part is not first]
+    unnamed = "; and more" if len(others) > _MOST_NAMED else ""
+    more = f", and {count(len(others), 'other part')}: {'; '.join(others[:_MOST_NAMED])}{unnamed}" if others else ""
     return (
         Finding(
             "port-left",
@@ -183,14 +195,10 @@ def _parameters(package: OldPackage, place: CodePlace) -> set[str]:
 
 def _interaction(progress: _PortInProgress, old: OldEnvironment) -> tuple[tuple[PortedTool, ...], PortedGame | None]:
     """Carry over the tools or the game of the environment. Parts without a counterpart in v1 go to `left_parts`."""
-    here = CodePlace(progress.package.main, 1)
-    if old.base not in _BASE_CLASSES:
-        progress.leave(
-            f"the class {old.base or 'of the environment'}",
-            NotPortable(
-                "only SingleTurnEnv, ToolEnv and MultiTurnEnv are carried over", _construction(progress, old) or here
-            ),
-        )
+    package = progress.package
+    if old.base not in BASE_CLASSES:
+        for part, error in (*class_parts(package, old), *tool_parts(package, old)):
+            progress.leave(part, error)
         return (), None
     try:
         if old.base == "MultiTurnEnv":
@@ -198,7 +206,8 @@ def _interaction(progress: _PortInProgress, old: OldEnvironment) -> tuple[tuple[
         if old.own is not None:
             raise NotPortable("it changes the class of verifiers", old.own.place)
     except NotPortable as error:
-        progress.leave(f"the class {old.own.name if old.own else old.base}", error)
+        for part, reason in class_parts(package, old, error):
+            progress.leave(part, reason)
     tools = []
     for tool in old.tools:
         try:
@@ -206,17 +215,6 @@ def _interaction(progress: _PortInProgress, old: OldEnvironment) -> tuple[tuple[
         except NotPortable as error:
             progress.leave(f"tool {tool.name}", error)
     return tuple(tools), None
-
-
-def _construction(progress: _PortInProgress, old: OldEnvironment) -> CodePlace | None:
-    """The line that constructs the environment; None if there is none."""
-    tree = progress.package.files[progress.package.main].tree
-    for node in ast.walk(tree) if tree is not None else ():
-        called = node.func if isinstance(node, ast.Call) else None
-        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-        if name == old.base:
-            return CodePlace(progress.package.main, getattr(node, "lineno", 1))
-    return None
 
 
 def _taken(load: ast.FunctionDef) -> Iterator[str]:
@@ -342,8 +340,9 @@ def _package_files(
     template_files += ["game.py"] if game else []
     files = {f"{names.module}/{n}": rename_code(texts[n], _OWN, names) for n in template_files}
     files |= {f"{names.module}/{name}.py": text for name, text in modules.items()}
+    unwritten = not (tools or game) and old.environment.base != "SingleTurnEnv"
     files[f"{names.module}/taskset.py"] = _taskset_text(
-        rename_code(texts[taskset], _OWN, names), old, rows, rewards, game
+        rename_code(texts[taskset], _OWN, names), old, rows, rewards, game, unwritten
     )
     if tools:
         files[f"{names.module}/tools.py"] = _tools_text(rename_code(texts["tools.py"], _OWN, names), tools)
@@ -353,9 +352,26 @@ def _package_files(
     return files
 
 
+_ONE_REPLY = '"""Tasks and rewards, ported from a v0 environment: one question, one reply."""'
+_ONE_REPLY_SO_FAR = (
+    '"""Tasks and rewards, ported from a v0 environment. Its tools or turns are not carried over: until somebody\n'
+    'writes them, a rollout is one question and one reply."""'
+)
+_PLAIN_CHAT = '"""A plain chat in a local process: no sandbox, no tools."""'
+_PLAIN_CHAT_SO_FAR = (
+    '"""A plain chat in a local process. The tools or turns of the older environment have to be written by hand."""'
+)
+
+
 def _taskset_text(
-    text: str, old: OldPort, rows: PortedRows, rewards: Sequence[PortedReward], game: PortedGame | None
+    text: str,
+    old: OldPort,
+    rows: PortedRows,
+    rewards: Sequence[PortedReward],
+    game: PortedGame | None,
+    unwritten: bool,
 ) -> str:
+    """The tasks with the ported rewards. `unwritten` says that tools or turns of the older environment are missing."""
     methods = "\n\n".join(_method_text(reward) for reward in rewards)
     start, end = text.index("    @vf.reward(weight=1.0)"), text.index("    async def earned(")
     text = text[:start] + (f"{methods}\n\n" if methods else "") + text[end:]
@@ -373,6 +389,8 @@ def _taskset_text(
         constants["MAX_TURNS"] = turns if turns > 0 else None
     if game is not None:
         text = text.replace("functions.Game()", f"functions.{game.name}()")
+    if unwritten:
+        text = text.replace(_ONE_REPLY, _ONE_REPLY_SO_FAR).replace(_PLAIN_CHAT, _PLAIN_CHAT_SO_FAR)
     return set_constants(text, constants)
 
 
@@ -473,6 +491,8 @@ def _readme_text(
     left_parts: Sequence[LeftPart],
 ) -> str:
     kind = "with tools" if tools else "with several turns" if game else "with one reply"
+    if kind == "with one reply" and old.environment.base != "SingleTurnEnv":
+        kind = "whose tools or turns are not carried over (Left)"
     counts = " and ".join(f"{n:,} rows in `{names.module}/data/{s}.jsonl`" for s, n in rows.counts.items())
     table = "\n".join(
         f"| `{r.name}` | {r.weight:g} | what the function `{r.function}` gives |" for r in rewards if r.weight
@@ -536,40 +556,3 @@ def _left_section(left_parts: Sequence[LeftPart]) -> str:
 
 def _cell(text: str) -> str:
     return quote(text, 120)[1:-1].replace("|", "/").replace("`", "'")
-
-
-# --- rendering -------------------------------------------------------------------------------------------------------
-
-
-def _renderings(old: OldEnvironment) -> tuple[str, ...]:
-    """Formats of a reply that follow from the parsers: with all fields, with only the answer's field, and bare.
-
-    A parser of several fields may read the parts of an answer such as `Cork|Sunday`."""
-    renderings: list[str] = []
-    for parser in [*(r.parser for r in old.rewards if r.weight), old.parser]:
-        if parser is not None:
-            renderings += _parser_renderings(parser)
-    return tuple(dict.fromkeys(text for text in (*renderings, "\\boxed{GOLD}", "GOLD") if _fits(text)))
-
-
-def _fits(rendering: str) -> bool:
-    return len(rendering) <= LONGEST_RENDERING
-
-
-def _parser_renderings(parser: OldParser) -> list[str]:
-    gold = "GOLD"
-    if parser.extract.get("name") == "extract_boxed_answer":
-        gold = "\\boxed{GOLD}"
-    elif parser.extract.get("name") == "extract_hash_answer":
-        gold = "#### GOLD"
-    if parser.kind == "XMLParser":
-        tags = [parser.answer_field if parser.answer_field in names else names[0] for names in parser.fields]
-        parts = "\n".join(f"<{t}>\n{{answer.{n}}}\n</{t}>" for n, t in enumerate(tags, 1)) if len(tags) > 1 else ""
-        if parser.answer_field not in tags:
-            return [parts] if parts else []
-        fields = [f"<{t}>\n{gold if t == parser.answer_field else '...'}\n</{t}>" for t in tags]
-        whole = ["\n".join(fields), f"<{parser.answer_field}>{gold}</{parser.answer_field}>"]
-        return [*whole, parts] if parts else whole
-    if parser.kind == "ThinkParser":
-        return [f"<think>\n...\n</think>\n{gold}"]
-    return [gold]

@@ -15,7 +15,6 @@ from prime_lab_mcp.lab.authoring.build import build_folder
 from prime_lab_mcp.lab.authoring.naming import PackageNames
 from prime_lab_mcp.lab.authoring.port.description import CodePlace, decode_description
 from prime_lab_mcp.lab.authoring.port.package import (
-    LONGEST_RENDERING,
     OldPort,
     PortedEnvironment,
     build_port,
@@ -23,6 +22,7 @@ from prime_lab_mcp.lab.authoring.port.package import (
     left_findings,
     other_split_values,
 )
+from prime_lab_mcp.lab.authoring.port.renderings import LONGEST_RENDERING
 from prime_lab_mcp.lab.authoring.port.rows import MOST_ROWS, PortedRows, port_rows
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall

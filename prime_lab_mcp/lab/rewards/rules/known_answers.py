@@ -248,7 +248,21 @@ def _nothing_paid(trial: Trial) -> bool:
 
 
 def _solutions_not_played(trial: Trial) -> Finding:
-    """Return the finding for solutions that this machine could not play, so that nothing is known about the reward."""
+    """Return the finding for solutions that this machine could not play, so that nothing is known about the reward.
+
+    Solutions whose rollouts only took too long have a code of their own: neither the gold nor the files are in doubt.
+    """
+    if trial.solved.too_slow and not trial.solved.unavailable:
+        return Finding(
+            "rollouts-too-slow",
+            "blocker",
+            f"this machine was too slow: {trial.solved.not_played}, so that nothing is known about the reward",
+            Fix(
+                "Call ",
+                NamedCall("test_reward"),
+                " again, when this machine has less to do. Nothing has to be changed in the environment.",
+            ),
+        )
     again = " again, when this machine has less to do if something was too slow; the environment need not change. "
     if trial.solved.by_design or trial.solved.lacks_container:
         again = " again where they can run (containers: with Podman and the image); the environment need not change. "

@@ -320,12 +320,18 @@ def _line(message: Any) -> str:
     return f"{message.get('role')}: {message.get('content') or ' '.join(calls)}"
 
 
+def _as_played(performed: PlayedScript) -> str:
+    """What the model of a rollout did: of two turns only the first, if the rollout ended after it."""
+    first, then, _ = performed.script.name.partition(", then ")
+    return f"{first}, after which the rollout ended" if then and performed.result.turns == 1 else performed.script.name
+
+
 def rollout_lines(trial: Trial) -> list[dict[str, Any]]:
     """Return the rollouts of a trial as entries of the report."""
     return [
         {
             "task": p.row,
-            "script": p.script.name,
+            "script": _as_played(p),
             "turns": p.result.turns,
             "reward": None if p.result.reward is None else round(p.result.reward, 6),
             "stop": quote(p.result.stop, 60) if p.result.stop else p.result.end,

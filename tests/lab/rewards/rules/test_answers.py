@@ -189,7 +189,7 @@ def test_where_no_rollout_had_ended_in_time_nothing_is_constant() -> None:
     late = Solved(tuple(PlayedScript(n, solution_script(True), slow) for n in range(3)), supplied=True)
     supplied = tuple(ScoredCase(scored_probe(Family.SUPPLIED, f"case {n}", 0.0), "low") for n in range(4))
     assert found(Trial(REWARDS, None, False, scored_probes=wrong, supplied=supplied, solved=late)) == {
-        ("gold-not-understood", "blocker")
+        ("rollouts-too-slow", "blocker")
     }
     assert ("reward-constant", "blocker") in found(Trial(REWARDS, None, False, scored_probes=wrong, supplied=supplied))
 

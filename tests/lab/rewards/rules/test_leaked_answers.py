@@ -11,6 +11,7 @@ from prime_lab_mcp.lab.rewards.capped_lists import CappedList
 from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule, ReplyForm, reply_form
 from prime_lab_mcp.lab.rewards.findings import reward_findings
 from prime_lab_mcp.lab.rewards.replays import Replay
+from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_lines
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, ScriptPart
 from prime_lab_mcp.lab.rewards.shortcuts import Shortcut
 from prime_lab_mcp.lab.rewards.solutions import Change, Solved
@@ -75,8 +76,22 @@ def test_solutions_that_were_all_too_slow_leave_the_reward_undecided_and_are_not
     ended = rollout(5, "n\n45", reward=1.0)
     slow = replace(ended, result=replace(ended.result, end="slow", ok=False, reward=None))
     found = codes(solved=Solved((slow, replace(slow, row=6))), style=None, golds=())
-    assert ("gold-not-understood", "blocker") in found
-    assert not {("reward-solution-broken", "blocker"), ("reward-no-gold", "blocker")} & found
+    assert ("rollouts-too-slow", "blocker") in found
+    mended = {"reward-solution-broken", "reward-no-gold", "gold-not-understood"}
+    assert not {(code, "blocker") for code in mended} & found
+
+
+def test_a_rollout_that_ended_before_the_second_turn_of_its_script_is_named_by_what_was_played() -> None:
+    """One turn was named "gives the right answer, then a wrong one", which looked like a hole in the reward."""
+    script = RolloutScript("gives the right answer, then a wrong one", "taken-back", {})
+    played = [
+        PlayedScript(0, script, RolloutResult((), 1.1, "ended", True, turns=turns, alone=1.1, again=1.1))
+        for turns in (1, 2)
+    ]
+    assert [line["script"] for line in rollout_lines(sound(rollouts=tuple(played)))] == [
+        "gives the right answer, after which the rollout ended",
+        "gives the right answer, then a wrong one",
+    ]
 
 
 def test_a_tool_that_knows_the_answer_only_after_another_rollout_blocks() -> None:
