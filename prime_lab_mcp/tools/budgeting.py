@@ -127,15 +127,17 @@ async def larger_steps_call(call: Call, written: WrittenConfig, args: Arguments,
 
 
 def wallet_call(wallet: WalletBudget | None, given: Mapping[str, Any]) -> Next | None:
-    """The call that writes a config which cannot outlast the wallet; None where none is needed or none fits."""
-    if wallet is None or wallet.budget is None:
+    """The call that writes a config which cannot outlast the wallet, by its sizes and not by a sum that nobody named;
+    None where none is needed or none fits."""
+    if wallet is None or not wallet.sizes:
         return None
     why = (
         f"the wallet has ${wallet.balance:.2f} for this run, less than it may cost: {count(wallet.steps, 'step')} of "
         f"{wallet.batch} rollouts, at most ${wallet.at_most:.2f}; "
-        "where the user named a sum, that sum as budget instead"
+        "where the user named a sum, that sum as budget instead of these sizes"
     )
-    return Next("write_training_config", why, {**given, "budget": wallet.budget})
+    extra = {**(given.get("extra") or {}), **wallet.sizes.get("extra", {})}
+    return Next("write_training_config", why, {**given, **wallet.sizes, **({"extra": extra} if extra else {})})
 
 
 def budget_data(

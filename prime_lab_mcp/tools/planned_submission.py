@@ -101,7 +101,7 @@ async def _fuller(call: Call, args: Args) -> str:
 
 
 async def _affordable(call: Call, config: TrainingConfig, known: RunPreparation, args: Args) -> WalletBudget | None:
-    """The budget of a run that cannot outlast the wallet, where this one can; None where it cannot."""
+    """The sizes of a run that cannot outlast the wallet, where this one can; None where it cannot."""
     most, balance = known.cost.max_cost, known.wallet.free
     if args.resume_from is not None or most is None or most <= balance:
         return None

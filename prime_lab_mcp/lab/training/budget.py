@@ -10,7 +10,7 @@ in that question.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -121,17 +121,22 @@ class FullerRun:
         }
 
 
+_SIZES = ("steps", "batch", "group", "max_tokens")
+_EVALUATION_SIZES = {"eval_tasks": EVALS_KEY, "eval_interval": "orchestrator.eval.interval"}
+
+
 @dataclass(slots=True)
 class WalletBudget:
-    """The budget with which a config cannot outlast the wallet. `fit` finds it and changes no choice.
+    """The sizes of a run that cannot outlast the wallet. `fit` finds them and changes no choice.
 
-    `balance` is what the wallet holds beside what other runs may cost. `budget` is None where that holds the bound of
-    the config anyway, or where no config fits into it.
+    `balance` is what the wallet holds beside what other runs may cost. It limits a run and is no budget that a user
+    named. `sizes` are arguments of `write_training_config`; they are empty where the wallet holds the bound of the
+    config anyway, or where no config fits into it.
     """
 
     lab: Lab
     balance: float
-    budget: int | None = field(default=None, init=False)
+    sizes: Mapping[str, Any] = field(default_factory=dict, init=False)
     steps: int = field(default=0, init=False)
     batch: int = field(default=0, init=False)
     at_most: float = field(default=0.0, init=False)
@@ -143,20 +148,31 @@ class WalletBudget:
             return requested
         with suppress(LabError):  # Without a bound or a config that fits, there is nothing to offer.
             if _cost(budget.bound(render(requested), models)) > self.balance:
-                config = render(budget.fit(requested, render, models))
+                fitted = budget.fit(requested, render, models)
+                config = render(fitted)
                 self.at_most = _cost(budget.bound(config, models))
                 self.steps, self.batch = config.max_steps or 0, config.batch_size or 0
-                self.budget = math.floor(self.balance)
+                self.sizes = _changed_sizes(requested, replace(fitted, steps=self.steps))
         return requested
 
     def sentence(self, named: str) -> str:
-        """What the call with this budget would write; empty without one. `named` is the call in words."""
-        if self.budget is None:
+        """What the call with these sizes would write; empty without one. `named` is the call in words."""
+        if not self.sizes:
             return ""
         return (
             f"{named} writes a run whose bound the wallet holds: {count(self.steps, 'step')} of {self.batch} "
             f"rollouts, at most ${self.at_most:.2f}."
         )
+
+
+def _changed_sizes(requested: ConfigChoices, fitted: ConfigChoices) -> dict[str, Any]:
+    """The arguments of `write_training_config` that make the requested choices the fitted ones."""
+
+    def changed(names: Iterable[str]) -> dict[str, Any]:
+        return {name: getattr(fitted, name) for name in names if getattr(fitted, name) != getattr(requested, name)}
+
+    extra = {_EVALUATION_SIZES[name]: value for name, value in changed(_EVALUATION_SIZES).items()}
+    return changed(_SIZES) | ({"extra": extra} if extra else {})
 
 
 @dataclass(slots=True)
