@@ -80,8 +80,9 @@ def fuller_call(fuller: FullerRun | None, args: Arguments, budget: float | None)
     """The call that writes the other run, for a user who agrees to its bound; None without one."""
     if fuller is None or budget is None:
         return None
+    size = "a larger" if fuller.fewer_steps else "the full"
     why = (
-        f"only if the user agrees to a bound of ${fuller.at_most:.2f}, above the budget of ${budget:.2f}: the full "
+        f"only if the user agrees to a bound of ${fuller.at_most:.2f}, above the budget of ${budget:.2f}: {size} "
         f"run, likely ${fuller.likely:.2f}, to be followed with watch_run"
     )
     return Next("write_training_config", why, _fuller_call(fuller, args)["arguments"])

@@ -556,3 +556,16 @@ async def test_what_other_runs_may_cost_is_not_offered_to_another_run(lab: Lab, 
     lab.ledger.record_run(replace(other, data={"ended": "COMPLETED"}))
     ended = await write(lab, environments=[PINNED], eval=HELD_OUT)
     assert "nobody has seen end" not in ended.summary
+
+
+async def test_the_larger_run_for_a_budget_is_never_shorter_or_cheaper_than_the_one_that_is_written(
+    lab: Lab, platform: Platform
+) -> None:
+    """Of 16 tasks, the "full run" above the budget had 20 steps and cost less, and the one for the budget had 27."""
+    judged_with(lab, 1.0)
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "tiny_env", "s", "c", data={"tasks": 16}))
+    fitted = await write(lab, environments=[PINNED], budget=25)
+    assert (fitted.data["budget"]["steps"] > 20, fitted.data["budget"]["batch"]) == (True, 64)
+    assert "by_likely_cost" not in fitted.data["budget"]
+    assert not [one for one in fitted.next if "above the budget" in one.why]
+    assert "above the budget" not in fitted.summary

@@ -214,7 +214,7 @@ class ConfigBudget:
             if _cost(bound := bounded(least)) <= room:
                 steps = _most_steps(least, most, lambda n: _cost(bounded(n)) <= room)
                 fitted = self._with(requested, steps if requested.steps or steps < most else None, changes, whole)
-                self.fuller = self._fuller(requested, render, models, room, whole, steps * (planned.batch_size or 0))
+                self.fuller = self._fuller(requested, render, models, room, whole, render(fitted))
                 return fitted
             if smallest is None or _cost(bound) < _cost(smallest[1]):
                 smallest = render(self._with(requested, least, changes, whole)), bound
@@ -233,12 +233,13 @@ class ConfigBudget:
         models: PlatformModels | None,
         room: float,
         whole: TrainingConfig,
-        rollouts: int,
+        fitted: TrainingConfig,
     ) -> FullerRun | None:
         """The run of the batch without a budget whose likely cost is within `room`; None if it is no larger.
 
         The upper end of what is likely decides, or the expected case where that end holds no run. `whole` is the config
-        without a budget, and `rollouts` are those of the run whose bound fits.
+        without a budget, and `fitted` the one whose bound fits. A run of fewer steps than that one, or of no higher
+        likely cost, is no larger: nobody has to agree to a bound above the budget for it.
         """
         most = whole.max_steps
         if most is None or not whole.batch_size or models is None:
@@ -250,8 +251,7 @@ class ConfigBudget:
             return config, forecast_from_ledger(self.lab, config, price)
 
         def costs(steps: int, case: int) -> float:
-            likely = forecast(steps)[1]
-            return likely.dollars[case] if likely is not None and likely.dollars is not None else math.inf
+            return _dollars(forecast(steps)[1], case)
 
         least = requested.steps or min(FEWEST_STEPS, most)
         case = next((case for case in (_DEAREST, _LIKELY) if costs(least, case) <= room), None)
@@ -260,7 +260,11 @@ class ConfigBudget:
         steps = _most_steps(least, most, lambda n: costs(n, case) <= room)
         config, likely = forecast(steps)
         bound = self.bound(config, models)
-        if steps * whole.batch_size <= rollouts or _cost(bound) <= room or likely is None or likely.dollars is None:
+        larger = steps * whole.batch_size > (fitted.max_steps or 0) * (fitted.batch_size or 0)
+        cheap = _dollars(likely, _LIKELY) <= _dollars(forecast_from_ledger(self.lab, fitted, price), _LIKELY)
+        if not larger or cheap or steps < (fitted.max_steps or 0) or _cost(bound) <= room:
+            return None
+        if likely is None or likely.dollars is None:
             return None
         return FullerRun(
             steps,
@@ -469,6 +473,10 @@ def _call_of(way: Mapping[str, Any]) -> SameCall:
 def _effect(way: Mapping[str, Any]) -> str:
     """Return what a way out means for the run, in brackets; empty where the change says it."""
     return " (longer replies are cut off)" if way.get("max_tokens") else ""
+
+
+def _dollars(forecast: CostForecast | None, case: int) -> float:
+    return forecast.dollars[case] if forecast is not None and forecast.dollars is not None else math.inf
 
 
 def _cost(bound: CostBound) -> float:
