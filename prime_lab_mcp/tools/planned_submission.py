@@ -140,7 +140,9 @@ async def _require_paused(call: Call, id: str) -> None:
     fix: str = Fix(
         "Pause it with ", NamedCall("control_run"), " and wait until it is PAUSED, or submit without resume_from."
     )
-    if status in submission.TERMINAL_STATUSES:
+    if status == "COMPLETED":
+        fix = "The run made all its steps: submit without resume_from, or use its checkpoint."
+    elif status in submission.TERMINAL_STATUSES:
         fix = "A run that ended cannot go on: submit with again=true and without resume_from, or use its checkpoint."
         path = _config(call).path.resolve().relative_to(call.lab.workspace.root).as_posix()
         why = "starts the config once more from the beginning, after asking"
@@ -281,7 +283,10 @@ async def _known(call: Call, config: TrainingConfig, at: RunStanding) -> Outcome
     findings: tuple[Finding, ...] = ()
     if at.ended:
         message = f"the run of this config ended: {at.status}"
-        findings = (Finding("run-ended", "warning", message, "Pass again=true to start another run of it."),)
+        fix = "Pass again=true to start another run of it."
+        if at.status == "COMPLETED":
+            fix = "Look at its result with watch_run. again=true would pay for all of its steps once more."
+        findings = (Finding("run-ended", "warning", message, fix),)
     return await _outcome(call, config, started, findings, deduplicated=True, status=at.status)
 
 
