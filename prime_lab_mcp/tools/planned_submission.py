@@ -26,6 +26,7 @@ from prime_lab_mcp.lab.training.preparation import RunPreparation, prepare_run
 from prime_lab_mcp.lab.training.resumption import require_not_continued, submission_at
 from prime_lab_mcp.lab.training.sources import published_environment_asked_ahead
 from prime_lab_mcp.lab.training.submission import RunStanding, write_checked_copy
+from prime_lab_mcp.lab.training.watch import note_ended
 from prime_lab_mcp.tools.budgeting import fuller_sentence, over_budget
 from prime_lab_mcp.tools.submission_question import card_entries, submission_intent
 from prime_lab_mcp.tools.submit_training import SIZES, Args, require_hosted
@@ -282,6 +283,7 @@ async def _known(call: Call, config: TrainingConfig, at: RunStanding) -> Outcome
     )
     findings: tuple[Finding, ...] = ()
     if at.ended:
+        note_ended(call.lab, listed[0] if listed else None, str(at.status))
         message = f"the run of this config ended: {at.status}"
         fix = "Pass again=true to start another run of it."
         if at.status == "COMPLETED":

@@ -278,9 +278,12 @@ async def stop_run(lab: Lab, id: str) -> tuple[str, bool]:
     if status == "DELETED":
         raise no_such_run(id)
     if status in TERMINAL_STATUSES:
+        note_ended(lab, _recorded(lab, id), status)
         return status, True
     await lab.prime.train_stop(id)
-    return await run_status(lab, id), False
+    status = await run_status(lab, id)
+    note_ended(lab, _recorded(lab, id), status)
+    return status, False
 
 
 def _with_config(lab: Lab, control: RunControl) -> RunControl:

@@ -61,9 +61,13 @@ def wallet_findings(wallet: WalletForRun, most: float | None, forecast: CostFore
     if most is None or free >= most:
         return []
     held = f"the wallet holds ${wallet.balance:.2f}"
+    cost = f"the ${most:.2f} that the run may cost at most"
+    message = f"{held}, less than {cost}"
     if promised:
-        held += f", of which runs that nobody has seen end may take ${promised:.2f}"
-    message = f"{held}, {'and the rest is ' if promised else ''}less than the ${most:.2f} that the run may cost at most"
+        others = f"runs that nobody has seen end may take ${promised:.2f}"
+        message = f"{held}, of which {others}, and the rest is less than {cost}"
+        if free <= 0:
+            message = f"{held}, and {others}, so that nothing is left for {cost}"
     dear = forecast.dollars[2] if forecast is not None and forecast.dollars is not None else None
     if dear is not None and dear <= free:
         return [
