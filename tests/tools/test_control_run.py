@@ -361,6 +361,26 @@ async def test_what_a_run_cannot_do_is_refused_before_it_is_asked_about(labs: li
     assert prime.sent == []
 
 
+# Pause
+
+
+async def test_a_paused_run_is_named_once_and_leads_to_its_resume(labs: list[Lab], prime: StandInPrime) -> None:
+    """The answer said "is pausing at a checkpoint; it is PAUSED", and named no way to go on."""
+    report = await control(labs[0], "r", "pause")
+    assert report.summary.startswith("Run r is PAUSED at a checkpoint; nothing is billed")
+    assert "pausing" not in report.summary
+    assert [(one.tool, (one.arguments or {}).get("action")) for one in report.next] == [
+        ("control_run", "resume"),
+        ("watch_run", None),
+    ]
+
+
+async def test_a_run_that_was_stopped_may_cost_nothing_more(labs: list[Lab], prime: StandInPrime) -> None:
+    before = WalletForRun.of(labs[0], Wallet(100.0, "USD")).free
+    assert (await control(labs[0], "r", "stop")).data["status"] == "STOPPED"
+    assert WalletForRun.of(labs[0], Wallet(100.0, "USD")).free == before + 30.0
+
+
 # What the question says of the proof
 
 
