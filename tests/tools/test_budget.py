@@ -527,6 +527,8 @@ async def test_no_advice_is_built_on_the_lengths_of_the_stand_in_of_a_rehearsal(
         assert shorter_limit(config, context) == limit
         [weak] = usable_signal(config, context)
         assert ("max_tokens" in weak.fix) is not stand_in
+        assert weak.severity == ("info" if stand_in else "warning")  # a warning names an act
+        assert "Nothing has to be changed" not in weak.fix
         assert "stand-in" not in weak.fix
     each = {"a/b": SourceMeasurement(never_or_always=13, sampled=50)}
     [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16, each=each))
