@@ -80,8 +80,9 @@ def fuller_call(fuller: FullerRun | None, args: Arguments, budget: float | None)
     """The call that writes the other run, for a user who agrees to its bound; None without one."""
     if fuller is None or budget is None:
         return None
+    size = "a larger" if fuller.fewer_steps else "the full"
     why = (
-        f"only if the user agrees to a bound of ${fuller.at_most:.2f}, above the budget of ${budget:.2f}: the full "
+        f"only if the user agrees to a bound of ${fuller.at_most:.2f}, above the budget of ${budget:.2f}: {size} "
         f"run, likely ${fuller.likely:.2f}, to be followed with watch_run"
     )
     return Next("write_training_config", why, _fuller_call(fuller, args)["arguments"])
@@ -127,15 +128,17 @@ async def larger_steps_call(call: Call, written: WrittenConfig, args: Arguments,
 
 
 def wallet_call(wallet: WalletBudget | None, given: Mapping[str, Any]) -> Next | None:
-    """The call that writes a config which cannot outlast the wallet; None where none is needed or none fits."""
-    if wallet is None or wallet.budget is None:
+    """The call that writes a config which cannot outlast the wallet, by its sizes and not by a sum that nobody named;
+    None where none is needed or none fits."""
+    if wallet is None or not wallet.sizes:
         return None
     why = (
         f"the wallet has ${wallet.balance:.2f} for this run, less than it may cost: {count(wallet.steps, 'step')} of "
         f"{wallet.batch} rollouts, at most ${wallet.at_most:.2f}; "
-        "where the user named a sum, that sum as budget instead"
+        "where the user named a sum, that sum as budget instead of these sizes"
     )
-    return Next("write_training_config", why, {**given, "budget": wallet.budget})
+    extra = {**(given.get("extra") or {}), **wallet.sizes.get("extra", {})}
+    return Next("write_training_config", why, {**given, **wallet.sizes, **({"extra": extra} if extra else {})})
 
 
 def budget_data(

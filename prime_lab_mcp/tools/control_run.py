@@ -78,7 +78,7 @@ async def run(call: Call, plan: Plan[Work]) -> Outcome:
     if args.action == "stop":
         return await _stop(call, args)
     await control.pause_run(call.lab, args.id)
-    return await _now(call, args, f"Run {args.id} is pausing at a checkpoint")
+    return await _paused(call, args)
 
 
 async def _eval(call: Call, args: Args) -> Outcome:
@@ -164,6 +164,24 @@ async def _still_paused(call: Call, args: Args) -> Outcome:
         (Finding("run-stays-paused", "blocker", message, fix),),
         {"id": args.id, "kind": "training", "status": "PAUSED", "action": args.action},
         tuple(calls),
+        facts=Facts(touches_platform=True),
+    )
+
+
+async def _paused(call: Call, args: Args) -> Outcome:
+    """The outcome of a pause: the run is paused already, or pauses at its next checkpoint."""
+    status = await submission.run_status(call.lab, args.id)
+    resume = Next("control_run", "go on from the checkpoint, after asking", {"id": args.id, "action": "resume"})
+    watch = Next("watch_run", "at which step it is, and what it has cost", {"id": args.id})
+    paused = status == "PAUSED"
+    summary = f"Run {args.id} is PAUSED at a checkpoint; nothing is billed, and a resume goes on as a new run."
+    if not paused:
+        summary = f"Run {args.id} pauses at its next checkpoint and is billed until then; its status is {status}."
+    return Outcome(
+        "passed",
+        summary,
+        data={"id": args.id, "kind": "training", "status": status, "action": args.action},
+        next=(resume, watch) if paused else (watch,),
         facts=Facts(touches_platform=True),
     )
 

@@ -26,6 +26,7 @@ from prime_lab_mcp.lab.training.preparation import RunPreparation, prepare_run
 from prime_lab_mcp.lab.training.resumption import require_not_continued, submission_at
 from prime_lab_mcp.lab.training.sources import published_environment_asked_ahead
 from prime_lab_mcp.lab.training.submission import RunStanding, write_checked_copy
+from prime_lab_mcp.lab.training.watch import note_ended
 from prime_lab_mcp.tools.budgeting import fuller_sentence, over_budget
 from prime_lab_mcp.tools.submission_question import card_entries, submission_intent
 from prime_lab_mcp.tools.submit_training import SIZES, Args, require_hosted
@@ -101,7 +102,7 @@ async def _fuller(call: Call, args: Args) -> str:
 
 
 async def _affordable(call: Call, config: TrainingConfig, known: RunPreparation, args: Args) -> WalletBudget | None:
-    """The budget of a run that cannot outlast the wallet, where this one can; None where it cannot."""
+    """The sizes of a run that cannot outlast the wallet, where this one can; None where it cannot."""
     most, balance = known.cost.max_cost, known.wallet.free
     if args.resume_from is not None or most is None or most <= balance:
         return None
@@ -140,7 +141,9 @@ async def _require_paused(call: Call, id: str) -> None:
     fix: str = Fix(
         "Pause it with ", NamedCall("control_run"), " and wait until it is PAUSED, or submit without resume_from."
     )
-    if status in submission.TERMINAL_STATUSES:
+    if status == "COMPLETED":
+        fix = "The run made all its steps: submit without resume_from, or use its checkpoint."
+    elif status in submission.TERMINAL_STATUSES:
         fix = "A run that ended cannot go on: submit with again=true and without resume_from, or use its checkpoint."
         path = _config(call).path.resolve().relative_to(call.lab.workspace.root).as_posix()
         why = "starts the config once more from the beginning, after asking"
@@ -280,8 +283,12 @@ async def _known(call: Call, config: TrainingConfig, at: RunStanding) -> Outcome
     )
     findings: tuple[Finding, ...] = ()
     if at.ended:
+        note_ended(call.lab, listed[0] if listed else None, str(at.status))
         message = f"the run of this config ended: {at.status}"
-        findings = (Finding("run-ended", "warning", message, "Pass again=true to start another run of it."),)
+        fix = "Pass again=true to start another run of it."
+        if at.status == "COMPLETED":
+            fix = "Look at its result with watch_run. again=true would pay for all of its steps once more."
+        findings = (Finding("run-ended", "warning", message, fix),)
     return await _outcome(call, config, started, findings, deduplicated=True, status=at.status)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import tomlkit
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.fix import NamedCall
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.packages import packages_summary
@@ -105,12 +106,15 @@ def _far_bound(lab: Lab, config: TrainingConfig, known: RunPreparation, wallet: 
     holds; empty where the bound is not far and the wallet holds it."""
     dollars, most = known.forecast.dollars if known.forecast else None, known.cost.max_cost
     reason = far_bound_reason(dollars[1], most) if dollars is not None and most is not None else ""
-    budget = wallet.budget if wallet is not None else None
-    named = f'write_training_config(based_on="{_relative(lab, config)}", budget={budget or "USD"})'
-    smaller = wallet.sentence(named) if wallet is not None else ""
+    relative = _relative(lab, config)
+    sizes = wallet.sizes if wallet is not None else {}
+    smaller = ""
+    if wallet is not None:
+        smaller = wallet.sentence(NamedCall("write_training_config", based_on=relative, **sizes).text)
     if not reason:
         return smaller
-    smaller = smaller or f"A smaller run with a lower bound is written by {named}."
+    for_a_sum = f'write_training_config(based_on="{relative}", budget=USD)'
+    smaller = smaller or f"A smaller run with a lower bound is written by {for_a_sum}."
     return f"{reason}; the run is not expected to cost that. {smaller}"
 
 

@@ -12,7 +12,7 @@ import anyio
 from pydantic import AfterValidator, Field
 
 from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, LabError
-from prime_lab_mcp.lab.base.fix import Fix, SameCall
+from prime_lab_mcp.lab.base.fix import Fix, NamedCall, SameCall
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.author import ConfigRequest, WrittenConfig, write_config
@@ -141,8 +141,9 @@ async def run(call: Call, args: Args) -> Outcome:
     cost = _cost(likely)
     pull = pull_for_held_out_tasks(call.lab, written.config.table) if written.config.target == "hosted" else None
     low = _wallet_sentence(likely, held)
-    low += f" {wallet.sentence(f'budget={wallet.budget}')}" if wallet is not None and wallet.budget is not None else ""
-    short = wallet is not None and wallet.budget is not None and _falls_short(likely, held)
+    smaller = wallet.sentence(_sizes_summary(wallet.sizes)) if wallet is not None else ""
+    low += f" {smaller}" if smaller else ""
+    short = bool(smaller) and _falls_short(likely, held)
     affordable = wallet_call(wallet, args.model_dump(mode="json", exclude_unset=True)) if short else None
     check = Next("check_training_config", "judges it before it is paid for", {"path": written.relative})
     blind = "" if written.config.eval_sources else _blind(written)
@@ -267,6 +268,11 @@ def _wallet_sentence(likely: CostForecast | None, wallet: WalletForRun | None) -
         return ""
     messages = [f.message for f in wallet_findings(wallet, likely.upper_bound, likely)]
     return "".join(f" {message[0].upper()}{message[1:]}." for message in messages)
+
+
+def _sizes_summary(sizes: Mapping[str, Any]) -> str:
+    """The arguments of a smaller run in words: `This call with steps=20 and batch=32`."""
+    return f"This call with {NamedCall('write_training_config').changed(**sizes).text.partition(' with ')[2]}"
 
 
 def _falls_short(likely: CostForecast | None, wallet: WalletForRun | None) -> bool:

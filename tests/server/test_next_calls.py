@@ -8,10 +8,12 @@ import pytest
 
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Report, Status
+from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.configs.registry import REGISTRY, RegistryEntry, add_entry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.offered import DEFAULT_MODEL
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push, Run
+from prime_lab_mcp.lab.training.evaluations import after_completed_run
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.server.next_calls import PresentCall, needs_files, with_right_calls
 from prime_lab_mcp.tools.on_demand import ToolsOnDemand
@@ -298,6 +300,35 @@ async def test_a_test_with_held_out_arguments_leads_to_the_comparison_of_a_check
     [(tool, given)] = await following(lab, {"environment": "sums_v1", "env_args": {"split": "eval"}})
     assert tool == "run_eval"
     assert {"env_args": {"split": "eval"}, "model": "mine-step-20", "compare_base": True}.items() <= given.items()
+
+
+async def test_the_comparison_of_a_checkpoint_has_the_limit_of_the_run_and_a_running_one_is_waited_for(
+    lab: Lab,
+) -> None:
+    """workflow_status named it without max_tokens: another evaluation than the one that watch_run had named, and that
+    was running."""
+    root = write_environment(lab.settings.workspace)
+    with (root / "sums_v1" / "taskset.py").open("a", encoding="utf-8") as file:
+        file.write(
+            "\n\nfrom typing import Literal\n\nclass Config(vf.TasksetConfig):\n"
+            "    split: Literal['train', 'eval'] = 'train'\n"
+        )
+    path = lab.workspace.resolve("configs/rl/mine.toml")
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{WAITING}\n[orchestrator.train.sampling]\nmax_completion_tokens = 128\n", encoding="utf-8")
+    data = {"ended": "COMPLETED", "environments": ["me/sums_v1"], "model": "base", "max_steps": 20}
+    config = {"config_path": "configs/rl/mine.toml", "config_sha256": read_config(path).sha256}
+    lab.ledger.record_run(Run("r", "training", "mine", lab.key, "k", lab.platform, data=data, **config))
+    [(tool, given)] = await following(lab, {"environment": "sums_v1", "env_args": {"split": "eval"}})
+    assert (tool, given["max_tokens"], given["model"]) == ("run_eval", 128, "mine-step-20")
+    same = {"env_args": {"split": "eval"}, "num_examples": 40, "max_tokens": 128, "environment": "sums_v1"}
+    for id, model in (("eval-0000000a", "base"), ("eval-0000000b", "mine-step-20")):
+        job = finished(lab, mixed(), id, model=model, **same)
+        lab.ledger.update_job(job.id, state="running", progress={"completed": 3}, lease=job.lease + 1)
+    waiting = after_completed_run(lab, "sums_v1")
+    assert waiting is not None
+    assert "is running: this call waits for it" in waiting.why
+    assert {**same, "model": "mine-step-20", "compare_base": True}.items() <= dict(waiting.arguments or {}).items()
 
 
 async def test_an_evaluation_that_failed_without_an_id_is_the_newest_one(lab: Lab) -> None:

@@ -70,6 +70,11 @@ class StandInPrime:
         await self._take("restart", lambda: run.update(status="PENDING"))
         return ""
 
+    async def train_pause(self, id: str) -> str:
+        run = await self.train_get(id)
+        await self._take("pause", lambda: run.update(status="PAUSED"))
+        return ""
+
     async def train_stop(self, id: str) -> str:
         """As the platform does it: a run that is paused stays so, and `prime` ends without an error."""
         run = await self.train_get(id)

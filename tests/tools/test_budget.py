@@ -248,10 +248,11 @@ async def test_the_question_of_a_run_that_may_outlast_the_wallet_names_one_that_
     lab: Lab, platform: Platform
 ) -> None:
     asked = await planned(lab, environment=PINNED)
-    assert "budget=100) writes a run whose bound the wallet holds" in asked.question
-    assert "nothing ends the run at a sum of money" in asked.question
     smaller = asked.instead[0]
-    assert (smaller.tool, (smaller.arguments or {}).get("budget")) == ("write_training_config", 100)
+    arguments = dict(smaller.arguments or {})
+    assert (smaller.tool, "budget" in arguments) == ("write_training_config", False)
+    assert f"steps={arguments['steps']}" in asked.question.partition(" writes a run whose bound the wallet holds")[0]
+    assert "nothing ends the run at a sum of money" in asked.question
     fitted = await write(lab, **dict(smaller.arguments or {}))
     assert bound(lab, fitted.data["path"]) <= 100
 
@@ -354,7 +355,8 @@ async def test_a_bound_above_a_wallet_that_is_likely_to_do_leads_to_no_sum_that_
     assert free.data["cost"]["dollars"]["high"] < platform.balance < free.data["cost"]["upper_bound"]
     assert [one for one in free.next if "budget" in (one.arguments or {})] == []
     assert free.next[0].why.endswith("where the user named a sum, first this call again with that sum as budget")
-    assert "budget=100 writes a run whose bound the wallet holds" in free.summary
+    assert "writes a run whose bound the wallet holds" in free.summary
+    assert "budget=" not in free.summary
     assert free.summary.index("It costs likely") < free.summary.index("The wallet holds")
 
 
@@ -366,16 +368,33 @@ async def test_a_config_that_is_likely_to_outlast_the_wallet_leads_first_to_one_
     dear = (await write(lab, environments=[PINNED], eval=HELD_OUT)).data["cost"]["dollars"]["high"]
     platform.balance = dear - 1
     free = await write(lab, environments=[PINNED], eval=HELD_OUT)
-    [smaller] = [one for one in free.next if "budget" in (one.arguments or {})]
-    assert (smaller.arguments or {})["budget"] == int(platform.balance)
-    assert smaller == free.next[0]
-    assert smaller.why.endswith("; where the user named a sum, that sum as budget instead")
+    smaller = free.next[0]
+    arguments = dict(smaller.arguments or {})
+    assert (smaller.tool, "budget" in arguments) == ("write_training_config", False)
+    assert smaller.why.endswith("; where the user named a sum, that sum as budget instead of these sizes")
+    assert f"This call with steps={arguments['steps']}" in free.summary
     assert [one.tool for one in free.next].count("check_training_config") == 1
     assert free.summary.index("The wallet holds") < free.summary.index("It costs likely")
-    fitted = await write(lab, **dict(smaller.arguments or {}))
+    fitted = await write(lab, **arguments)
     assert bound(lab, fitted.data["path"]) <= platform.balance
-    assert f"{fitted.data['budget']['steps']} step" in smaller.why
+    text = lab.workspace.resolve(fitted.data["path"]).read_text(encoding="utf-8")
+    assert f"max_steps = {arguments['steps']}" in text
+    assert f"{arguments['steps']} steps" in smaller.why
+    assert "budget of $" not in text
     assert fitted.next[0].tool != "write_training_config"
+
+
+async def test_a_smaller_run_for_a_small_wallet_also_names_the_sizes_of_its_evaluations(
+    lab: Lab, platform: Platform
+) -> None:
+    """A wallet limits a run and is no budget: the call names sizes, also those that no argument of its own sets."""
+    platform.balance = 19.5
+    free = await write(lab, environments=[PINNED], eval=HELD_OUT, max_tokens=512, extra={"seq_len": 4096})
+    arguments = dict(free.next[0].arguments or {})
+    assert "budget" not in arguments
+    assert set(arguments["extra"]) == {"seq_len", "orchestrator.eval.num_examples", "orchestrator.eval.interval"}
+    fitted = await write(lab, **arguments)
+    assert bound(lab, fitted.data["path"]) <= 19.5
 
 
 async def test_a_budget_leaves_room_for_the_evaluations_beside_the_run_and_names_the_sum(
@@ -508,6 +527,8 @@ async def test_no_advice_is_built_on_the_lengths_of_the_stand_in_of_a_rehearsal(
         assert shorter_limit(config, context) == limit
         [weak] = usable_signal(config, context)
         assert ("max_tokens" in weak.fix) is not stand_in
+        assert weak.severity == ("info" if stand_in else "warning")  # a warning names an act
+        assert "Nothing has to be changed" not in weak.fix
         assert "stand-in" not in weak.fix
     each = {"a/b": SourceMeasurement(never_or_always=13, sampled=50)}
     [weak] = usable_signal(config, ConfigContext(usable=0.5, usable_group=16, each=each))
@@ -531,9 +552,22 @@ async def test_what_other_runs_may_cost_is_not_offered_to_another_run(lab: Lab, 
         f"The wallet holds $100.00, of which runs that nobody has seen end may take $60.00, and the rest is less than "
         f"the ${most:.2f} that the run may cost at most"
     ) in free.summary
-    [smaller] = [one for one in free.next if "budget" in (one.arguments or {})]
-    assert (smaller.arguments or {})["budget"] == 40
+    smaller = free.next[0]
     assert smaller.why.startswith("the wallet has $40.00 for this run")
+    assert bound(lab, (await write(lab, **dict(smaller.arguments or {}))).data["path"]) <= 40
     lab.ledger.record_run(replace(other, data={"ended": "COMPLETED"}))
     ended = await write(lab, environments=[PINNED], eval=HELD_OUT)
     assert "nobody has seen end" not in ended.summary
+
+
+async def test_the_larger_run_for_a_budget_is_never_shorter_or_cheaper_than_the_one_that_is_written(
+    lab: Lab, platform: Platform
+) -> None:
+    """Of 16 tasks, the "full run" above the budget had 20 steps and cost less, and the one for the budget had 27."""
+    judged_with(lab, 1.0)
+    lab.ledger.record(Evidence("check_environment", "passed", lab.key, "tiny_env", "s", "c", data={"tasks": 16}))
+    fitted = await write(lab, environments=[PINNED], budget=25)
+    assert (fitted.data["budget"]["steps"] > 20, fitted.data["budget"]["batch"]) == (True, 64)
+    assert "by_likely_cost" not in fitted.data["budget"]
+    assert not [one for one in fitted.next if "above the budget" in one.why]
+    assert "above the budget" not in fitted.summary

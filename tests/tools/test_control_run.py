@@ -26,6 +26,7 @@ from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools import control_run, submit_training
 from prime_lab_mcp.tools.planned_submission import SubmissionPlan
+from prime_lab_mcp.tools.registry import TOOLS
 from prime_lab_mcp.tools.tool import Call, Intent, Plan
 from tests.tools.stand_in_prime import StandInPrime, lost, run_row, server, started_run
 
@@ -66,7 +67,7 @@ async def control(lab: Lab, id: str, action: str) -> Report:
     async def ask(question: str) -> Any:
         return "approved"
 
-    calls = Calls(lab, (control_run.TOOL,), References())
+    calls = Calls(lab, TOOLS, References())
     return await calls.execute("control_run", {"id": id, "action": action}, ask=ask)
 
 
@@ -124,6 +125,33 @@ async def test_a_run_whose_end_a_refused_pause_saw_may_cost_nothing_more(labs: l
     report = await control(labs[0], "done", "pause")
     assert codes(report) == ["run-not-running"], report
     assert WalletForRun.of(labs[0], Wallet(100.0, "USD")).free == before + 90.0
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "restart"])
+async def test_a_run_that_made_all_its_steps_is_not_to_be_started_anew(
+    labs: list[Lab], prime: StandInPrime, action: str
+) -> None:
+    """In a rehearsal, whose runs are over before a pause, this advice looped for ever; really, each run is paid."""
+    config = "configs/rl/sums.toml"
+    labs[0].ledger.record_run(Run("done", "training", "sums-1", labs[0].key, "s" * 64, "rehearsal", config_path=config))
+    prime.runs.insert(0, run_row("done", "sums-1", "COMPLETED", created_at="2026-11-22T11:30:00Z"))
+    report = await control(labs[0], "done", action)
+    [finding] = report.findings
+    assert "again" not in finding.fix
+    assert "submit_training" not in [one.tool for one in report.next]
+    assert f"nothing is left to {action}" in finding.fix
+    longer = {"based_on": config, "steps": 400}
+    assert ("a run lasts seconds" in finding.fix) == (action == "pause")
+    assert (report.next[0].arguments == longer) == (action == "pause"), report.next
+
+
+async def test_a_stopped_run_may_be_started_anew(labs: list[Lab], prime: StandInPrime) -> None:
+    labs[0].ledger.record_run(
+        Run("over", "training", "sums-1", labs[0].key, "s" * 64, "rehearsal", config_path="configs/rl/sums.toml")
+    )
+    prime.runs.insert(0, run_row("over", "sums-1", "STOPPED", created_at="2026-11-22T11:30:00Z"))
+    report = await control(labs[0], "over", "pause")
+    assert report.next[0].arguments == {"config": "configs/rl/sums.toml", "again": True}
 
 
 async def test_a_run_that_a_submission_goes_on_with_is_not_resumed_once_more(
@@ -331,6 +359,26 @@ async def test_what_a_run_cannot_do_is_refused_before_it_is_asked_about(labs: li
     with pytest.raises(LabError):
         await control_run.control.pause_run(labs[0], "p")
     assert prime.sent == []
+
+
+# Pause
+
+
+async def test_a_paused_run_is_named_once_and_leads_to_its_resume(labs: list[Lab], prime: StandInPrime) -> None:
+    """The answer said "is pausing at a checkpoint; it is PAUSED", and named no way to go on."""
+    report = await control(labs[0], "r", "pause")
+    assert report.summary.startswith("Run r is PAUSED at a checkpoint; nothing is billed")
+    assert "pausing" not in report.summary
+    assert [(one.tool, (one.arguments or {}).get("action")) for one in report.next] == [
+        ("control_run", "resume"),
+        ("watch_run", None),
+    ]
+
+
+async def test_a_run_that_was_stopped_may_cost_nothing_more(labs: list[Lab], prime: StandInPrime) -> None:
+    before = WalletForRun.of(labs[0], Wallet(100.0, "USD")).free
+    assert (await control(labs[0], "r", "stop")).data["status"] == "STOPPED"
+    assert WalletForRun.of(labs[0], Wallet(100.0, "USD")).free == before + 30.0
 
 
 # What the question says of the proof

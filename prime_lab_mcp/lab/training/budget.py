@@ -10,7 +10,7 @@ in that question.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -121,17 +121,22 @@ class FullerRun:
         }
 
 
+_SIZES = ("steps", "batch", "group", "max_tokens")
+_EVALUATION_SIZES = {"eval_tasks": EVALS_KEY, "eval_interval": "orchestrator.eval.interval"}
+
+
 @dataclass(slots=True)
 class WalletBudget:
-    """The budget with which a config cannot outlast the wallet. `fit` finds it and changes no choice.
+    """The sizes of a run that cannot outlast the wallet. `fit` finds them and changes no choice.
 
-    `balance` is what the wallet holds beside what other runs may cost. `budget` is None where that holds the bound of
-    the config anyway, or where no config fits into it.
+    `balance` is what the wallet holds beside what other runs may cost. It limits a run and is no budget that a user
+    named. `sizes` are arguments of `write_training_config`; they are empty where the wallet holds the bound of the
+    config anyway, or where no config fits into it.
     """
 
     lab: Lab
     balance: float
-    budget: int | None = field(default=None, init=False)
+    sizes: Mapping[str, Any] = field(default_factory=dict, init=False)
     steps: int = field(default=0, init=False)
     batch: int = field(default=0, init=False)
     at_most: float = field(default=0.0, init=False)
@@ -143,20 +148,31 @@ class WalletBudget:
             return requested
         with suppress(LabError):  # Without a bound or a config that fits, there is nothing to offer.
             if _cost(budget.bound(render(requested), models)) > self.balance:
-                config = render(budget.fit(requested, render, models))
+                fitted = budget.fit(requested, render, models)
+                config = render(fitted)
                 self.at_most = _cost(budget.bound(config, models))
                 self.steps, self.batch = config.max_steps or 0, config.batch_size or 0
-                self.budget = math.floor(self.balance)
+                self.sizes = _changed_sizes(requested, replace(fitted, steps=self.steps))
         return requested
 
     def sentence(self, named: str) -> str:
-        """What the call with this budget would write; empty without one. `named` is the call in words."""
-        if self.budget is None:
+        """What the call with these sizes would write; empty without one. `named` is the call in words."""
+        if not self.sizes:
             return ""
         return (
             f"{named} writes a run whose bound the wallet holds: {count(self.steps, 'step')} of {self.batch} "
             f"rollouts, at most ${self.at_most:.2f}."
         )
+
+
+def _changed_sizes(requested: ConfigChoices, fitted: ConfigChoices) -> dict[str, Any]:
+    """The arguments of `write_training_config` that make the requested choices the fitted ones."""
+
+    def changed(names: Iterable[str]) -> dict[str, Any]:
+        return {name: getattr(fitted, name) for name in names if getattr(fitted, name) != getattr(requested, name)}
+
+    extra = {_EVALUATION_SIZES[name]: value for name, value in changed(_EVALUATION_SIZES).items()}
+    return changed(_SIZES) | ({"extra": extra} if extra else {})
 
 
 @dataclass(slots=True)
@@ -198,7 +214,7 @@ class ConfigBudget:
             if _cost(bound := bounded(least)) <= room:
                 steps = _most_steps(least, most, lambda n: _cost(bounded(n)) <= room)
                 fitted = self._with(requested, steps if requested.steps or steps < most else None, changes, whole)
-                self.fuller = self._fuller(requested, render, models, room, whole, steps * (planned.batch_size or 0))
+                self.fuller = self._fuller(requested, render, models, room, whole, render(fitted))
                 return fitted
             if smallest is None or _cost(bound) < _cost(smallest[1]):
                 smallest = render(self._with(requested, least, changes, whole)), bound
@@ -217,12 +233,13 @@ class ConfigBudget:
         models: PlatformModels | None,
         room: float,
         whole: TrainingConfig,
-        rollouts: int,
+        fitted: TrainingConfig,
     ) -> FullerRun | None:
         """The run of the batch without a budget whose likely cost is within `room`; None if it is no larger.
 
         The upper end of what is likely decides, or the expected case where that end holds no run. `whole` is the config
-        without a budget, and `rollouts` are those of the run whose bound fits.
+        without a budget, and `fitted` the one whose bound fits. A run of fewer steps than that one, or of no higher
+        likely cost, is no larger: nobody has to agree to a bound above the budget for it.
         """
         most = whole.max_steps
         if most is None or not whole.batch_size or models is None:
@@ -234,8 +251,7 @@ class ConfigBudget:
             return config, forecast_from_ledger(self.lab, config, price)
 
         def costs(steps: int, case: int) -> float:
-            likely = forecast(steps)[1]
-            return likely.dollars[case] if likely is not None and likely.dollars is not None else math.inf
+            return _dollars(forecast(steps)[1], case)
 
         least = requested.steps or min(FEWEST_STEPS, most)
         case = next((case for case in (_DEAREST, _LIKELY) if costs(least, case) <= room), None)
@@ -244,7 +260,11 @@ class ConfigBudget:
         steps = _most_steps(least, most, lambda n: costs(n, case) <= room)
         config, likely = forecast(steps)
         bound = self.bound(config, models)
-        if steps * whole.batch_size <= rollouts or _cost(bound) <= room or likely is None or likely.dollars is None:
+        larger = steps * whole.batch_size > (fitted.max_steps or 0) * (fitted.batch_size or 0)
+        cheap = _dollars(likely, _LIKELY) <= _dollars(forecast_from_ledger(self.lab, fitted, price), _LIKELY)
+        if not larger or cheap or steps < (fitted.max_steps or 0) or _cost(bound) <= room:
+            return None
+        if likely is None or likely.dollars is None:
             return None
         return FullerRun(
             steps,
@@ -453,6 +473,10 @@ def _call_of(way: Mapping[str, Any]) -> SameCall:
 def _effect(way: Mapping[str, Any]) -> str:
     """Return what a way out means for the run, in brackets; empty where the change says it."""
     return " (longer replies are cut off)" if way.get("max_tokens") else ""
+
+
+def _dollars(forecast: CostForecast | None, case: int) -> float:
+    return forecast.dollars[case] if forecast is not None and forecast.dollars is not None else math.inf
 
 
 def _cost(bound: CostBound) -> float:

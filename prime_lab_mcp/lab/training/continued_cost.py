@@ -42,7 +42,7 @@ class ContinuedCost:
         earlier = f" (${self.before:.2f} when it was started)" if changed else ""
         return (
             f"${self.price_per_hour:.2f} per hour{earlier}, at most ${self.max_cost:.2f} more "
-            "(the bound of the whole run)."
+            "(the bound of the whole run, because the step from which it goes on is not known here)."
         )
 
     def covers(self, present: ContinuedCost) -> bool:

@@ -47,6 +47,9 @@ from prime_lab_mcp.lab.training.watch import note_ended
 
 Action = Literal["resume", "restart"]
 _NEEDS = {"pause": "RUNNING", "restart": "RUNNING", "resume": "PAUSED"}
+_PAUSABLE_STEPS = 400
+"""A step of a rehearsed run takes a quarter of a second, so that these last over a minute and a half. 27 steps were
+over before a call could pause them."""
 _BEGINS = frozenset({"QUEUED", "PENDING"})
 
 
@@ -111,25 +114,39 @@ def _require(lab: Lab, action: str, id: str, run: Mapping[str, Any]) -> None:
     """Check that a run's status permits an action, and record a run that has ended. Raises BadInput."""
     recorded = _recorded(lab, id)
     note_ended(lab, recorded, status_of(run))
-    require_status(action, id, run, recorded)
+    require_status(action, id, run, recorded, rehearsed=lab.settings.rehearsal)
 
 
-def require_status(action: str, id: str, run: Mapping[str, Any], recorded: Run | None) -> None:
-    """Check that a run's status permits an action. Raises BadInput."""
+def require_status(
+    action: str, id: str, run: Mapping[str, Any], recorded: Run | None, *, rehearsed: bool = False
+) -> None:
+    """Check that a run's status permits an action. `rehearsed` says that the run is one of a rehearsal. Raises
+    BadInput."""
     status, needed = status_of(run), _NEEDS[action]
     if status == needed:
         return
     watch = Next("watch_run", "how it stands", {"id": id})
     fix = Fix("Wait with ", NamedCall("watch_run"), f" until it is {needed}, then call again.")
     calls: tuple[Next, ...] = (watch,)
-    if status in TERMINAL_STATUSES:
+    if status == "COMPLETED":
+        fix = Fix(f"The run made all its steps, so that nothing is left to {action}. Its checkpoints stay.")
+        if rehearsed and action == "pause":
+            longer = _longer_run(recorded)
+            fix += Fix(
+                " In a rehearsal, a run lasts seconds, whatever it would really last. A config with more steps leaves "
+                "time to pause: ",
+                longer,
+                " writes one. Submit that and pause at once.",
+            )
+            calls = (*_longer_calls(longer), watch)
+    elif status in TERMINAL_STATUSES:
         again = submission_again(recorded)
         fix = Fix(
             "A run that ended cannot go on; start one anew with ",
             NamedCall("submit_training", again=True),
             ", or use its checkpoint.",
         )
-        calls = (*((again,) if again is not None and status != "COMPLETED" else ()), watch)
+        calls = (*((again,) if again is not None else ()), watch)
     elif action == "resume":
         fix = Fix(
             "Nothing has to be resumed: call ",
@@ -142,6 +159,19 @@ def require_status(action: str, id: str, run: Mapping[str, Any], recorded: Run |
         code="run-not-paused" if needed == "PAUSED" else "run-not-running",
         next=calls,
     )
+
+
+def _longer_run(recorded: Run | None) -> NamedCall:
+    """The call that writes the config of a rehearsed run with enough steps to be paused."""
+    config = recorded.config_path if recorded is not None else None
+    return NamedCall("write_training_config", based_on=config or ..., steps=_PAUSABLE_STEPS)
+
+
+def _longer_calls(longer: NamedCall) -> tuple[Next, ...]:
+    """The same call as a next one; none where no config is known here."""
+    if longer.arguments["based_on"] is ...:
+        return ()
+    return (Next(longer.tool, "a run of the rehearsal that lasts long enough to be paused", dict(longer.arguments)),)
 
 
 def submission_again(recorded: Run | None) -> Next | None:
@@ -249,9 +279,12 @@ async def stop_run(lab: Lab, id: str) -> tuple[str, bool]:
     if status == "DELETED":
         raise no_such_run(id)
     if status in TERMINAL_STATUSES:
+        note_ended(lab, _recorded(lab, id), status)
         return status, True
     await lab.prime.train_stop(id)
-    return await run_status(lab, id), False
+    status = await run_status(lab, id)
+    note_ended(lab, _recorded(lab, id), status)
+    return status, False
 
 
 def _with_config(lab: Lab, control: RunControl) -> RunControl:

@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.configs.config import taskset_identity, value_at
 from prime_lab_mcp.lab.configs.resolve import held_out_keys
+from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.results import checkpoint_purpose, plain_name
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
@@ -28,6 +29,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Run
 from prime_lab_mcp.lab.state.pulled import pulled_as
+from prime_lab_mcp.lab.training.continued_cost import read_submitted
 
 EvaluationClass = Literal["target", "ceiling", "comparison", "dead", "faulty"]
 
@@ -221,17 +223,43 @@ def held_out_evaluation(lab: Lab, environment: str) -> Next | None:
     if not trained:
         return None
     run = trained[0]
+    waiting = _running_evaluation(lab, environment, run)
+    if waiting is not None:
+        return waiting
+    config = read_submitted(run)
+    table = config.table if config is not None else {}
+    listed = [one for one in evaluated_sources(lab, table) if one.environment == environment and one.held_out]
     keys = _held_out_keys(lab, environment, {})
+    source = listed[0] if listed else EvaluatedSource(environment, keys, True)
     model = f"{run.name}-step-{run.data['max_steps']}" if isinstance(run.data.get("max_steps"), int) else run.name
     base = str(run.data.get("model") or "")
-    if not keys or not base or before_and_after(lab, EvaluatedSource(environment, keys, True), base, run.name).trained:
+    if not source.args or not base:
         return None
-    served = {} if lab.settings.rehearsal else {"endpoint": "vllm"}
-    why = f"the checkpoint of {run.name} and its base model on the held-out tasks: whether it got better" + (
-        "" if lab.settings.rehearsal else ", once it is served"
-    )
-    given = {"environment": environment, "env_args": keys, "model": model, **served, "compare_base": True}
-    return Next("run_eval", why, given)
+    pair = before_and_after(lab, source, base, run.name)
+    if pair.trained is not None:
+        return None
+    # The call that the report of the run names: at another limit of tokens, it would be another evaluation.
+    calls = missing_evaluations(pair, base, model, rehearsal=lab.settings.rehearsal, max_tokens=reply_limit(table))
+    return next(one for one in calls if (one.arguments or {}).get("compare_base"))
+
+
+def _running_evaluation(lab: Lab, environment: str, run: Run) -> Next | None:
+    """Return the call that waits for the running evaluation of a run's checkpoint, with that of its base model where
+    one of the same tasks is running or finished; None if none is running."""
+    trained, base = re.compile(rf"{re.escape(run.name)}(-step-\d+)?"), str(run.data.get("model") or "").lower()
+    jobs = EvaluationJobs(lab).list(environment)
+    live = [job for job in jobs if job.state in LIVE_STATES]
+    running = next((job for job in live if trained.fullmatch(str(job.spec.get("model")))), None)
+    if running is None:
+        return None
+    same = [job for job in jobs if job.state in (*LIVE_STATES, "finished") and _tasks_of(job) == _tasks_of(running)]
+    compared = any(str(job.spec.get("model")).lower() == base for job in same)
+    arguments = run_eval_arguments(EvaluationJobs(lab).spec(running)) | ({"compare_base": True} if compared else {})
+    return Next("run_eval", f"{running.id} of the checkpoint is running: this call waits for it", arguments)
+
+
+def _tasks_of(job: Job) -> tuple[dict[str, Any], Any]:
+    return dict(job.spec.get("env_args") or {}), job.spec.get("num_examples")
 
 
 def after_completed_run(lab: Lab, environment: str) -> Next | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Wallet
@@ -63,24 +61,22 @@ def wallet_findings(wallet: WalletForRun, most: float | None, forecast: CostFore
     if most is None or free >= most:
         return []
     held = f"the wallet holds ${wallet.balance:.2f}"
+    cost = f"the ${most:.2f} that the run may cost at most"
+    message = f"{held}, less than {cost}"
     if promised:
-        held += f", of which runs that nobody has seen end may take ${promised:.2f}"
-    message = f"{held}, {'and the rest is ' if promised else ''}less than the ${most:.2f} that the run may cost at most"
+        others = f"runs that nobody has seen end may take ${promised:.2f}"
+        message = f"{held}, of which {others}, and the rest is less than {cost}"
+        if free <= 0:
+            message = f"{held}, and {others}, so that nothing is left for {cost}"
     dear = forecast.dollars[2] if forecast is not None and forecast.dollars is not None else None
     if dear is not None and dear <= free:
-        budget = math.floor(free)
         return [
             Finding(
                 "wallet-low",
                 "info",
                 f"{message}, and enough for the ${dear:.2f} that it costs at the upper end of what is likely",
-                Fix(
-                    "Nothing has to be added. For a run that cannot outlast the wallet, call ",
-                    NamedCall("write_training_config", based_on=..., budget=budget),
-                    ".",
-                )
-                if budget
-                else "Nothing has to be added; watch_run says what was spent.",
+                "No money has to be added. watch_run says what was spent; where the user names a sum, "
+                "write_training_config with that sum as budget writes a run that stays below it.",
             )
         ]
     return [

@@ -68,8 +68,8 @@ def batch_resolves(config: TrainingConfig, context: ConfigContext) -> Iterator[F
 BUDGET_REASON = "the budget of $"
 """The beginning of the reason of a value that a budget lowered (training/budget.py)."""
 _BUDGET_CHOSE = (
-    "Leave the batch where that budget holds, which has room for no larger one. Of the same budget, a lower max_tokens "
-    "may give more rollouts or more steps; else a larger budget does, if the user agrees."
+    "Leave the batch where that budget holds, which has room for no larger one. A lower max_tokens gives more steps of "
+    "this size or larger ones, if the limit of tokens makes the bound; a larger budget does, if the user agrees."
 )
 
 
@@ -298,7 +298,7 @@ def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
     if estimate.gradient_rollouts < MIN_BATCH or estimate.gradient_groups < MIN_GROUPS:
         yield Finding(
             "config-weak-signal",
-            "warning",
+            "info" if BUDGET_REASON in config.text and shorter_limit(config, context) is None else "warning",
             f"About {estimate.gradient_rollouts:.0f} of {estimate.rollouts} rollouts a step "
             f"({estimate.gradient_groups:.1f} groups) would carry a gradient, and a step should have at least "
             f"{MIN_BATCH} rollouts and {MIN_GROUPS} groups of that kind; {estimate.discarded_share:.0%} of what is "
@@ -374,8 +374,8 @@ def _more_signal(config: TrainingConfig, context: ConfigContext, batch: int) -> 
             "rollouts."
         )
     return Fix(
-        f"{advised} Nothing has to be changed: such steps learn too, with more noise, and the budget holds no larger "
-        "batch for as many steps. For larger steps, call ",
+        f"{advised} Such steps learn too, with more noise, and the budget holds no larger batch for as many steps. "
+        "For larger steps, call ",
         larger,
         " and the same budget, which says whether fewer of them fit.",
         tasks,
