@@ -95,6 +95,11 @@ def redact(text: str) -> str:
     return credentials.redacted(text)
 
 
+def signed(number: float) -> str:
+    """A difference with its sign and two decimals; `0.00` without a sign where nothing else is left."""
+    return "0.00" if abs(number) < 0.005 else f"{number:+.2f}"
+
+
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """Format a number with its noun: `1 task`, `3 tasks`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

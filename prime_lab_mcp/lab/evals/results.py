@@ -16,7 +16,7 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
-from prime_lab_mcp.lab.base.text import as_mapping, quote, rounded
+from prime_lab_mcp.lab.base.text import as_mapping, quote, rounded, signed
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals.outcomes import mean_summary
 from prime_lab_mcp.lab.evals.plan import run_eval_arguments
@@ -193,9 +193,13 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
         if difference is not None:
             result["difference"] = difference
             summary += (
-                f"; against {before.spec.get('model')} {difference['value']:+.2f}{_unit(distribution)} (95% "
-                f"{difference['low']:+.2f} to {difference['high']:+.2f}, paired by task)."
+                f"; against {before.spec.get('model')} {signed(difference['value'])}{_unit(distribution)} (95% "
+                f"{signed(difference['low'])} to {signed(difference['high'])}, paired by task)."
             )
+            if not difference["shown"]:
+                summary = f"A difference is not shown: {summary}"
+            # A comparison is asked whether the model got better. What the tasks are worth for training is no answer.
+            findings = tuple(f for f in findings if f.code not in _ABOUT_TRAINING)
             summary += _known_holes(lab, job) if difference["value"] > 0 else ""
         arguments = {"eval": job.id, "view": "compare", "other": before.id}
         following = (Next("read_eval", "what changed, task by task", arguments),)

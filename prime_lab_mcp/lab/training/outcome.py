@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.statistics import difference_half_width
-from prime_lab_mcp.lab.base.text import clip
+from prime_lab_mcp.lab.base.text import clip, signed
 from prime_lab_mcp.lab.configs.config import sources_of_table, value_at
 from prime_lab_mcp.lab.configs.evidence import arguments_by_id, gather_context
 from prime_lab_mcp.lab.configs.own_gpus import LaunchStep
@@ -282,7 +282,7 @@ def outcome_verdict(
 
 
 def _differences(differences: Sequence[Mapping[str, Any]]) -> str:
-    return "; ".join(f"{d['value']:+.2f} ({d['low']:+.2f} to {d['high']:+.2f})" for d in differences)
+    return "; ".join(f"{signed(d['value'])} ({signed(d['low'])} to {signed(d['high'])})" for d in differences)
 
 
 def _word(significant: bool, difference: float) -> WorkedAnswer:

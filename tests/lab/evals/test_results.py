@@ -50,7 +50,7 @@ async def test_a_checkpoint_that_solves_everything_is_a_result_with_the_differen
     found = await judged(lab, "eval-00000002")
 
     assert found.status == "passed"
-    assert {f.code: f.severity for f in found.findings}["distribution-all-one"] == "info"
+    assert "distribution-all-one" not in [f.code for f in found.findings]
     assert found.findings[0].code == "eval-is-a-result"
     result = found.data["result"]
     assert (result["purpose"], result["before"]["id"]) == ("checkpoint", "eval-00000001")
@@ -88,6 +88,21 @@ async def test_the_report_page_of_a_checkpoint_says_what_the_call_says_and_never
     assert "Use harder tasks" not in page
     assert "five checks" not in page
     assert "what changed, task by task" in page
+
+
+async def test_a_comparison_that_shows_nothing_says_so_first_and_judges_no_tasks(lab: Lab) -> None:
+    """The word passed stood before +0.12 (-0.00 to +0.24), with findings about tasks that nobody had to change."""
+    trained(lab)
+    finished(lab, mixed(), id="eval-00000001")
+    finished(lab, mixed(), id="eval-00000002", model="sums-0badcafe-step-20")
+    found = await judged(lab, "eval-00000002")
+    assert found.summary.startswith("A difference is not shown: ")
+    assert "against scripted 0.00" in found.summary
+    assert "-0.00" not in found.summary
+    finished(lab, solved(), id="eval-00000003", model="sums-0badcafe-step-20")
+    better = await judged(lab, "eval-00000003")
+    assert "not shown" not in better.summary
+    assert not [f.code for f in better.findings if f.fix.startswith("Nothing is to be changed")]
 
 
 async def test_a_result_says_which_tasks_a_checkpoint_was_evaluated_on(lab: Lab) -> None:
