@@ -11,6 +11,7 @@ from prime_lab_mcp.lab.rewards.case_skeletons import right_replies
 from prime_lab_mcp.lab.rewards.faulty_lists import score_faulty
 from prime_lab_mcp.lab.rewards.knowing_nothing import replies_knowing_nothing
 from prime_lab_mcp.lab.rewards.list_relations import claim_probes, right_lists, score_relations
+from prime_lab_mcp.lab.rewards.looser_queries import looser_query_probes
 from prime_lab_mcp.lab.rewards.observations import Expected, ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Probe
 from prime_lab_mcp.lab.rewards.probes.data_changes import change_probes
@@ -40,7 +41,9 @@ async def score_related(
     times = sorted(s.scored.ms for s in known)
     if times and times[len(times) // 2] > _SLOW_MS:
         return await score_probes(scorer, change_probes(dict(list(right.items())[:_FEW])))
-    scored = await score_probes(scorer, [*change_probes(right), *claim_probes(right, rows)])
+    scored = await score_probes(
+        scorer, [*change_probes(right), *looser_query_probes(right), *claim_probes(right, rows)]
+    )
     blind = await score_probes(scorer, replies_knowing_nothing(right_replies(placed), rows))
     lists = right_lists(right, set(stated), rows)
     related = await score_relations(scorer, lists)

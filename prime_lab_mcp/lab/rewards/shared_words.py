@@ -1,4 +1,4 @@
-"""Builds replies of nothing but what the prompts of all tasks have in common: their placeholders, quotes and examples.
+"""Builds replies of nothing but what the prompts of all tasks have in common: placeholders, quotes, forms and examples.
 
 Where no right answer is known, nothing shows how much a reply earns that answers another question. A reply that is the
 same on every task needs no knowledge of any of them. A reward that only counts placeholders, looks for words of the
@@ -30,6 +30,12 @@ _QUOTED = re.compile(
 _EXAMPLE = re.compile(
     r"(?im)^[ \t]*(?:for )?(?:example|e\.g\.)(?: (?:reply|answer|output|response))?[ \t]*:[ \t]*(\S[^\n]*)$"
 )
+_RANGE = re.compile(
+    r"\b(?P<label>[A-Z][A-Za-z]{1,19}[:=][ \t]*|\[|\()?(?P<low>[<{]\w{1,20}[>}])"
+    r"(?P<between>[ \t]*(?:,|-|to|\.\.|\N{EN DASH})[ \t]*)(?P<high>[<{]\w{1,20}[>}])(?P<end>[\])]?)"
+)
+"""A form with two bounds, such as `RANGE: <low> to <high>`."""
+_WIDEST = (("1e-40", "1e40"), ("0", "1000000000000000"), ("-1000000000000", "1000000000000"))
 _OFTEN = 3
 """How often each placeholder is repeated, because a reward may count them."""
 
@@ -39,10 +45,12 @@ def shared_word_probes(rows: Sequence[Row]) -> list[Probe]:
     different = list({whole_prompt(row): row for row in rows}.values())[:_MOST_TASKS]
     if len(different) < FEWEST_TASKS:
         return []
-    replies = dict.fromkeys(_replies(_shared_text(different)))
+    shared = _shared_text(different)
+    replies = [(Family.SHARED_WORDS, *one) for one in dict.fromkeys(_replies(shared))]
+    replies += [(Family.WIDE_RANGE, *one) for one in dict.fromkeys(_wide_ranges(shared))]
     return [
-        Draft(Family.SHARED_WORDS, reply, what).probe(f"shared/{row.index}/{number}", row.index)
-        for number, (what, reply) in enumerate(replies)
+        Draft(family, reply, what).probe(f"shared/{row.index}/{number}", row.index)
+        for number, (family, what, reply) in enumerate(replies)
         for row in different
     ]
 
@@ -67,3 +75,11 @@ def _replies(shared: str) -> Iterator[tuple[str, str]]:
         yield f"{quote(text, 60)} as all prompts quote it", text
     if len(short) > 1:
         yield "every text that all prompts quote", "\n".join(short)
+
+
+def _wide_ranges(shared: str) -> Iterator[tuple[str, str]]:
+    """Yield what each range is, and the range in the form that the prompts show."""
+    for match in list(_RANGE.finditer(shared))[:1]:
+        for low, high in _WIDEST:
+            reply = f"{match['label'] or ''}{low}{match['between']}{high}{match['end']}"
+            yield f"a range from {low} to {high}", reply

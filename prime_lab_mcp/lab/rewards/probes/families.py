@@ -82,6 +82,10 @@ class Family(StrEnum):
     """A reply with values that need no knowledge of the task: alike in every task, or copied from the prompt."""
     SHARED_WORDS = "shared-words"
     """A reply that is the same on every task, made of words that all prompts have."""
+    WIDE_RANGE = "wide-range"
+    """The same range on every task, so wide that it holds nearly every number."""
+    LOOSER_QUERY = "looser-query"
+    """A right SQL query without its conditions, which returns more rows."""
     OTHER_UNIT = "other-unit"
     """The number of a reference answer with another unit."""
     WRONG = "wrong"
@@ -191,6 +195,7 @@ _KINDS: dict[Family, Kind] = {
     Family.ABSURD_NUMBER: "half-right",
     Family.EMPTY_NUMBERS: "half-right",
     Family.CONSTANT_VALUES: "half-right",
+    Family.LOOSER_QUERY: "half-right",
     Family.OTHER_UNIT: "half-right",
     Family.WRONG: "wrong",
     Family.UNCLOSED_GOLD: "malformed-gold",
@@ -219,6 +224,7 @@ NEEDS_ANSWER = frozenset(
         Family.REORDERED,
         Family.REORDERED_CHANGED,
         Family.ENTRY_REPEATED,
+        Family.LOOSER_QUERY,
         Family.PAIR_ALIKE,
         Family.STRIPPED,
         Family.INVENTED_WORD,
@@ -269,6 +275,8 @@ _LABELS: dict[Family, str] = {
     Family.EMPTY_NUMBERS: "half right: {}",
     Family.CONSTANT_VALUES: "every value {}",
     Family.SHARED_WORDS: "{}",
+    Family.WIDE_RANGE: "{}",
+    Family.LOOSER_QUERY: "half right: a query without its conditions",
     Family.OTHER_UNIT: "half right: other unit",
     Family.WRONG: "wrong: {}",
     Family.UNCLOSED_GOLD: "malformed gold: {}",

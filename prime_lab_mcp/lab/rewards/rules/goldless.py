@@ -74,7 +74,8 @@ def same_reply_is_paid(trial: Trial) -> Iterator[Finding]:
     """A reply that is the same on every task must not be paid like the right one of each.
 
     A blocker where such a reply, made of words that all prompts have, earns all of the declared weights on every task
-    and an empty reply does not: a model learns this reply and nothing of the tasks.
+    and an empty reply does not: a model learns this reply and nothing of the tasks. A range that holds nearly every
+    number says nothing, so that it must not earn half of them on average.
     """
     declared = [r for r in trial.rewards if r.kind != "metric" and r.weight > 0]
     if trial.style is not None or trial.solved.scored or not declared or any(r.kind == "group" for r in declared):
@@ -82,18 +83,22 @@ def same_reply_is_paid(trial: Trial) -> Iterator[Finding]:
     if any((s.reward or 0.0) >= FULL_SHARE * trial.declared - EPSILON for s in trial.of(Family.EMPTY)):
         return
     replies: dict[str, list[ScoredProbe]] = {}
-    for scored_probe in trial.of(Family.SHARED_WORDS):
+    for scored_probe in trial.of(Family.SHARED_WORDS, Family.WIDE_RANGE):
         if not scored_probe.scored.judges:
             replies.setdefault(scored_probe.probe.variant, []).append(scored_probe)
     for what, tried in replies.items():
         earned = [s.reward or 0.0 for s in tried]
-        if len(tried) >= FEWEST_TASKS and min(earned) >= FULL_SHARE * trial.declared - EPSILON:
+        mean, wide = sum(earned) / len(earned), tried[0].probe.family is Family.WIDE_RANGE
+        paid = mean >= HALF_SHARE * trial.declared if wide else min(earned) >= FULL_SHARE * trial.declared - EPSILON
+        if len(tried) >= FEWEST_TASKS and paid:
             yield Finding(
                 "reward-hackable",
                 "blocker",
-                f"the same reply on every task, {what}, earned {min(earned):g}, which is all that can be earned, on "
-                f"each of {count(len(tried), 'task')}",
-                "Make the reward also ask for what only this task has: the rest of its text, its numbers, its answer.",
+                f"the same reply on every task, {what}, earned {mean:.2g} of {trial.declared:g} on average over "
+                f"{count(len(tried), 'task')}",
+                "Pay the less the wider a range is, down to nothing for one that says nothing."
+                if wide
+                else "Make the reward also ask for what only this task has: the rest of its text, numbers, an answer.",
                 rows=tuple(case_row(s, _EXPECTED, trial) for s in tried[:3]),
             )
             return

@@ -139,6 +139,16 @@ def entry_repeated(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def looser_query(trial: Trial) -> Iterator[Finding]:
+    """A query without its conditions returns rows that nobody asked for, and must earn less. Otherwise a blocker."""
+    yield from _certainly_wrong(
+        trial,
+        Family.LOOSER_QUERY,
+        "rows that nobody asked for cost nothing: right queries without their conditions",
+        "Compare the rows of the result with the right ones in both directions, and their number.",
+    )
+
+
 def values_swapped(trial: Trial) -> Iterator[Finding]:
     """A list in which two entries have exchanged their values must earn less.
 
@@ -275,6 +285,7 @@ LIST_RULES: tuple[RewardRule, ...] = (
     pair_alike,
     invented_word,
     entry_repeated,
+    looser_query,
     values_swapped,
     absurd_number,
     empty_numbers,

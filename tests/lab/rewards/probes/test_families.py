@@ -40,6 +40,8 @@ ELSEWHERE = {
     Family.ENTRY_CHANGED,
     Family.CONSTANT_VALUES,
     Family.SHARED_WORDS,
+    Family.WIDE_RANGE,
+    Family.LOOSER_QUERY,
     Family.REORDERED,
     Family.REORDERED_CHANGED,
     Family.ENTRY_REPEATED,

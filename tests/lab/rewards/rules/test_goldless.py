@@ -84,6 +84,22 @@ def test_the_same_reply_must_not_earn_all_on_every_task() -> None:
     assert hacked not in found(goldless(*texts, *paid[:4]))
 
 
+def test_a_range_that_holds_every_number_must_not_earn_half_of_all() -> None:
+    asked = "End with a line\nRANGE: <low> to <high>\nin the unit named."
+    rows = [
+        Row(
+            n, str(n), ({"role": "system", "content": asked}, {"role": "user", "content": f"Mass {n}?"}), None, None, {}
+        )
+        for n in range(6)
+    ]
+    probes = [p for p in goldless_probes(rows) if p.family is Family.WIDE_RANGE]
+    assert "RANGE: 1e-40 to 1e40" in {p.completion for p in probes}
+    texts = scored_texts(0, 0, 0, 0)
+    for reward, blocked in ((0.84, True), (0.3, False)):
+        wide = [scored_probe(Family.WIDE_RANGE, "a range", reward, row=row) for row in range(6)]
+        assert (("reward-hackable", "blocker") in found(goldless(*texts, *wide))) is blocked
+
+
 def test_a_silent_player_may_have_a_share_of_a_game() -> None:
     rollouts = tuple(played("silent", 0.5, row=row) for row in (0, 1))
     assert ("reward-hackable", "warning") in found(goldless(rollouts=rollouts))
