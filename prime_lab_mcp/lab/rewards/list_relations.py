@@ -183,14 +183,12 @@ def joined(fields: Sequence[str], between: Sequence[str]) -> str:
 def _repeated(right: RightList) -> Iterator[list[Probe]]:
     """Yield lists with one entry in the place of another one, or alone several times, if each may be used once.
 
-    That is so where the prompt says it, where all names of a list of the prompt are to be put in order, and where the
-    entries are names of things that the prompt describes line by line.
+    That is so where the prompt says it, and where all names of a list of the prompt are to be put in order.
     """
     entries = [MARK.sub("", e).strip() if isinstance(e, str) else "" for e in right.listed.entries]
     if right.listed.kind == "object" or not all(entries) or len({e.casefold() for e in entries}) < len(entries):
         return
-    once = _ONCE.search(right.prompt) or _puts_in_order(right.prompt, entries)
-    if not (once or _are_described(right.prompt, entries)):
+    if not (_ONCE.search(right.prompt) or _puts_in_order(right.prompt, entries)):
         return
     whole = list(right.listed.entries)
     texts = [[*whole[:n], e, *whole[n + 1 :]] for n in range(len(whole)) for e in whole if e != whole[n]]
@@ -207,11 +205,6 @@ def _puts_in_order(prompt: str, entries: Sequence[str]) -> bool:
     return SEQUENCE.search(prompt) is not None and any(
         len(run) == len(entries) and {name.casefold() for name in run} == names for run in runs_of(prompt)
     )
-
-
-def _are_described(prompt: str, entries: Sequence[str]) -> bool:
-    """Whether each entry is the name of a line in the prompt that describes one thing, such as `C4: rice, 80 kg`."""
-    return all(re.search(rf"(?m)^[ \t*-]*{re.escape(entry)}[ \t]*[:|)]", prompt) for entry in entries)
 
 
 def _swapped(right: RightList) -> Iterator[Probe]:
