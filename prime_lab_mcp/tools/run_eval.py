@@ -159,9 +159,8 @@ async def plan(call: Call, args: Args) -> Plan[EvalPlan]:
     try:
         if args.hosted:
             return await _plan_hosted(call, args)
-        if args.compare_base:
-            return await _plan_comparison(call, args)
-        return await _plan_local(call, args)
+        planned = await (_plan_comparison if args.compare_base else _plan_single)(call, args)
+        return _asked_about_docker(call, args, planned)
     except BudgetError as error:
         raise over_budget(error, "run_eval", args) from None
 
@@ -174,14 +173,17 @@ async def _plan_hosted(call: Call, args: Args) -> Plan[EvalPlan]:
     return Plan(HostedEval(args, planned), Intent("eval", offer.key, offer.question, offer.max_cost, offer.ask))
 
 
-async def _plan_local(call: Call, args: Args) -> Plan[EvalPlan]:
-    """Plan an evaluation on this machine. With the Docker service, a person is asked whatever the evaluation costs."""
-    plan = await _plan_without_docker(call, args)
-    if args.runtime != DOCKER or isinstance(plan.work, DryRun):
+def _asked_about_docker(call: Call, args: Args, plan: Plan[EvalPlan]) -> Plan[EvalPlan]:
+    """Every evaluation on this machine passes here. With the Docker service, a person is asked whatever it costs."""
+    work = plan.work
+    if args.runtime != DOCKER or isinstance(work, DryRun):
         return plan
-    intent = plan.intent or Intent(
-        "eval", _digest(_identity(call, args)), f"{_size(args, args.endpoint or 'prime')}?", 0.0
-    )
+    intent = plan.intent or Intent("eval", _digest(_identity(call, args)), "", 0.0)
+    works = (work.checkpoint, work.base) if isinstance(work, Comparison) else (work,)
+    unpaid = [one for one in works if isinstance(one, LocalEval) and one.max_cost is None]
+    sizes = [_size(one.args, one.access.endpoint.host) for one in unpaid]
+    if plan.intent is None or isinstance(work, Comparison):
+        intent = replace(intent, question=" ".join([intent.question, *(f"{size}?" for size in sizes)]).strip())
     return replace(plan, intent=replace(intent, ask=True, cautions=(*intent.cautions, _DOCKER_CAUTION)))
 
 
@@ -191,7 +193,7 @@ _DOCKER_CAUTION = (
 )
 
 
-async def _plan_without_docker(call: Call, args: Args) -> Plan[EvalPlan]:
+async def _plan_single(call: Call, args: Args) -> Plan[EvalPlan]:
     access, variables, unreachable = await _access(call.lab, args)
     if unreachable is not None and not _attachable(call, args, access):
         raise unreachable
