@@ -39,6 +39,7 @@ from prime_lab_mcp.lab.models.offered import not_offered_error, not_served_findi
 from prime_lab_mcp.lab.relay import endpoints
 from prime_lab_mcp.lab.relay.endpoints import PRESETS, presets_with_prices
 from prime_lab_mcp.lab.rewards.probes.row_fields import filled_replies, gold_replies
+from prime_lab_mcp.lab.state.arguments import ordered_text
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools.argument_types import Dollars, Positive, Text, between
@@ -255,9 +256,9 @@ async def _plan_comparison(call: Call, args: Args) -> Plan[EvalPlan]:
     most = None if any(b is None for b in bounds) else sum(b for b in bounds if b is not None)
     unasked = call.lab.ledger.unasked(call.lab.platform)
     ask = most is None or most >= ASK_FROM or unasked + most > ASK_AFTER
-    question = " ".join(intent.question for intent in intents)
+    question, key = " ".join(intent.question for intent in intents), _digest([spec.intent for spec in specs])
     findings = tuple(dict.fromkeys(f for intent in intents for f in intent.findings))
-    return Plan(compared, Intent("eval", _digest([i.key for i in intents]), question, most, ask=ask, findings=findings))
+    return Plan(compared, Intent("eval", key, question, most, ask=ask, findings=findings))
 
 
 async def run(call: Call, plan: Plan[EvalPlan]) -> Outcome:
@@ -488,10 +489,15 @@ def _upload_intent(call: Call, args: Args, access: endpoints.EndpointAccess, ref
     return Intent("eval", _digest([*_identity(call, args), access.endpoint.url, ref]), question, 0.0)
 
 
+_NOT_MEASURED = frozenset({"wait_seconds", "dry_run", "confirm"})
+"""Arguments that change nothing about what runs. Every other one, new ones too, identifies an evaluation."""
+
+
 def _identity(call: Call, args: Args) -> list[Any]:
     """What identifies an evaluation that costs nothing: the files and the arguments."""
     content = call.snapshot.content if call.snapshot else args.environment
-    return [content, args.model, args.endpoint, args.num_examples, args.rollouts, args.max_tokens, args.runtime]
+    asked = args.model_dump(mode="json", exclude=set(_NOT_MEASURED))
+    return [content, asked, ordered_text(args.env_args or {})]
 
 
 def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:

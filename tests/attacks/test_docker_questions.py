@@ -51,3 +51,21 @@ async def test_whatever_is_evaluated_a_person_is_asked_about_the_docker_service(
     assert "the environment's code gets the Docker service" in question
     assert f"Evaluate {NAME} with mine at" in question
     assert (f"Evaluate {NAME} with base at" in question) == bool(more)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"env_args": {"size": 3}}, {"harness": "bash"}, {"temperature": 0.2}, {"by": "answer"}, {"concurrency": 2}],
+    ids=lambda other: next(iter(other)),
+)
+async def test_a_token_for_one_evaluation_does_not_answer_for_another(
+    lab: Lab, docker: None, other: dict[str, Any]
+) -> None:
+    calls = await proven_calls(lab)
+    with serving(adds) as model:
+        given = {"environment": NAME, "model": "mine", "endpoint": model.url, "runtime": "docker", "num_examples": 2}
+        first = await calls.execute("run_eval", {**given, "wait_seconds": 0})
+        token = first.data["confirm"]
+        report = await calls.execute("run_eval", {**given, **other, "wait_seconds": 0, "confirm": token})
+    assert (report.status, lab.ledger.jobs()) == ("needs_confirmation", []), report
+    assert "That token is for something else" in report.summary
