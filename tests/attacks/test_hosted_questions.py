@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.evals.evidence_limits import FOREIGN, evidence_limits
+from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.rehearsal.store import Store
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.approval import Answer
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
+from tests.support.evaluations import hosted_spec
 from tests.tools.loopback import Desk, desk
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +40,19 @@ def publish_next(at: Desk) -> None:
         )
 
 
+async def test_a_version_that_its_owner_replaces_while_the_question_is_open_is_not_started(at: Desk) -> None:
+    async def meanwhile(question: str) -> Answer:
+        assert f"Evaluate {THEIRS}@0.2.0 on the platform" in question
+        publish_next(at)
+        return "approved"
+
+    report = await Calls(at.lab, TOOLS, References()).execute("run_eval", DEAR, ask=meanwhile)
+    assert [finding.code for finding in report.findings] == ["intent-changed"], report
+    assert "was 0.2.0 when this was planned, and is 0.9.0 now" in report.findings[0].message
+    assert at.lab.ledger.jobs() == []
+    assert await at.lab.prime.eval_list() == []
+
+
 async def test_the_question_names_the_arguments_and_whose_cost_it_states(at: Desk) -> None:
     questions = list[str]()
 
@@ -55,3 +72,15 @@ async def test_the_question_names_the_arguments_and_whose_cost_it_states(at: Des
     publish_next(at)
     await calls.execute("run_eval", {**DEAR, "num_examples": 201}, ask=no)
     assert f"as 24 rollouts of {id} took with another version of the environment)" in questions[-1]
+
+
+@pytest.mark.parametrize("moved", [True, None, False])
+def test_of_a_strangers_version_that_moved_nothing_says_that_it_ran(moved: bool | None) -> None:
+    spec = dataclasses.replace(hosted_spec(), source=f"{FOREIGN}x", hosted="somebody/theirs@1.0.0")
+    job = Job(
+        "eval-00000001", "w", "theirs", spec.source, spec.content, spec.intent, "finished", None, 0.0, 0.0, None,
+        spec.as_json(), {} if moved is None else {"moved": moved},
+    )  # fmt: skip
+    found = {finding.code: finding for finding in evidence_limits(spec, job, failed=False)}
+    assert ("hosted-version-moved" in found) == (moved is not False)
+    assert any("what ran is" in finding.message for finding in found.values()) == (moved is False)
