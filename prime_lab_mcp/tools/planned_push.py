@@ -12,7 +12,7 @@ import anyio
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next
-from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.base.text import count, plain_id
 from prime_lab_mcp.lab.configs.evidence import evidence_of_source
 from prime_lab_mcp.lab.environment.data_files import data_files_sentence
 from prime_lab_mcp.lab.hub import lookup, publish
@@ -91,7 +91,27 @@ async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     rows = evidence_of_source(lab, lab.key, snapshot.source)
     known = warnings_sentence(snapshot.name, rows, port, [args.env_args or {}])
     question += _origin(call.lab, snapshot) + (f" {known}" if known else "")
-    return Plan(work, Intent("push", key, question, instead=_after_decline(call.lab, snapshot)))
+    caution = _made_public(target)
+    cautions = () if caution is None else (caution,)
+    return Plan(work, Intent("push", key, question, cautions=cautions, instead=_after_decline(call.lab, snapshot)))
+
+
+_NAMED_VERSIONS = 6
+
+
+def _made_public(target: PublishTarget) -> str | None:
+    """Which earlier versions a push makes public; None where it makes none. The Hub keeps one visibility for a name."""
+    entry = target.entry
+    if target.visibility != "PUBLIC" or not entry.exists or entry.version is None or entry.visibility == "PUBLIC":
+        return None
+    now = "is PRIVATE now" if entry.visibility == "PRIVATE" else "may be private now"
+    whole = f"{target.ref} {now}, and the Hub has one visibility for all versions of a name"
+    if not entry.versions:
+        return f"{whole}: earlier versions of this name, {plain_id(entry.version)} among them, become public as well"
+    named = [plain_id(version) for version in list(entry.versions)[:_NAMED_VERSIONS]]
+    more = len(entry.versions) - len(named)
+    listed = ", ".join(named) + (f" and {more} more" if more else "")
+    return f"{whole}: its earlier versions become public as well, with all their files ({listed})"
 
 
 def _origin(lab: Lab, snapshot: Snapshot) -> str:

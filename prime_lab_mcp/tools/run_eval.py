@@ -39,6 +39,7 @@ from prime_lab_mcp.lab.models.offered import not_offered_error, not_served_findi
 from prime_lab_mcp.lab.relay import endpoints
 from prime_lab_mcp.lab.relay.endpoints import PRESETS, presets_with_prices
 from prime_lab_mcp.lab.rewards.probes.row_fields import filled_replies, gold_replies
+from prime_lab_mcp.lab.state.arguments import ordered_text
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools.argument_types import Dollars, Positive, Text, between
@@ -159,9 +160,8 @@ async def plan(call: Call, args: Args) -> Plan[EvalPlan]:
     try:
         if args.hosted:
             return await _plan_hosted(call, args)
-        if args.compare_base:
-            return await _plan_comparison(call, args)
-        return await _plan_local(call, args)
+        planned = await (_plan_comparison if args.compare_base else _plan_single)(call, args)
+        return _asked_about_docker(call, args, planned)
     except BudgetError as error:
         raise over_budget(error, "run_eval", args) from None
 
@@ -174,14 +174,17 @@ async def _plan_hosted(call: Call, args: Args) -> Plan[EvalPlan]:
     return Plan(HostedEval(args, planned), Intent("eval", offer.key, offer.question, offer.max_cost, offer.ask))
 
 
-async def _plan_local(call: Call, args: Args) -> Plan[EvalPlan]:
-    """Plan an evaluation on this machine. With the Docker service, a person is asked whatever the evaluation costs."""
-    plan = await _plan_without_docker(call, args)
-    if args.runtime != DOCKER or isinstance(plan.work, DryRun):
+def _asked_about_docker(call: Call, args: Args, plan: Plan[EvalPlan]) -> Plan[EvalPlan]:
+    """Every evaluation on this machine passes here. With the Docker service, a person is asked whatever it costs."""
+    work = plan.work
+    if args.runtime != DOCKER or isinstance(work, DryRun):
         return plan
-    intent = plan.intent or Intent(
-        "eval", _digest(_identity(call, args)), f"{_size(args, args.endpoint or 'prime')}?", 0.0
-    )
+    intent = plan.intent or Intent("eval", _digest(_identity(call, args)), "", 0.0)
+    works = (work.checkpoint, work.base) if isinstance(work, Comparison) else (work,)
+    unpaid = [one for one in works if isinstance(one, LocalEval) and one.max_cost is None]
+    sizes = [_size(one.args, one.access.endpoint.host) for one in unpaid]
+    if plan.intent is None or isinstance(work, Comparison):
+        intent = replace(intent, question=" ".join([intent.question, *(f"{size}?" for size in sizes)]).strip())
     return replace(plan, intent=replace(intent, ask=True, cautions=(*intent.cautions, _DOCKER_CAUTION)))
 
 
@@ -191,7 +194,7 @@ _DOCKER_CAUTION = (
 )
 
 
-async def _plan_without_docker(call: Call, args: Args) -> Plan[EvalPlan]:
+async def _plan_single(call: Call, args: Args) -> Plan[EvalPlan]:
     access, variables, unreachable = await _access(call.lab, args)
     if unreachable is not None and not _attachable(call, args, access):
         raise unreachable
@@ -253,9 +256,9 @@ async def _plan_comparison(call: Call, args: Args) -> Plan[EvalPlan]:
     most = None if any(b is None for b in bounds) else sum(b for b in bounds if b is not None)
     unasked = call.lab.ledger.unasked(call.lab.platform)
     ask = most is None or most >= ASK_FROM or unasked + most > ASK_AFTER
-    question = " ".join(intent.question for intent in intents)
+    question, key = " ".join(intent.question for intent in intents), _digest([spec.intent for spec in specs])
     findings = tuple(dict.fromkeys(f for intent in intents for f in intent.findings))
-    return Plan(compared, Intent("eval", _digest([i.key for i in intents]), question, most, ask=ask, findings=findings))
+    return Plan(compared, Intent("eval", key, question, most, ask=ask, findings=findings))
 
 
 async def run(call: Call, plan: Plan[EvalPlan]) -> Outcome:
@@ -486,10 +489,15 @@ def _upload_intent(call: Call, args: Args, access: endpoints.EndpointAccess, ref
     return Intent("eval", _digest([*_identity(call, args), access.endpoint.url, ref]), question, 0.0)
 
 
+_NOT_MEASURED = frozenset({"wait_seconds", "dry_run", "confirm"})
+"""Arguments that change nothing about what runs. Every other one, new ones too, identifies an evaluation."""
+
+
 def _identity(call: Call, args: Args) -> list[Any]:
     """What identifies an evaluation that costs nothing: the files and the arguments."""
     content = call.snapshot.content if call.snapshot else args.environment
-    return [content, args.model, args.endpoint, args.num_examples, args.rollouts, args.max_tokens, args.runtime]
+    asked = args.model_dump(mode="json", exclude=set(_NOT_MEASURED))
+    return [content, asked, ordered_text(args.env_args or {})]
 
 
 def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:

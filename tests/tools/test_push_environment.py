@@ -221,3 +221,17 @@ async def test_the_same_push_of_another_server_is_waited_for(at: Desk) -> None:
     with pytest.raises(LabError) as caught:
         await at.call(TOOL, environment="busy")
     assert caught.value.code == "push-in-flight"
+
+
+async def test_a_private_name_that_is_made_public_is_asked_about_with_the_versions_that_it_holds(at: Desk) -> None:
+    folder = at.environment("opened")
+    await at.call(TOOL, environment="opened")
+    (folder / "README.md").write_text("# Opened\n\nWithout the private rows.\n", encoding="utf-8")
+    opened = await at.intent(TOOL, environment="opened", bump="patch", visibility="PUBLIC")
+    unchanged = await at.intent(TOOL, environment="opened", bump="patch")
+    assert opened is not None
+    assert unchanged is not None
+    (caution,) = opened.cautions
+    assert "rehearsal/opened is PRIVATE now" in caution
+    assert "its earlier versions become public as well, with all their files (0.1.0)" in caution
+    assert unchanged.cautions == ()

@@ -81,37 +81,32 @@ def sampling_difference(sampling: Mapping[str, Any]) -> str | None:
 
 def _hosted_limits(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
     """Return a blocker if another version than the planned one may have run on the platform."""
-    if spec.source.startswith(FOREIGN):
-        return (
-            Finding(
-                "distribution-not-evidence",
-                "info",
-                f"what ran is {spec.hosted} as the Hub holds it, an environment of others: training on it needs no "
-                "evidence from here, and this evaluation opens no gate of an environment of yours",
-                "Nothing is to be changed: a config for it takes its sizes from this evaluation.",
-            ),
-        )
     moved = job.progress.get("moved")
+    foreign = spec.source.startswith(FOREIGN)
     if moved is False:
-        return ()
+        return (_not_evidence(spec),) if foreign else ()
     reason = (
         "the Hub's latest version changed while it started"
         if moved
         else "the Hub did not say which version is its latest"
     )
-    return (
-        Finding(
-            "hosted-version-moved",
-            "blocker",
-            f"{reason}, so it is not known that {spec.hosted} is what ran",
-            Fix(
-                "Run ",
-                NamedCall("run_eval", hosted=True),
-                " again; ",
-                NamedCall("push_environment"),
-                " first if the Hub's latest version is not yours.",
-            ),
-        ),
+    unknown = f"{reason}, so it is not known that {spec.hosted} is what ran"
+    again = NamedCall("run_eval", hosted=True)
+    if foreign:
+        fix = Fix("Run ", again, " again; take no sizes of a config from this evaluation.")
+    else:
+        push = NamedCall("push_environment")
+        fix = Fix("Run ", again, " again; ", push, " first if the Hub's latest version is not yours.")
+    return (Finding("hosted-version-moved", "blocker", unknown, fix),)
+
+
+def _not_evidence(spec: EvalSpec) -> Finding:
+    return Finding(
+        "distribution-not-evidence",
+        "info",
+        f"what ran is {spec.hosted} as the Hub holds it, an environment of others: training on it needs no "
+        "evidence from here, and this evaluation opens no gate of an environment of yours",
+        "Nothing is to be changed: a config for it takes its sizes from this evaluation.",
     )
 
 

@@ -46,7 +46,18 @@ def measured_rollout(lab: Lab, spec: EvalSpec) -> MeasuredRollout | None:
     own = _seconds(best, completed) if best.spec.get("runtime") == spec.runtime else None
     if own is not None:
         seconds, timed_by = own, best.id
-    return MeasuredRollout(prompt, completion, seconds, timed_by if seconds is not None else "", best.id, completed)
+    timed_by = timed_by if seconds is not None else ""
+    return MeasuredRollout(prompt, completion, seconds, timed_by, best.id, completed, _otherwise(best, spec))
+
+
+def _otherwise(job: Job, spec: EvalSpec) -> str:
+    """How an evaluation differs from another in its arguments and, on the platform, in its version, in words."""
+    differences = []
+    if not same_arguments(job.spec.get("env_args") or {}, spec.env_args):
+        differences.append("with other arguments")
+    if spec.hosted is not None and job.source != spec.source:
+        differences.append("with another version of the environment")
+    return " and ".join(differences)
 
 
 def _measures(job: Job, spec: EvalSpec) -> bool:

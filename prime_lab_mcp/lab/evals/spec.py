@@ -62,6 +62,8 @@ class MeasuredRollout:
     """Id of the evaluation that counted the tokens."""
     rollouts: int = 0
     """Rollouts of that evaluation."""
+    otherwise: str = ""
+    """How that evaluation differs in what it evaluated, in words ("with other arguments"); empty if it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,8 @@ class EvalSpec:
         known = self.measured
         if known is not None and known.prompt is not None and known.completion is not None:
             prompt, completion = (round(self.planned * each) for each in (known.prompt, known.completion))
-            basis = f"as {known.rollouts:,} rollouts of {known.evaluation} took"
+            otherwise = f" {known.otherwise}" if known.otherwise else ""
+            basis = f"as {known.rollouts:,} rollouts of {known.evaluation} took{otherwise}"
         else:
             prompt = self.planned * (self.prompt_tokens or ASSUMED_PROMPT_TOKENS)
             completion = self.planned * (self.max_tokens or ASSUMED_COMPLETION_TOKENS)

@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.base.codes import recorded_code
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
 from prime_lab_mcp.lab.base.fix import Fix, NamedCall
 from prime_lab_mcp.lab.base.report import Finding, Next, Progress
-from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.base.text import count, plain_id, quote
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.evidence import eval_data
 from prime_lab_mcp.lab.evals.evidence_limits import FOREIGN
@@ -31,6 +31,7 @@ from prime_lab_mcp.lab.evals.results import as_result
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, EvalSpec
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation
+from prime_lab_mcp.lab.hub.lookup import look_up_environment
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Endpoint
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
@@ -91,6 +92,8 @@ async def evaluate_hosted(
             fix=Fix("Call ", NamedCall("run_eval"), " again; it asks about what would be started now."),
             code="intent-changed",
         )
+    if standing.state == "fresh":
+        await _require_same_version(lab, planned)
     job = await launch.start_hosted(lab, planned, confirmed=confirmed)
     job = await _wait(lab, job, seconds, progress)
     if job.state in LIVE_STATES:
@@ -104,6 +107,24 @@ async def evaluate_hosted(
     outcome = await illustrate_outcome(lab, job, eval_verdict, outcome)
     data = {**outcome.data, "deduplicated": standing.state == "known"}
     return replace(outcome, findings=(*outcome.findings, *_other_version_findings(planned)), data=data)
+
+
+async def _require_same_version(lab: Lab, planned: HostedPlan) -> None:
+    """Ask the Hub once more for its latest version, which is what the platform runs, and which its owner may have
+    replaced while a person was asked. Raises LabError (`intent-changed`).
+
+    A Hub that does not answer now is no such change: the supervisor asks again once the evaluation has started.
+    """
+    before = planned.subject.entry
+    now = await look_up_environment(lab.prime, before.owner, before.name)
+    if now.exists is None or (now.version, now.content_hash) == (before.version, before.content_hash):
+        return
+    raise LabError(
+        f"the Hub's latest version of {before.ref} was {plain_id(before.version or '')} when this was planned, "
+        f"and is {plain_id(now.version or 'none')} now; nothing was started",
+        fix=Fix("Call ", NamedCall("run_eval"), " again; it asks about the version that would run now."),
+        code="intent-changed",
+    )
 
 
 async def _wait(lab: Lab, job: Job, seconds: float, progress: Progress) -> Job:

@@ -34,6 +34,7 @@ from prime_lab_mcp.lab.models.offered import not_offered_error, not_served_findi
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
+from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.config_gate import HubContent, unknown_owner
 from prime_lab_mcp.lab.state.ledger.rows import Job, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -374,7 +375,8 @@ def hosted_question(planned: HostedPlan, model: str) -> str:
         else "its price is not known"
     )
     minutes = spec.deadline_s / _MINUTES
+    given = f" and {arguments_summary(spec.env_args)}" if spec.env_args else ""
     return (
-        f"Evaluate {subject.pinned} on the platform with {model}: {spec.num_examples} tasks x {spec.rollouts} "
+        f"Evaluate {subject.pinned} on the platform with {model}{given}: {spec.num_examples} tasks x {spec.rollouts} "
         f"rollouts, {cost}; it is billed there and ends after {minutes:.0f} minutes at the latest.{version_note}"
     )
