@@ -480,6 +480,8 @@ def upcoming_call(
         return Next("read_eval", step.detail, {"view": "zeros"}) if failed else Next("run_eval", step.detail, named)
     if failed and tool == "check_environment":
         return Next(tool, f"{step.detail}; shows where, to mend it with edit_environment", here)
+    if step.why == "inconclusive" and step.row is not None and set(step.row.blockers) == {"rollouts-too-slow"}:
+        return Next(tool, f"{step.detail}; again, when this machine has less to do", named)
     if failed and tool != "push_environment":
         return Next("read_environment", f"{step.detail}; mend it with edit_environment", here)
     return Next(tool, step.detail, here if tool == "check_environment" else named)

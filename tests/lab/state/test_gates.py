@@ -349,6 +349,13 @@ def test_a_reward_test_without_a_verdict_leads_to_the_code() -> None:
     assert proposed.why == f"{unclear.detail}; mend it with edit_environment"
 
 
+def test_a_reward_test_on_a_machine_that_was_too_slow_leads_to_the_same_test() -> None:
+    slow = of(REWARD, [blocked_by("rollouts-too-slow", status="inconclusive")])
+    proposed = upcoming_call("env", "v1", [slow], {"a": 1}, workspace=WORKSPACE)
+    assert (proposed.tool, proposed.arguments) == ("test_reward", {"environment": "env", "env_args": {"a": 1}})
+    assert "edit_environment" not in proposed.why
+
+
 CHECK = Need("check_environment", "content")
 
 
