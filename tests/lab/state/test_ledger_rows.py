@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.errors import LedgerError
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, JobFolder, Push, Run
 from prime_lab_mcp.lab.state.manifest import Manifest
@@ -85,6 +86,55 @@ def test_verdicts_on_evaluations_are_told_apart_by_what_gates_ask_of_them(
         ledger.record(one)
     decisive = ledger.decisive("w", "run_eval", of_evaluations=True, source="s")
     assert [row.id for row in decisive] == ([2, 1] if apart else [2])
+
+
+def test_the_newest_verdict_with_a_key_is_found_by_tool_platform_and_config(ledger: Ledger) -> None:
+    declined = verdict(tool="submit_training", platform="prime", config_sha256="x", data={"declined_by": "somebody"})
+    ledger.record(declined)
+    ledger.record(replace(declined, config_sha256="y"))
+    ledger.record(replace(declined, data={"other": 1}))
+    ledger.record(replace(declined, platform="rehearsal"))
+    ledger.record(replace(declined, tool="push_environment"))
+    ledger.record(replace(declined, workspace="v"))
+
+    def newest(**changes: Any) -> int | None:
+        asked: dict[str, Any] = {"workspace": "w", "tool": "submit_training", "key": "declined_by", "platform": "prime"}
+        row = ledger.newest_with(**(asked | changes))
+        return None if row is None else row.id
+
+    assert newest() == 2
+    assert newest(config_sha256="x") == 1
+    assert newest(platform="rehearsal") == 4
+    assert newest(key="other") == 3
+    assert newest(key="missing") is None
+    found = ledger.newest_with("w", "submit_training", "declined_by", platform="prime")
+    assert found is not None
+    assert found.data == {"declined_by": "somebody"}
+
+
+def test_large_columns_of_a_verdict_are_read_when_they_are_used(ledger: Ledger) -> None:
+    recorded = verdict(toolchain={"verifiers": "1"}, findings=blocked_by("x"), data={"share": 0.5}, env_args={"n": 1})
+    ledger.record(recorded)
+    queries: list[str] = []
+    ledger._db.set_trace_callback(queries.append)  # what SQLite executes is known to the connection alone
+    (row,) = ledger.evidence()
+    assert row.env_args == {"n": 1}
+    assert not any(column in queries[-1] for column in ("toolchain", "findings", "data"))
+    assert (row.toolchain, row.findings, row.data) == (recorded.toolchain, blocked_by("x"), {"share": 0.5})
+    number = len(queries)
+    assert row.blockers == ("x",)
+    assert row.data["share"] == 0.5
+    assert len(queries) == number
+    assert not hasattr(row, "something")
+
+
+def test_a_verdict_that_is_gone_from_the_file_is_an_error_of_the_ledger(ledger: Ledger) -> None:
+    ledger.record(verdict(data={"share": 0.5}))
+    (row,) = ledger.evidence()
+    ledger._db.execute("DROP TRIGGER evidence_stays")
+    ledger._db.execute("DELETE FROM evidence")
+    with pytest.raises(LedgerError, match="no verdict 1"):
+        _ = row.data
 
 
 def test_the_version_changes_with_every_verdict_and_every_override(ledger: Ledger) -> None:
