@@ -23,10 +23,11 @@ from prime_lab_mcp.lab.state.config_gate import HubFact, SourceFacts, source_unm
 from prime_lab_mcp.lab.state.evaluation_evidence import evaluation_summary
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job, Push
 from prime_lab_mcp.lab.state.open_warnings import warnings_sentence
+from prime_lab_mcp.lab.training import disclosures
 from prime_lab_mcp.server.app import build_server
 from prime_lab_mcp.server.fix_calls import calls_of_fix
 from prime_lab_mcp.server.next_calls import PresentCall, with_right_calls
-from prime_lab_mcp.tools import planned_push, submission_question
+from prime_lab_mcp.tools import planned_push
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.lab.evals.conftest import write_environment
 from tests.tools.test_training_config import Platform as StandIn
@@ -332,12 +333,12 @@ async def test_both_questions_name_what_the_checks_warned_of(lab: Lab, platform:
     lab.ledger.record(Evidence("test_reward", "passed", lab.key, "tiny_env", source, source, findings=hack))
     written = await write(lab, environments=[PINNED], model=MODEL)
     config = read_config(lab.workspace.resolve(written.data["path"]))
-    [sentence] = submission_question._known_warnings(lab, config)
+    [sentence] = disclosures.known_warnings(lab, config)
     assert sentence.startswith(f"Known of {PINNED} and not mended: reward-hackable (a completion that is no plain")
     assert "; small-set (so few prompts that training would memorise them)." in sentence
     assert sentence == warnings_sentence(PINNED, evidence_of_source(lab, lab.key, source))
     lab.ledger.record(Evidence("test_reward", "passed", lab.key, "tiny_env", source, source))
-    assert "reward-hackable" not in submission_question._known_warnings(lab, config)[0]
+    assert "reward-hackable" not in disclosures.known_warnings(lab, config)[0]
 
 
 async def test_what_a_port_left_behind_is_said_of_its_edited_files_until_a_comparison_finds_all_equal(
@@ -349,12 +350,12 @@ async def test_what_a_port_left_behind_is_said_of_its_edited_files_until_a_compa
     lab.ledger.record(Evidence("port_environment", "passed", lab.key, "tiny_env", "as ported", "c", findings=left))
     written = await write(lab, environments=[PINNED], model=MODEL)
     config = read_config(lab.workspace.resolve(written.data["path"]))
-    [sentence] = submission_question._known_warnings(lab, config)
+    [sentence] = disclosures.known_warnings(lab, config)
     assert "port-left (a part of the older environment was not ported; the files were changed since" in sentence
     snapshot = await lab.snapshot("tiny_env")
     assert snapshot.source == source
     record_comparison(lab.ledger, lab.key, snapshot, {"environment": "old", "verdict": "equal", "completions": 9})
-    assert submission_question._known_warnings(lab, config) == []
+    assert disclosures.known_warnings(lab, config) == []
 
 
 async def test_a_model_whose_evaluation_failed_was_asked_for_all_the_same(lab: Lab) -> None:

@@ -257,10 +257,14 @@ def _with_harness(facts: SourceFacts, need: Need) -> list[Evidence]:
     """Drop the verdicts on evaluations with another harness than the one that plays in training.
 
     The platform does not report the harness of its evaluations. It runs an environment as it was pushed, so with the
-    environment's own harness.
+    environment's own harness. Environments of v0 have no harness.
     """
     harness = _harness_played(facts)
-    if harness is None or need.tool != "check_reward_distribution":
+    if (
+        harness is None
+        or (facts.push is not None and facts.push.api == "v0")
+        or need.tool != "check_reward_distribution"
+    ):
         return list(facts.history)
     named, own = plugin_module(harness), plugin_module(_own_harness(facts) or "")
     return [

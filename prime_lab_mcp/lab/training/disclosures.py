@@ -26,7 +26,7 @@ def disclosure_sentences(lab: Lab, config: TrainingConfig) -> list[str]:
     return [
         _strangers_sentence(lab, config),
         f"Handed to the run, and readable for its code: {'; '.join(keys)}." if keys else "",
-        *_known_warnings(lab, config),
+        *known_warnings(lab, config),
         *_surroundings(lab, config),
     ]
 
@@ -85,7 +85,7 @@ def _surroundings(lab: Lab, config: TrainingConfig) -> list[str]:
     return sentences
 
 
-def _known_warnings(lab: Lab, config: TrainingConfig) -> list[str]:
+def known_warnings(lab: Lab, config: TrainingConfig) -> list[str]:
     """What the checks of each environment warned of, for those whose files are known here."""
     sentences = []
     for source in {s.id: s for s in config.train_sources if s.owner}.values():
