@@ -29,7 +29,7 @@ MOST = {"pyarrow to_pylist": 2.5, "json.loads per line": 2.0}
 """The claims: at most this many times as long as the bare scan."""
 PEAK = 600
 """The claim: MiB of memory at most, whatever the size of the file."""
-RUNS = 4
+RUNS = 3
 """So many runs of each program, of which the fastest counts: other programs of the machine only slow a run down."""
 _PART = 10_000
 _NAMES = ("Natalia", "Weng", "Betty", "Julie", "James", "Mark", "Albert", "Ken")
