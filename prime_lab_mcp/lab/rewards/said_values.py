@@ -15,7 +15,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets.task_golds import prompt_of, whole_prompt
 from prime_lab_mcp.lab.rewards.constant_commands import earned_all
-from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
+from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule, ReplyForm
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
 from prime_lab_mcp.lab.rewards.shortcuts import play_pairs
@@ -33,14 +33,10 @@ _SHORTEST, _LONGEST = 2, 40
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """A command that is the same on every task, and what stands around the value in it."""
+    """A command that is the same on every task, and the form in which it has a value."""
 
     text: str
-    before: str
-    after: str
-
-    def giving(self, value: str) -> str:
-        return f"{self.before}{value}{self.after}"
+    form: ReplyForm
 
 
 async def play_said_values(worker: Worker, rows: Sequence[Row], form: AnswerWrapper) -> tuple[CopyingRule, ...]:
@@ -76,11 +72,14 @@ async def _played(
     """Play the model on all these tasks, and beside it the one that only repeats the opening."""
     name = f"says {quote(opening.text, 60)} first, and then the {quote(field, 40)} that the environment has said"
     scripts = {row.index: _giving_back(name, opening, hidden[row.index][field]) for row in rows}
-    for few in (rows[:_FIRST], rows):
-        tried = await play_pairs(worker, [(row.index, scripts[row.index]) for row in few])
+    tried: list[PlayedScript] = []
+    for some in (rows[:_FIRST], rows[_FIRST:]):
+        tried += await play_pairs(worker, [(row.index, scripts[row.index]) for row in some])
         paid = [p for p in tried if earned_all(p) and _was_said(p, hidden[p.row][field])]
-        if len(tried) < len(few) or (few is not rows and len(paid) < len(few)):
+        if len(paid) < _FIRST:
             return None
+    if len(tried) < len(rows):
+        return None
     constant = await play_pairs(worker, [(row.index, _constant(opening)) for row in rows])
     if len(tried) < FEWEST_TASKS or not constant:
         return None
@@ -94,8 +93,8 @@ def _openings(rows: Sequence[Row], form: AnswerWrapper) -> Iterator[_Opening]:
     for text in stated[0]:
         numbers = list(_NUMBER.finditer(text))
         if len(numbers) == 1 and all(text in others for others in stated):
-            yield _Opening(text, text[: numbers[0].start()], text[numbers[0].end() :])
-    yield _Opening(form.wrap("1"), form.open, form.close)
+            yield _Opening(text, ReplyForm(text[: numbers[0].start()], text[numbers[0].end() :]))
+    yield _Opening(form.wrap("1"), ReplyForm(form.open, form.close))
 
 
 def _hidden_values(row: Row) -> Iterator[tuple[str, str]]:
@@ -151,4 +150,4 @@ def _constant(opening: _Opening) -> RolloutScript:
 
 
 def _giving_back(name: str, opening: _Opening, value: str) -> RolloutScript:
-    return RolloutScript(name, "copied", {"turns": [opening.text, opening.giving(value)], "then": "repeat"})
+    return RolloutScript(name, "copied", {"turns": [opening.text, opening.form.wrap(value)], "then": "repeat"})

@@ -77,8 +77,7 @@ def same_reply_is_paid(trial: Trial) -> Iterator[Finding]:
     and an empty reply does not: a model learns this reply and nothing of the tasks. A range that holds nearly every
     number says nothing, so that it must not earn half of them on average.
     """
-    declared = [r for r in trial.rewards if r.kind != "metric" and r.weight > 0]
-    if trial.style is not None or trial.solved.scored or not declared or any(r.kind == "group" for r in declared):
+    if not _judged_rewards(trial):
         return
     if any((s.reward or 0.0) >= FULL_SHARE * trial.declared - EPSILON for s in trial.of(Family.EMPTY)):
         return
@@ -295,12 +294,20 @@ def tests_are_shown(trial: Trial) -> Iterator[Finding]:
         )
 
 
-def _attempts(trial: Trial) -> list[_Attempt]:
-    """Return the attempts of a trial; none if there are golds or solutions, or if the rewards have another meaning."""
+def _judged_rewards(trial: Trial) -> set[str]:
+    """Return the names of the declared rewards; none if there are golds or solutions, or if the rewards have another
+    meaning."""
     declared = [r for r in trial.rewards if r.kind != "metric" and r.weight > 0]
-    if trial.style is not None or trial.solved.scored or not declared or any(r.kind == "group" for r in declared):
+    if trial.style is not None or trial.solved.scored or any(r.kind == "group" for r in declared):
+        return set()
+    return {r.name for r in declared}
+
+
+def _attempts(trial: Trial) -> list[_Attempt]:
+    """Return the attempts of a trial; none without rewards that are judged."""
+    names = _judged_rewards(trial)
+    if not names:
         return []
-    names = {r.name for r in declared}
     attempts = []
     for scored_probe in trial.of(Family.EMPTY, Family.ECHO):
         probe = scored_probe.probe
